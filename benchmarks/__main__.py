@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    bench_acks,
     bench_async,
     bench_audit,
     bench_cluster,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "producer": bench_producer.run,
     "paced": bench_paced.run,
     "async": bench_async.run,
+    "acks": bench_acks.run,
     "proxy": bench_proxy.run,
     "run": bench_run.run,
     "audit": bench_audit.run,

@@ -74,6 +74,17 @@ def test_every_byte_of_the_records_leaves_by_sendfile(
         assert sent_by_file[port] - before == size
 
 
+def counted(cluster: Cluster) -> float:
+    """What the broker says that it has sent by `sendfile`."""
+    return cluster.metrics(1)["ottla.network:type=SocketServer,name=SendfileBytesPerSec"]["Count"]
+
+
+def test_the_broker_counts_what_leaves_by_sendfile(cluster: Cluster, filled: str, connect: Any, make: Any) -> None:
+    before = counted(cluster)
+    size, _ = fetched(connect(cluster), make.fetch(filled))
+    assert counted(cluster) - before == size
+
+
 def test_nothing_leaves_by_sendfile_through_tls(
     cluster: Cluster,
     filled: str,
@@ -85,5 +96,7 @@ def test_nothing_leaves_by_sendfile_through_tls(
     wire = wire_to(cluster.bootstrap_servers_of("SSL"))
     context = ssl.create_default_context(cafile=str(papers.ca))
     wire.socket = context.wrap_socket(wire.socket, server_hostname="127.0.0.1")
+    before = counted(cluster)
     assert fetched(wire, make.fetch(filled))[1] == VALUES
+    assert counted(cluster) == before
     assert sent_by_file == {}

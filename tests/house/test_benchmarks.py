@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import paced_cells
+from benchmarks import bench_acks, paced_cells
 from benchmarks.paced_bars import bars
 from benchmarks.slow_way import SlowWay
 
@@ -50,6 +50,17 @@ def test_a_bar_that_was_not_measured_now_is_not_told(monkeypatch: pytest.MonkeyP
     (tmp_path / "results.json").write_text(json.dumps({"one": {"produce": MISSED}}))
     status, kept = measure(monkeypatch, tmp_path, {"one": {"start": REACHED}}, "--only", "start")
     assert (status, kept["one"]["produce"]) == (0, MISSED)
+
+
+@pytest.mark.parametrize("failure", bench_acks.FAILURES)
+def test_the_table_of_acks_tries_every_combination_under_every_failure(failure: str) -> None:
+    trial = bench_acks.trial_of(bench_acks.FAILURES[failure])
+    assert [side.name for side in trial.sides] == [cell.name for cell in bench_acks.CELLS]
+    assert {(side.producer["acks"], side.topic["min.insync.replicas"]) for side in trial.sides} == {
+        (acks, least) for acks in (0, 1, "all") for least in ("1", "2")
+    }
+    assert sum(side.topic.get("flush.messages") == "1" for side in trial.sides) == len(trial.sides) / 2
+    assert trial.faults
 
 
 def test_paced_cells_bring_every_value_together_with_every_other() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
 from ottla.trial.junit import as_junit
 from ottla.trial.outcome import TrialOutcome
+from ottla.trial.scenario import SENDFILE
 
 from .recorded_trials import HOSTILE, lost_ack, missing_control, power_cut, void_and_hostile
 
@@ -60,6 +62,15 @@ def test_a_void_side_and_a_missing_control_are_failures_with_their_sentence() ->
     assert failure is not None
     assert failure.get("type") == "missing control"
     assert failure.get("message") == "Expected duplicated, and found none: the faults had no effect."
+
+
+def test_a_count_that_is_wrong_is_a_failure_with_its_sentence() -> None:
+    outcome = lost_ack()
+    side = replace(outcome.sides[1], side=replace(outcome.sides[1].side, most={SENDFILE: 5}), counts={SENDFILE: 7})
+    (suite,) = parsed(replace(outcome, sides=(outcome.sides[0], side)))
+    failure = suite[1].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "Not as expected: sendfile_bytes was 7, and had to be 5 or less."
 
 
 def test_characters_that_xml_has_no_place_for_are_spelled_out() -> None:

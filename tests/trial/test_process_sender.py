@@ -58,7 +58,13 @@ class Trial:
             "t", "t", "t", (side,), (), records=3, value_bytes=5, partitions=1, brokers=1, flush_every=0
         )
         self._sender = self.open(program)
-        return self._sender, scenario, side, self.ledger, FaultSchedule(cast(Any, SimpleNamespace(check=lambda: None)), ())
+        return (
+            self._sender,
+            scenario,
+            side,
+            self.ledger,
+            FaultSchedule(cast(Any, SimpleNamespace(check=lambda: None)), ()),
+        )
 
     def assert_abandoned(self) -> None:
         """The process has ended, and nothing was waited for that it might have told."""
@@ -89,6 +95,25 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
+
+
+def test_a_client_may_choose_the_partition_of_a_record_that_has_none(trial: Trial) -> None:
+    sender = trial.open(
+        """
+hello()
+for given in lines:
+    if "number" in given:
+        assert given["partition"] is None and given["key"] is None
+        say(acked({**given, "partition": 7}, 3))
+"""
+    )
+    trial.ledger.hand_over(0, None, None, b"value")
+    assert trial.ledger.placeless == 1
+    sender.hand_over(0, None, None, b"value", [])
+    sender.flush()
+    sender.close()
+    assert sender.troubles == ()
+    assert (trial.ledger.partition, trial.ledger.offset, trial.ledger.placeless) == ([7], [3], 0)
 
 
 GOOD = """

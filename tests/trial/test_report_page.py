@@ -14,6 +14,7 @@ from ottla.audit.findings import Anomaly
 from ottla.trial.outcome import SideOutcome, TrialOutcome
 from ottla.trial.recorded import Recorded
 from ottla.trial.report_page import as_report
+from ottla.trial.scenario import SENDFILE
 from ottla.trial.timeline import ANSWER, FAULT, FINDING, FOLD, NO_ANSWER, REQUEST, ROWS_MAX, Timeline, tell
 
 from ..page import Page
@@ -37,6 +38,13 @@ def test_a_page_is_well_formed_and_fetches_nothing(trial: Callable[[], TrialOutc
     assert "script" not in parsed.tags
     assert not re.search(r"@import|url\(", page)
     assert re.findall(r"https?://[^\"]+", page.replace("http://www.w3.org/2000/svg", "")) == []
+
+
+def test_what_a_side_has_to_count_stands_on_its_page() -> None:
+    outcome = lost_ack()
+    side = replace(outcome.sides[1], side=replace(outcome.sides[1].side, least={SENDFILE: 5}), counts={SENDFILE: 7_000})
+    page = as_report([replace(outcome, sides=(outcome.sides[0], side))])
+    assert page.count("<dt>counted</dt><dd>sendfile_bytes 7,000</dd>") == 1
 
 
 @pytest.mark.parametrize("trial", TRIALS)

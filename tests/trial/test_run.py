@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from tests.tiers import some_tested
 
 from ottla.errors import ConfigError
+from ottla.trial.client_choice import client_by_command
 from ottla.trial.outcome import TrialOutcome
 from ottla.trial.run import run_scenario
 from ottla.trial.scenario import load_shipped, read_scenario, shipped_names
@@ -147,6 +150,72 @@ def test_records_of_an_aborted_transaction_have_failed_and_are_not_there() -> No
     assert outcome.passed, outcome.to_dict()
     assert [side.verdict.figures.failed for side in outcome.sides] == [5, 5]
     assert [side.verdict.figures.stored for side in outcome.sides] == [40, 35]
+
+
+def counting(name: str, count: str, *, control: bool = False) -> str:
+    return SOUND.replace('"sound"', f'"{name}"') + count + ("control = true\n" if control else "")
+
+
+def test_a_count_that_is_too_small_or_too_large_is_told() -> None:
+    few = counting("few", "most = { first_partition_records = 39 }\n")
+    many = counting("many", "least = { first_partition_records = 41 }\n", control=True)
+    right = counting("right", "least = { first_partition_records = 40 }\nmost = { first_partition_records = 40 }\n")
+    outcome = run(HEAD + few + many + right)
+    assert [side.surprises for side in outcome.sides] == [
+        ("first_partition_records was 40, and had to be 39 or less",),
+        ("first_partition_records was 40, and had to be 41 or more",),
+        (),
+    ]
+    assert not outcome.is_controlled
+    assert outcome.sides[2].to_dict()["counts"] == {"first_partition_records": 40}
+
+
+def test_a_side_that_counts_what_it_has_to_is_a_control() -> None:
+    outcome = run(HEAD + counting("right", "least = { first_partition_records = 40 }\n", control=True))
+    assert outcome.passed, outcome.to_dict()
+
+
+def test_a_side_has_only_its_own_faults() -> None:
+    outcome = run(HEAD + LOSE_ACK + 'sides = ["control"]\n' + CONTROL + CONTROL.replace('"control"', '"spared"'))
+    assert [len(side.faults) for side in outcome.sides] == [1, 0]
+    assert [side.found.get("duplicated", 0) > 0 for side in outcome.sides] == [True, False]
+
+
+def test_records_of_a_partition_that_nobody_told_void_a_side() -> None:
+    producer = '{ acks = 0, retries = 0, "enable.idempotence" = false }'
+    side = SOUND.replace('{ acks = "all" }', producer).replace("exactly-once", "at-most-once") + 'shows = ["lost"]\n'
+    command = f"{sys.executable} -P -m ottla.trial.clients.kafka_python"
+    scenario = read_scenario("mine", HEAD + "chooses_partition = true\n" + LOSE_ACK + side, "mine.toml")
+    (told,) = run_scenario(scenario, stepping, client_by_command(command)).sides
+    assert "of 40 records nobody told for which partition they were" in told.void
+
+
+def test_a_side_that_is_not_possible_counts_nothing() -> None:
+    lean = 'print(\'{"client": "lean", "version": "3", "without": ["acks"]}\')'
+    command = f"{sys.executable} -c {shlex.quote(lean)}"
+    text = HEAD + counting("right", "least = { first_partition_records = 40 }\n", control=True)
+    (side,) = run_scenario(read_scenario("mine", text, "mine.toml"), stepping, client_by_command(command)).sides
+    assert side.impossible == "it cannot be given acks=all"
+    assert (side.surprises, side.counted) == ((), ())
+
+
+def test_without_openssl_there_is_no_side_that_is_read_by_tls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (side,) = run(HEAD + counting("TLS", 'most = { sendfile_bytes = 0 }\nlistener = "SSL"\n', control=True)).sides
+    assert side.impossible == "the program openssl is needed, which makes the certificate for TLS"
+
+
+# Two workers, one after the other: the first one ends when it has sent 25 records, and has committed 20.
+GROUP = HEAD + "restart_at = 25\nflush_every = 5\n"
+
+
+@pytest.mark.parametrize("protocol", some_tested(["classic", "consumer"], "consumer"))
+def test_a_member_of_a_group_goes_on_from_the_last_commit(protocol: str) -> None:
+    noting = SOUND.replace("exactly-once", "at-least-once") + f'group = "{protocol}"\nnotes_every = 10\n'
+    (side,) = run(GROUP + noting + 'shows = ["duplicated"]\n').sides
+    assert side.is_as_expected, side.to_dict()
+    assert side.found == {"duplicated": 5}
+    assert [piece.sequence for piece in side.anomalies] == [20, 21, 22, 23, 24]
 
 
 # Nothing that is sent is ever answered, and nobody ends that.

@@ -51,7 +51,7 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
     scenario = load_shipped(name)
     assert scenario.name == name
     assert len(scenario.teaches) > 100
-    assert scenario.faults or scenario.restart_at
+    assert scenario.faults or scenario.restart_at or any(side.least for side in scenario.sides)
     assert any(side.is_control for side in scenario.sides)
     assert len(scenario.sides) > 1
     # Whoever keeps the guarantee stands beside whoever lacks it.
@@ -92,6 +92,35 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         ("after_records = 3", "in_sync = 0", "line 9: in_sync is 0 and must be an integer from 1 to 3"),
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
         ("acks", '"bootstrap.servers"', "bootstrap_servers cannot be set for a producer of a trial: the trial sets it"),
+        ("after_records = 3", 'sides = ["two"]', "mine.toml, line 6: sides has 'two' and must be some of one"),
+        ("after_records = 3", 'sides = "one"', "line 6: sides is 'one' and must be a list of names of sides"),
+        (
+            'shows = ["duplicated"]',
+            "control = true",
+            "line 11: a control of this kind counts something: give least or most",
+        ),
+        (
+            'shows = ["duplicated"]',
+            "least = { sendfile_bites = 1 }",
+            "line 11: least has no field 'sendfile_bites';",
+        ),
+        (
+            'shows = ["duplicated"]',
+            "most = { sendfile_bytes = -1 }",
+            "and must be a table of counts, such as { ",
+        ),
+        ('shows = ["duplicated"]', 'listener = "TLS"', "listener is 'TLS' and must be one of PLAINTEXT, SSL"),
+        (
+            'shows = ["duplicated"]',
+            'group = "classic"',
+            "line 11: a member of a group commits what it has read: give transaction_records or notes_every",
+        ),
+        (
+            'shows = ["duplicated"]',
+            'offsets = "never"',
+            "offsets is 'never' and must be one of with the group's metadata",
+        ),
+        ("records = 10", "records = 10\nchooses_partition = 1", "chooses_partition is 1 and must be true or false"),
         ("[[fault]]", "[fault]", "fault must be tables, each under a line [[fault]]"),
         (
             'producer = { acks = "all", "enable.idempotence" = false }',
@@ -167,6 +196,19 @@ def test_committed_records_are_read_where_there_are_transactions() -> None:
     assert side.isolation_level == "read_committed"
     (side,) = read_scenario("mine", GOOD, "mine.toml").sides
     assert side.isolation_level == "read_uncommitted"
+
+
+def test_a_group_goes_with_neither_an_abort_nor_partitions_of_the_producers_choice() -> None:
+    grouped = GOOD + 'group = "classic"\nnotes_every = 5\n'
+    for line in ("abort_at = 5", "chooses_partition = true"):
+        told = refused(grouped.replace("records = 10", f"records = 10\n{line}"))
+        assert "abort_at and chooses_partition are for sides without a group" in told
+
+
+def test_a_fault_may_be_for_some_sides() -> None:
+    other = '[[side]]\nname = "two"\nclaims = "exactly-once"\n'
+    scenario = read_scenario("mine", GOOD.replace("nth = 2", 'nth = 2\nsides = ["two"]') + other, "mine.toml")
+    assert [len(side.faults_of(scenario)) for side in scenario.sides] == [0, 1]
 
 
 def test_the_guide_names_each_trial_in_its_order() -> None:

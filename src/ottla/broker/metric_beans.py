@@ -3,7 +3,7 @@
 `read` turns what was counted (`BrokerMetrics`), and what the broker is asked at that moment, into
 {bean: {attribute: number}}: gauges have a `Value`, meters a `Count` and a `MeanRate` (per second since the broker
 started), histograms `Count`, `Mean`, `Max` and percentiles, flushes those of a meter and `Mean` and `Max` in
-milliseconds. Kafka's one-minute rates are not kept.
+milliseconds. Kafka's one-minute rates are not kept. What Kafka does not count has a name that begins with `ottla.`.
 
 What the controller counts is told by the broker that speaks for it, so that the sum over all brokers is right.
 """
@@ -45,6 +45,7 @@ def read(core: BrokerCore, uptime_s: float, queued: int = 0) -> Beans:
     for operation, kind in (("Produce", "PendingProduce"), ("Fetch", "PendingFetch")):
         bean = f"kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation={operation}"
         beans[bean] = _value(waiting.get(kind, 0))
+    beans["ottla.network:type=SocketServer,name=SendfileBytesPerSec"] = _meter(core.metrics.sendfile_bytes, uptime_s)
     _read_partitions(core.topics, core.metrics, beans, uptime_s)
     sessions = core.replicas.fetch_sessions
     for name, number in (

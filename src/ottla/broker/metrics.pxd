@@ -34,6 +34,7 @@ cdef class BrokerMetrics:
     cdef public object isr_shrinks
     cdef public object leader_elections
     cdef public dict requests
+    cdef public object sendfile_bytes
     cdef public dict topics
     cdef public object unclean_leader_elections
 

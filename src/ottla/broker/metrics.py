@@ -83,6 +83,8 @@ class BrokerMetrics:
         self.topics: dict[str, TopicTraffic] = {}
         self.isr_shrinks = self.isr_expands = 0
         self.leader_elections = self.unclean_leader_elections = 0
+        # What went to clients by `sendfile`; the driver counts it.
+        self.sendfile_bytes = 0
 
     def requested(self, api_key: int, size_bytes: int) -> None:
         """A request has come."""

@@ -129,10 +129,10 @@ def trial(
         return
     if keep is not None and capture is None:
         raise UserMistake("--keep writes the trial that --from makes of a capture: give both, or neither")
-    if capture is not None:
-        if names or shows:
-            raise UserMistake("--from makes a trial of a capture: give no name of another one beside it")
-    elif not names:
+    names = names or []
+    if capture is not None and (names or shows):
+        raise UserMistake("--from makes a trial of a capture: give no name of another one beside it")
+    if capture is None and not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
     if shows:
         for name in names:

@@ -433,6 +433,7 @@ class ClientConnection:
             item = self._out[0] = _Sending(item, source)
         if self._tls is None:
             sent = os.sendfile(self._socket.fileno(), item.fd, item.position, item.left)
+            self._server.metrics.sendfile_bytes += sent
         else:
             sent = self._tls.send_file(item.fd, item.position, item.left)
         item.position += sent

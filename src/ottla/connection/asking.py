@@ -8,6 +8,7 @@ from typing import Any
 from ottla.connection.core import ConnectionCore
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 
 
 class Question:
@@ -27,8 +28,8 @@ class AskingCore:
 
     def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings, rng)
-        # From the next version on it names topics by id only, and everything here goes by name.
-        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9})
+        # From the next versions on they name topics by id only, and everything here goes by name.
+        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9, OffsetFetchRequest.API_KEY: 9})
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""

@@ -35,13 +35,15 @@ def start_line(order: SendingOrder) -> bytes:
     )
 
 
-def record_line(number: int, partition: int, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> bytes:
+def record_line(
+    number: int, partition: int | None, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes]]
+) -> bytes:
     """One record; bytes are base64."""
     return _line(
         {
             "number": number,
             "partition": partition,
-            "key": _base64(key),
+            "key": None if key is None else _base64(key),
             "value": _base64(value),
             "headers": [[name, _base64(content)] for name, content in headers],
         }

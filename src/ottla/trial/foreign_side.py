@@ -19,7 +19,7 @@ from ottla.errors import ConfigError, OttlaError, Unreachable
 from ottla.foreign.kafka import IN_SYNC_MIN, ForeignKafka
 from ottla.patience import comes_within
 from ottla.proxy.faults_in_force import KINDS, check_proxied
-from ottla.trial.scenario import COORDINATOR, ROLES, Scenario, Side, TimedFault
+from ottla.trial.scenario import COORDINATOR, PLAINTEXT, ROLES, SENDFILE, Scenario, Side, TimedFault
 from ottla.trial.side_cluster import SideCluster
 
 TOPIC_PREFIX = "ottla-trial-"
@@ -39,6 +39,10 @@ def why_not(scenario: Scenario, kafka: ForeignKafka | None = None) -> str | None
         if side.settings:
             name = next(iter(side.settings)).replace("_", ".")
             reasons.append(f"side {side.name!r} sets {name} of the brokers, and they are not the trial's to set")
+        if side.group:
+            reasons.append(f"side {side.name!r} reads as a member of a group, with timeouts that brokers decide on")
+        if side.listener != PLAINTEXT or SENDFILE in (*side.least, *side.most):
+            reasons.append(f"side {side.name!r} is about what brokers do with their sockets, which nobody sees there")
         if kafka is not None:
             reasons.append(_lack(kafka, scenario, side))
     return next(filter(None, reasons), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -75,6 +76,8 @@ class Instance:
             self.is_over = self.is_over or error.fatal
         else:
             self._deliveries.append((number, delivery))
+            if partition is None:
+                self._ledger.place(number, delivery.partition)
         if self._is_transactional:
             self._open.append(number)
 
@@ -86,9 +89,12 @@ class Instance:
         if not self._is_transactional:
             self._note()
 
-    def commit(self) -> Ended:
-        """Commit the open transaction, or abort it where something in it was not stored."""
-        return self._take_down(self._end() if self._is_begun else Ended.ABORTED)
+    def commit(self, send_offsets: Callable[[Producer], None] | None = None) -> Ended:
+        """Commit the open transaction, or abort it where something in it was not stored.
+
+        `send_offsets` puts a group's offsets into it first.
+        """
+        return self._take_down(self._end(send_offsets) if self._is_begun else Ended.ABORTED)
 
     def abort(self) -> None:
         """Abort the open transaction, if there is one: all its records have failed."""
@@ -107,9 +113,15 @@ class Instance:
             self._ledger.transactions.append(records)
         return ended
 
-    def _end(self) -> Ended:
+    def _end(self, send_offsets: Callable[[Producer], None] | None) -> Ended:
         if self.is_over:
             return Ended.UNKNOWN
+        if send_offsets is not None:
+            try:
+                send_offsets(self._producer)
+            except OttlaError as error:
+                self._ledger.count_error(error)
+                return self._give_up() if error.fatal else self._abort()
         for _ in range(_ASKED_MAX):
             try:
                 self._producer.commit_transaction()

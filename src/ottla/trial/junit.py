@@ -35,7 +35,13 @@ def failure_of(side: SideOutcome) -> tuple[str, str] | None:
         return "missing control", f"Expected {shown}, and found none: the faults had no effect."
     if not side.is_as_expected:
         expected, found = side.side.expect, side.verdict.seen
-        return "not as expected", f"{side.side.claims} was expected to be {expected}, and is {side.seen}: {found}."
+        more = "".join(f" Not as expected: {each}." for each in side.surprises)
+        if side.seen == expected:
+            return "not as expected", more.strip()
+        return (
+            "not as expected",
+            f"{side.side.claims} was expected to be {expected}, and is {side.seen}: {found}.{more}",
+        )
     return None
 
 

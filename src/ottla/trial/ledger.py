@@ -8,6 +8,8 @@ from ottla.errors import DeliveryError, KafkaError, OttlaError
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, UNKNOWN
 
+NO_PARTITION = -1
+
 
 class SideLedger:
     """By record number, which is the place in each list.
@@ -18,7 +20,7 @@ class SideLedger:
     `errors`: what was told of records that were not acknowledged, by Kafka's name of it, and of how many.
     `attempts`: how often batches that have failed were sent, and how many records say so.
     `transactions`: the records of each that was committed, or of which nobody knows. `flushes`: (when, how many records
-    had been handed over), where all of them had an outcome.
+    had been handed over), where all of them had an outcome. `again`: how often a record was handed over once more.
     """
 
     def __init__(self) -> None:
@@ -29,19 +31,33 @@ class SideLedger:
         self.attempts: dict[int, int] = {}
         self.transactions: list[tuple[int, ...]] = []
         self.flushes: list[tuple[int, int]] = []
+        self.again = 0
         self._doubtful: dict[int, None] = {}
         self._key_crc: list[int] = []
         self._value_crc: list[int] = []
 
-    def hand_over(self, number: int, partition: int, key: bytes, value: bytes) -> None:
-        """Note a record that is handed over now, again or as the next one. Until it is told, it is unknown."""
+    def hand_over(self, number: int, partition: int | None, key: bytes | None, value: bytes) -> None:
+        """Note a record that is handed over now, again or as the next one. Until it is told, it is unknown.
+
+        `partition` None: the producer chooses it, and `place` or `tell_acked` says which it was.
+        """
         if number < len(self.outcome):
+            self.again += 1
             return
         self.outcome.append(UNKNOWN)
-        self.partition.append(partition)
+        self.partition.append(NO_PARTITION if partition is None else partition)
         self.offset.append(NO_OFFSET)
         self._key_crc.append(record_crc(key))
         self._value_crc.append(record_crc(value))
+
+    def place(self, number: int, partition: int) -> None:
+        """The producer has chosen this partition."""
+        self.partition[number] = partition
+
+    @property
+    def placeless(self) -> int:
+        """How many records nobody knows the partition of."""
+        return self.partition.count(NO_PARTITION)
 
     def tell_acked(self, number: int, partition: int, offset: int) -> None:
         """It was acknowledged."""

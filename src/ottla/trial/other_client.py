@@ -25,6 +25,8 @@ _NOT_EVERYWHERE = ("max_block_ms",)
 
 def why_impossible(scenario: Scenario, side: Side) -> str | None:
     """Why no other client can send this side; None where one can."""
+    if side.group:
+        return "what reads and sends as a member of a group is ottla's producer"
     if side.transaction_records:
         return "transactions are for ottla's producer"
     if scenario.restart_at is not None:

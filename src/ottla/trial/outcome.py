@@ -37,6 +37,7 @@ class SideOutcome:
     failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for.
     `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `troubles`: why
     what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried.
+    `counts`: what was counted, by the names in `scenario.COUNTS`.
     """
 
     side: Side
@@ -50,6 +51,7 @@ class SideOutcome:
     without: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
     impossible: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def found(self) -> dict[str, int]:
@@ -92,14 +94,29 @@ class SideOutcome:
         return () if self.impossible is not None else self.verdict.missing
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The counts that this side is about."""
+        if self.impossible is not None:
+            return ()
+        return tuple(name for name in self.counts if name in self.side.least or name in self.side.most)
+
+    @property
     def surprises(self) -> tuple[str, ...]:
         """Errors and attempts that are not as expected, each in a sentence without its end."""
         side, found = self.side, []
+        if self.impossible is not None:
+            return ()
         if side.errors is not None and {*side.errors} != {*self.errors}:
             found.append(f"errors told: {_listed(self.errors)}; expected: {_listed(side.errors)}")
         if side.attempts is not None and {*self.attempts} != {side.attempts}:
             times = ", ".join(map(str, self.attempts)) or "none"
             found.append(f"attempts of each batch that failed: {times}; expected: {side.attempts}")
+        for name, least in side.least.items():
+            if self.counts.get(name, 0) < least:
+                found.append(f"{name}: {self.counts.get(name, 0):,}; expected: {least:,} or more")
+        for name, most in side.most.items():
+            if self.counts.get(name, 0) > most:
+                found.append(f"{name}: {self.counts[name]:,}; expected: {most:,} or less")
         return tuple(found)
 
     @property
@@ -144,6 +161,7 @@ class SideOutcome:
             "errors": dict(self.errors),
             "attempts": {str(count): records for count, records in self.attempts.items()},
             "surprises": list(self.surprises),
+            "counts": {name: self.counts[name] for name in self.counted},
             "client": self.client,
             "without": list(self.without),
             "impossible": self.impossible,

@@ -73,8 +73,8 @@ class ProcessSender:
         self._hello: Hello | None = None
         self._troubles: list[str] = []
         self._wrong_lines = 0
-        # By record number: the partition it is for; the line that told its outcome.
-        self._asked: dict[int, int] = {}
+        # By record number: the partition it is for (None: the client's choice); the line that told its outcome.
+        self._asked: dict[int, int | None] = {}
         self._told: dict[int, tuple[int, Told]] = {}
         self._line = 0
         self._outgoing = bytearray()
@@ -129,7 +129,7 @@ class ProcessSender:
         return self.impossible is None and not self._has_ended
 
     def hand_over(
-        self, number: int, partition: int, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]
+        self, number: int, partition: int | None, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes]]
     ) -> None:
         """Give it a record, and take what it has told; waits while it takes nothing."""
         # From here on the client may have it.
@@ -344,7 +344,7 @@ class ProcessSender:
             self._ledger.tell_failed(number)
             self._ledger.count_told(told.error)
         elif told.outcome == ACKED and self._order.is_answered:
-            self._ledger.tell_acked(number, partition, told.offset)
+            self._ledger.tell_acked(number, told.partition, told.offset)
         else:
             self._ledger.tell_unknown(number)
             if told.error:
@@ -392,12 +392,12 @@ class ProcessSender:
             )
 
 
-def _check_place(told: Told, partition: int) -> None:
+def _check_place(told: Told, partition: int | None) -> None:
     """Whoever acknowledges a record says where it is."""
     place = "in which partition" if told.partition < 0 else "at which offset"
     if told.partition < 0 or told.offset < 0:
         raise LineError(f"tells record {told.number} acked and does not say {place}")
-    if told.partition != partition:
+    if partition is not None and told.partition != partition:
         raise LineError(
             f"tells record {told.number} acked in partition {told.partition}; it was to go to partition {partition}"
         )

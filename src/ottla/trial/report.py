@@ -103,6 +103,8 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
     elif side.without:
         without = ", ".join(side.without)
         console.print(Text(f"{side.side.name}: this client does not have the trial's own setting {without}", "dim"))
+    for name in side.counted:
+        console.print(Text(f"{side.side.name}: {name} was {side.counts[name]:,}", "dim"))
     for why in side.void:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:

@@ -176,6 +176,8 @@ def _side(place: str, outcome: TrialOutcome, side: SideOutcome) -> str:
         "topic": _settings(side.side.topic),
         "faults": "; ".join(f"{each.fault.tell()}: {_times(each.fired)}" for each in side.faults) or "none",
     }
+    if side.counted:
+        facts["counted"] = ", ".join(f"{name} {side.counts[name]:,}" for name in side.counted)
     told = "".join(f"<dt>{name}</dt><dd>{shown(words)}</dd>" for name, words in facts.items())
     failure = failure_of(side)
     wrong = "" if failure is None else f'<p class="verdict bad">{shown(failure[1])}</p>'

@@ -8,7 +8,7 @@ Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -25,10 +25,12 @@ from ottla.evidence.reads import Place, read_round
 from ottla.evidence.times import RunClock
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
+from ottla.trial.group_application import GroupApplication
 from ottla.trial.ledger import SideLedger
+from ottla.trial.listener import why_no_listener
 from ottla.trial.other_client import order, send_all, why_impossible
 from ottla.trial.outcome import SideOutcome, TrialOutcome
-from ottla.trial.scenario import Scenario, Side
+from ottla.trial.scenario import AGAIN, FIRST_PARTITION, SENDFILE, Scenario, Side
 from ottla.trial.sender import Opening
 from ottla.trial.side_cluster import EmbeddedSide, SideCluster
 
@@ -79,8 +81,7 @@ def run_scenario(
                 client = _other_client(open_sender, step.advance)
                 sides.append(_run_side(scenario, side_told, client, cluster_for(side)))
             else:
-                verdict = judge(side.claims, add_audits([]), shows=side.shows)
-                sides.append(SideOutcome(side_told, verdict, (), impossible=impossible))
+                sides.append(_not_tried(side_told, impossible))
     return TrialOutcome(scenario, tuple(sides), "" if kafka is None else kafka.bootstrap_servers)
 
 
@@ -96,7 +97,8 @@ _Client = Callable[[SideCluster, Scenario, Side, FaultSchedule], _Sent]
 
 def _own_client(advance: Callable[[], None]) -> _Client:
     def send(cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
-        application = Application(cluster, scenario, side, faults, advance)
+        kind = GroupApplication if side.group else Application
+        application = kind(cluster, scenario, side, faults, advance)
         application.run()
         return _Sent(application.ledger, {"client": f"ottla {_version()}"})
 
@@ -123,13 +125,17 @@ def _version() -> str:
 
 def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideCluster) -> SideOutcome:
     began_s = time.monotonic()
+    missing = why_no_listener(side)
+    if missing is not None:
+        return _not_tried(side, missing)
     with opened as cluster:
-        faults = FaultSchedule(cluster, scenario.faults)
+        faults = FaultSchedule(cluster, side.faults_of(scenario))
         ledger, who = client(cluster, scenario, side, faults)
         faults.heal()
         cluster.settle()
         recorded = cluster.recorded(ledger.flushes)
         histories = _read(cluster, scenario, side, ledger)
+        counts = _counts(cluster, side, histories, ledger)
     audit = add_audits((audit_partition(history, EVIDENCE_MAX) for history in histories), EVIDENCE_MAX)
     if side.transaction_records:
         torn = check_torn(ledger.transactions, histories)
@@ -143,8 +149,31 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideClust
         ledger.attempts,
         recorded,
         time.monotonic() - began_s,
-        **who,
+        counts=counts,
+        **_with_placeless(who, ledger),
     )
+
+
+def _not_tried(side: Side, why: str) -> SideOutcome:
+    return SideOutcome(side, judge(side.claims, add_audits([]), shows=side.shows), (), impossible=why)
+
+
+def _with_placeless(who: dict[str, Any], ledger: SideLedger) -> dict[str, Any]:
+    """Who sent, and what is not whole where nobody told in which partition to look for a record."""
+    if not ledger.placeless:
+        return who
+    trouble = f"of {ledger.placeless:,} records nobody told for which partition they were"
+    return who | {"troubles": (*who.get("troubles", ()), trouble)}
+
+
+def _counts(
+    cluster: SideCluster, side: Side, histories: Sequence[PartitionHistory], ledger: SideLedger
+) -> dict[str, int]:
+    """What the side is about, beside its records."""
+    found = {FIRST_PARTITION: len(histories[0].stored.offset), AGAIN: ledger.again}
+    if SENDFILE in (*side.least, *side.most):
+        found[SENDFILE] = cluster.sendfile_bytes()
+    return found
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -29,6 +29,18 @@ ROLES = LEADER, FIRST_FOLLOWER, SECOND_FOLLOWER = "leader", "first follower", "s
 COORDINATOR = "coordinator"
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 TOPIC, TRANSACTIONAL_ID = "trial", "trial"
+LISTENERS = PLAINTEXT, SSL = "PLAINTEXT", "SSL"
+FIRST_PARTITION, SENDFILE, AGAIN = "first_partition_records", "sendfile_bytes", "records_sent_again"
+COUNTS = (FIRST_PARTITION, SENDFILE, AGAIN)
+"""What a side may count: records stored in partition 0; bytes that brokers gave to `sendfile` for clients; how often
+the application sent a record once more."""
+NO_GROUP = ""
+GROUPS = CLASSIC, CONSUMER = "classic", "consumer"
+"""The protocols that a group's members speak; `consumer` is that of KIP-848."""
+OFFSETS = OFFSETS_WITH_METADATA, OFFSETS_WITHOUT_METADATA, OFFSETS_APART = (
+    "with the group's metadata", "without the group's metadata", "apart from the transaction",
+)  # fmt: skip
+"""How an application with transactions commits what it has read."""
 RECORDS_MAX = 200_000
 _BYTES_MAX = 1 << 20
 
@@ -37,6 +49,7 @@ _BYTES_MAX = 1 << 20
 class TimedFault:
     """A fault in force from when `after` records were handed over until `until` were (None: all, and all told).
 
+    `sides`: the names of those that have it; () for all.
     `role`: its broker is the one that is that of the trial's first partition when it begins; "" for the one it names.
     `in_sync`: when it has begun, the next record waits until that partition has so many replicas in sync.
     """
@@ -46,6 +59,7 @@ class TimedFault:
     until: int | None = None
     role: str = ""
     in_sync: int | None = None
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,6 +71,12 @@ class Side:
     batch that failed was sent, None where it does not matter. `settings`: of the brokers. 0 stands for: as usual
     (`replicas`), as fast as it can (`records_per_second`), never (`transaction_records`, `notes_every`). `new_id`: each
     start of the application takes a `transactional.id` of its own.
+
+    `least`, `most`: what has to be counted (`COUNTS`), and how often. `control`: this side counts as a control, by what
+    it counts. `listener`: by which one the trial reads, PLAINTEXT or SSL.
+
+    `group`: the application reads what it sends as a member of a group, by this protocol. It commits what it has read
+    after every `notes_every` records, or with its transactions, as `offsets` says.
     """
 
     name: str
@@ -74,11 +94,21 @@ class Side:
     new_id: bool = False
     notes_every: int = 0
     isolation_level: str = UNCOMMITTED
+    least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    control: bool = False
+    listener: str = PLAINTEXT
+    group: str = NO_GROUP
+    offsets: str = OFFSETS_WITH_METADATA
 
     @property
     def is_control(self) -> bool:
         """Whether something has to show that would not if nothing went wrong."""
-        return self.expect == BROKEN or bool(self.shows) or bool(self.errors)
+        return self.control or self.expect == BROKEN or bool(self.shows) or bool(self.errors)
+
+    def faults_of(self, scenario: Scenario) -> tuple[TimedFault, ...]:
+        """The faults that this side has."""
+        return tuple(each for each in scenario.faults if not each.sides or self.name in each.sides)
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,6 +117,7 @@ class Scenario:
 
     `restart_at`: before this record the application ends without warning and is started again; with `zombie` the old
     one goes on when the new one has sent everything. `abort_at`: before this record it aborts its open transaction.
+    `chooses_partition`: records have no key, and the producer chooses the partition of each.
     """
 
     name: str
@@ -102,6 +133,7 @@ class Scenario:
     restart_at: int | None = None
     zombie: bool = False
     abort_at: int | None = None
+    chooses_partition: bool = False
 
 
 # ---- those that come with ottla -------------------------------------------------------------------------------------
@@ -158,14 +190,16 @@ def load_file(path: Path) -> Scenario:
 _OF_BOTH = {"producer", "topic", "settings", "replicas", "records_per_second"}
 _TOP = {
     "title", "teaches", "records", "value_bytes", "partitions", "brokers", "flush_every",
-    "restart_at", "zombie", "abort_at",
+    "restart_at", "zombie", "abort_at", "chooses_partition",
 } | _OF_BOTH  # fmt: skip
 _TABLES = {"fault", "side"}
-_OF_FAULT = {"after_records", "until_records", "broker", "in_sync"}
+_OF_FAULT = {"after_records", "until_records", "broker", "in_sync", "sides"}
 _OF_SIDE = {
     "name", "claims", "expect", "shows", "errors", "attempts",
-    "transaction_records", "new_id", "notes_every", "isolation_level",
+    "transaction_records", "new_id", "notes_every", "isolation_level", "least", "most", "control", "listener",
+    "group", "offsets",
 } | _OF_BOTH  # fmt: skip
+_ERRORS = 'errors, such as ["NOT_ENOUGH_REPLICAS"]'
 # The runner's own: where the records go, and by what they are known again.
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
@@ -184,6 +218,8 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
     faults = tuple(reading.fault(each, index, records, brokers) for index, each in enumerate(each_fault, 1))
     sides = tuple(reading.side(each, index, given) for index, each in enumerate(each_side, 1))
     reading.check_sides(sides)
+    for index, fault in enumerate(faults, 1):
+        reading.check_sides_of_fault(fault.sides, [side.name for side in sides], index)
     if given.get("zombie") is True and "restart_at" not in given:
         raise reading.wrong(
             "zombie is true, and nothing is started again: give restart_at, too", reading.line("zombie")
@@ -208,6 +244,7 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
         restart_at=reading.place(given, "restart_at", records),
         zombie=reading.yes(given, "zombie"),
         abort_at=reading.place(given, "abort_at", records),
+        chooses_partition=reading.yes(given, "chooses_partition"),
     )
 
 
@@ -349,7 +386,15 @@ class _Reading:
             told = f"broker_id is {broker_id}, and the trial has brokers 1 to {brokers}"
             raise self.wrong(told, self.line("broker_id", header))
         in_sync = self.whole(given, "in_sync", 1, 1, brokers, header) if "in_sync" in given else None
-        return TimedFault(fault, after, until, role, in_sync)
+        sides = self._names(given, "sides", header, "names of sides") or ()
+        return TimedFault(fault, after, until, role, in_sync, sides)
+
+    def check_sides_of_fault(self, named: Sequence[str], known: Sequence[str], index: int) -> None:
+        """Each side that a fault names is there."""
+        for name in named:
+            if name not in known:
+                told = f"sides has {name!r} and must be a list of some of {', '.join(known)}{_question(name, known)}"
+                raise self.wrong(told, self.line("sides", self.header("fault", index)))
 
     def side(self, given: Mapping[str, Any], index: int, top: Mapping[str, Any]) -> Side:
         header = self.header("side", index)
@@ -370,7 +415,19 @@ class _Reading:
         if transaction_records and notes_every:
             told = "a commit is a note, too: give transaction_records or notes_every"
             raise self.wrong(told, self.line("notes_every", header))
+        group = self._one_of(given, "group", (NO_GROUP, *GROUPS), header, NO_GROUP)
+        if group and not transaction_records and not notes_every:
+            told = "a member of a group commits what it has read: give transaction_records or notes_every"
+            raise self.wrong(told, self.line("group", header))
+        if group and (top.get("abort_at") or top.get("chooses_partition")):
+            told = "abort_at and chooses_partition are for sides without a group"
+            raise self.wrong(told, self.line("group", header))
         attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, header) if "attempts" in given else None
+        control = self.yes(given, "control", header)
+        least, most = (self._counts(given, name, header) for name in ("least", "most"))
+        if control and not least and not most:
+            told = "a control of this kind counts something: give least or most"
+            raise self.wrong(told, self.line("control", header))
         both = {**top, **given}
         level = COMMITTED if transaction_records else UNCOMMITTED
         side = Side(
@@ -393,19 +450,32 @@ class _Reading:
             new_id=self.yes(given, "new_id", header),
             notes_every=notes_every,
             isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), header, level),
+            least=least,
+            most=most,
+            control=control,
+            listener=self._one_of(given, "listener", LISTENERS, header, PLAINTEXT),
+            group=group,
+            offsets=self._one_of(given, "offsets", OFFSETS, header, OFFSETS_WITH_METADATA),
         )
         self.check_settings(side, header)
         return side
 
-    def _names(self, given: Mapping[str, Any], name: str, header: int | None) -> tuple[str, ...] | None:
+    def _counts(self, given: Mapping[str, Any], name: str, header: int | None) -> dict[str, int]:
+        found = given.get(name, {})
+        if not isinstance(found, dict) or not all(type(each) is int and each >= 0 for each in found.values()):
+            told = f"{name} is {found!r} and must be a table of counts, such as {{ {SENDFILE} = 0 }}"
+            raise self.wrong(told, self.line(name, header))
+        self.check_names(found, {*COUNTS}, name, header)
+        return dict(found)
+
+    def _names(
+        self, given: Mapping[str, Any], name: str, header: int | None, what: str = _ERRORS
+    ) -> tuple[str, ...] | None:
         found = given.get(name)
         if found is None:
             return None
         if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-            raise self.wrong(
-                f'{name} is {found!r} and must be a list of errors, such as ["NOT_ENOUGH_REPLICAS"]',
-                self.line(name, header),
-            )
+            raise self.wrong(f"{name} is {found!r} and must be a list of {what}", self.line(name, header))
         return tuple(found)
 
     def _one_of(

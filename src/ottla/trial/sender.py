@@ -80,9 +80,9 @@ class Sender(Protocol):
     def takes_records(self) -> bool: ...
 
     def hand_over(
-        self, number: int, partition: int, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]
+        self, number: int, partition: int | None, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes]]
     ) -> None:
-        """Send the record of this number, which the ledger knows."""
+        """Send the record of this number, which the ledger knows; to the partition of the client's choice for None."""
 
     def flush(self) -> None:
         """Wait until all records that were handed over have an outcome."""

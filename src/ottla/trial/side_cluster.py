@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError
 from ottla.ledger.schema import SEQUENCE_HEADER
+from ottla.trial.group_member import BROKER_SETTINGS
+from ottla.trial.listener import doors_of
 from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import COORDINATOR, ROLES, TOPIC, TRANSACTIONAL_ID, Scenario, Side, TimedFault
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.faults.verbs import Fault, Verbs
 
 _PATIENCE_S = 30.0
+_SENDFILE_BEAN = "ottla.network:type=SocketServer,name=SendfileBytesPerSec"
 
 
 class SideCluster(ABC):
@@ -95,6 +98,14 @@ class SideCluster(ABC):
         """What the brokers saw, where that was asked for and can be had."""
         return None
 
+    def create_topic(self, name: str) -> None:
+        """Make a topic with one partition beside the trial's, for an application that reads what it sends."""
+        raise NotImplementedError
+
+    def sendfile_bytes(self) -> int:
+        """How many bytes brokers gave to `sendfile` for clients."""
+        raise NotImplementedError
+
 
 class EmbeddedSide(SideCluster):
     """An embedded cluster that only this side has. `is_recorded`: its brokers keep what they see."""
@@ -103,17 +114,22 @@ class EmbeddedSide(SideCluster):
         self._scenario = scenario
         self._side = side
         self._is_recorded = is_recorded
-        self.client_settings = self.reader_settings = {}
+        self.client_settings = {}
 
     def _open(self, stack: ExitStack) -> None:
         side = self._side
-        self._cluster = stack.enter_context(Cluster(self._scenario.brokers, settings=dict(side.settings) or None))
+        settings = {**(BROKER_SETTINGS if side.group else {}), **side.settings} or None
+        doors = stack.enter_context(doors_of(side))
+        self._cluster = stack.enter_context(
+            Cluster(self._scenario.brokers, settings=settings, listeners=doors.listeners)
+        )
         self._cluster.create_topic(
             self.topic, self._scenario.partitions, side.replicas or None, configs=dict(side.topic) or None
         )
         if self._is_recorded:
             self._cluster.record(self.topic, SEQUENCE_HEADER)
-        self.bootstrap_servers = self.read_from = self._cluster.bootstrap_servers
+        self.bootstrap_servers = self._cluster.bootstrap_servers
+        self.read_from, self.reader_settings = self._cluster.bootstrap_servers_of(side.listener), doors.reader
         self.faults = self._cluster.faults
 
     def begin(self, planned: TimedFault) -> Fault:
@@ -147,3 +163,11 @@ class EmbeddedSide(SideCluster):
     def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
         """What the brokers kept."""
         return Recorded.read(self._cluster.recorded(), flushes)
+
+    def create_topic(self, name: str) -> None:
+        """With as many replicas as there are brokers, up to three."""
+        self._cluster.create_topic(name)
+
+    def sendfile_bytes(self) -> int:
+        """The brokers' own exchange of records uses no sockets."""
+        return sum(int(beans[_SENDFILE_BEAN]["Count"]) for beans in self._cluster.metrics().values())

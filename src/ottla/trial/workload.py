@@ -14,11 +14,11 @@ _SHIFTS = 1_024
 
 
 class WorkRecord(NamedTuple):
-    """A record and the partition it is for; its number is in a header."""
+    """A record and the partition it is for, None where the producer chooses it; its number is in a header."""
 
     number: int
-    partition: int
-    key: bytes
+    partition: int | None
+    key: bytes | None
     value: bytes
 
     @property
@@ -39,4 +39,6 @@ class Workload:
         """The record of this number, from 0."""
         text, shift = b"%d:" % number, number % _SHIFTS
         value = text + self._noise[shift : shift + max(0, self._scenario.value_bytes - len(text))]
+        if self._scenario.chooses_partition:
+            return WorkRecord(number, None, None, value)
         return WorkRecord(number, number % self._scenario.partitions, b"key-%d" % (number % _KEYS), value)

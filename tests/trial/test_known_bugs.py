@@ -1,0 +1,38 @@
+"""Bugs that other clients are known for, as trials in `known_bugs/`: ottla's producer has none of them.
+
+A trial there says which client it is about, and docs/trials.md what was seen of it. The control shows that the faults
+do what they have to: a producer without the guarantee stores records twice.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.trial.run import run_scenario
+from ottla.trial.scenario import load_file
+
+KNOWN_BUGS = sorted(Path(__file__).with_name("known_bugs").glob("*.toml"))
+GUIDE = Path(__file__).parents[2] / "docs" / "trials.md"
+
+
+class Silent:
+    def advance(self, count: int = 1) -> None: ...
+
+
+def stepping(words: str, total: int | None = None, unit: str = "") -> Any:
+    return nullcontext(Silent())
+
+
+@pytest.mark.parametrize("path", KNOWN_BUGS, ids=lambda path: path.stem)
+def test_ottla_does_not_have_what_another_client_is_known_for(path: Path) -> None:
+    outcome = run_scenario(load_file(path), stepping)
+    assert outcome.passed, outcome.to_dict()
+
+
+@pytest.mark.parametrize("path", KNOWN_BUGS, ids=lambda path: path.stem)
+def test_the_guide_has_the_command_that_shows_it(path: Path) -> None:
+    assert f"ottla trial tests/trial/known_bugs/{path.name} --c" in GUIDE.read_text("utf-8")
