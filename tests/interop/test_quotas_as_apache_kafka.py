@@ -10,6 +10,7 @@ from tools.apache_kafka import ApacheKafka
 from tools.kafka_jars import JarsUnavailable
 
 from ottla.cluster.cluster import Cluster
+from ottla.protocol.frames import encode_request
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     OpData,
@@ -139,6 +140,14 @@ def described_subscriptions(wire: Wire) -> list[Any]:
     return seen
 
 
+class Probe(Wire):
+    """A client of another id."""
+
+    def send(self, message: Any, version: int) -> None:
+        """Ask as `probe`."""
+        self._socket.sendall(b"".join(bytes(chunk) for chunk in encode_request(1, "probe", message, version)))
+
+
 def produce(wire: Wire, size: int) -> Any:
     """The answer to a record of so many bytes."""
     records = encode_batch([Record(0, 1_700_000_000_000, None, bytes(size))])
@@ -153,10 +162,19 @@ def throttled(wire: Wire, address: str) -> int:
     while produce(Wire(address), 1).responses[0].partition_responses[0].error_code:
         assert time.monotonic() < give_up
         time.sleep(0.05)
-    parts = [RequestEntityData(entity_type="client-id", entity_name="wire")]
-    ops = [OpData(key="producer_byte_rate", value=2000.0)]
-    told = wire.ask(AlterClientQuotasRequest(entries=[RequestEntryData(entity=parts, ops=ops)]), 1)
-    assert told.entries[0].error_code == 0
+    entries = [
+        RequestEntryData(
+            entity=[RequestEntityData(entity_type="client-id", entity_name=client_id)],
+            ops=[OpData(key="producer_byte_rate", value=limit)],
+        )
+        for client_id, limit in (("wire", 2000.0), ("probe", 1.0))
+    ]
+    told = wire.ask(AlterClientQuotasRequest(entries=entries), 1)
+    assert [entry.error_code for entry in told.entries] == [0, 0]
+    # The broker goes by both at once, which in Apache Kafka is some time after the answer.
+    while not produce(Probe(address), 1).throttle_time_ms:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
     answer = produce(Wire(address), 40_000)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)

@@ -102,35 +102,40 @@ class Session:
             for each in topic.partitions
         ]
 
-    def look(self, label: str) -> None:
-        """Note the moves that go on, and who holds and leads the partition."""
+    def look(self, label: str, replicas: list[int]) -> None:
+        """Note the moves that go on, and who leads the partition, once these brokers are said to hold it.
+
+        A broker of Apache Kafka hears of that some time after the controller has decided it.
+        """
+        self.until(lambda: self.partition().replica_nodes == replicas)
         each = self.partition()
         epoch = each.leader_epoch - self._first_epoch
         self.seen.append((label, self.moving(), each.replica_nodes, sorted(each.isr_nodes), each.leader_id, epoch))
 
-    def settle(self, label: str) -> None:
+    def settle(self, label: str, replicas: list[int]) -> None:
         """As `look`, once nothing moves and all replicas are in sync."""
 
         def is_settled() -> bool:
             each = self.partition()
-            return not self.moving() and len(each.isr_nodes) == len(each.replica_nodes)
+            is_told = each.replica_nodes == replicas and len(each.isr_nodes) == len(replicas)
+            return is_told and not self.moving()
 
         self.until(is_settled)
-        self.look(label)
+        self.look(label, replicas)
 
 
 def story(session: Session) -> list[Any]:
     session.send(10)
     session.move([2, 3])
-    session.settle("the leader goes")
+    session.settle("the leader goes", [2, 3])
     session.send(5)
     session.move([3, 2])
-    session.settle("another order")
+    session.settle("another order", [3, 2])
     session.move([1, 2, 3], resize=False)
     session.move([1, 2, 3])
-    session.settle("one more")
+    session.settle("one more", [1, 2, 3])
     session.move([2])
-    session.settle("fewer")
+    session.settle("fewer", [2])
     session.send(5)
     session.move(None)
     session.move([9])
@@ -141,22 +146,22 @@ def story(session: Session) -> list[Any]:
     session.down(3)
     session.move([3, 1])
     session.until(lambda: 1 in session.partition().isr_nodes)
-    session.look("one of two new replicas is down")
+    session.look("one of two new replicas is down", [3, 1, 2])
     session.move([3], resize=False)
     session.send(5)
     session.move(None)
-    session.settle("cancelled on its way")
+    session.settle("cancelled on its way", [2])
     session.move([3])
     session.send(5)
     session.move([1])
-    session.settle("sent elsewhere")
+    session.settle("sent elsewhere", [1])
     session.move([3])
-    session.look("waiting")
+    session.look("waiting", [3, 1])
     session.move(None)
-    session.settle("cancelled")
+    session.settle("cancelled", [1])
     session.move([3])
     session.brokers.start(3)
-    session.settle("it came back")
+    session.settle("it came back", [3])
     session.send(5)
     return session.seen
 

@@ -43,7 +43,8 @@ class Silent:
 
 
 def run(text: str, opening: Opening) -> TrialOutcome:
-    return run_scenario(read_scenario("mine", text, "mine.toml"), lambda *_: nullcontext(Silent()), opening)
+    scenario = read_scenario("mine", text, "mine.toml", for_ottla=False)
+    return run_scenario(scenario, lambda *_: nullcontext(Silent()), opening)
 
 
 def opening_of(name: str) -> Opening:

@@ -121,6 +121,7 @@ def trial(
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
     from ottla.screen import open_console
+    from ottla.trial.client_choice import OTTLA
     from ottla.trial.foreign_side import TOPIC_PREFIX
 
     console = open_console()
@@ -138,7 +139,8 @@ def trial(
         for name in names:
             typer.echo(_text_of(name), nl=False)
         return
-    scenarios = _wanted(names) if capture is None else [_made_of(capture, keep)]
+    for_ottla = command is None and (not client or OTTLA in client)
+    scenarios = _wanted(names, for_ottla=for_ottla) if capture is None else [_made_of(capture, keep)]
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     files = _Files(json_file, report_file, junit_file)
     files.check()
@@ -173,14 +175,15 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
     return str(keep or name), scenario
 
 
-def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:
-    """Each as it is named on a command line, and read."""
+def _wanted(names: list[str], *, for_ottla: bool) -> list[tuple[str, Scenario]]:
+    """Each as it is named on a command line, and read for those who send."""
     from ottla.trial.scenario import load_file, load_shipped, shipped_names
 
     found: list[tuple[str, Scenario]] = []
     for name in names:
         for each in shipped_names() if name in (_ALL, _MATRIX) else [name]:
-            found.append((each, load_file(Path(each)) if each.endswith(".toml") else load_shipped(each)))
+            is_file = each.endswith(".toml")
+            found.append((each, load_file(Path(each), for_ottla=for_ottla) if is_file else load_shipped(each)))
     return found
 
 

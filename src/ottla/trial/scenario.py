@@ -169,8 +169,11 @@ def _shipped() -> dict[str, Traversable]:
     return {each.name.removesuffix(".toml").partition("-")[2]: each for each in found}
 
 
-def load_file(path: Path) -> Scenario:
-    """The scenario in a file; UserMistake where it cannot be read, ConfigError with the place of what is wrong."""
+def load_file(path: Path, *, for_ottla: bool = True) -> Scenario:
+    """The scenario in a file; UserMistake where it cannot be read, ConfigError with the place of what is wrong.
+
+    `for_ottla`: see `read_scenario`.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(_BYTES_MAX + 1)
@@ -181,7 +184,7 @@ def load_file(path: Path) -> Scenario:
         raise UserMistake(f"{path} is not UTF-8 text: a trial is a TOML file") from None
     if len(content) > _BYTES_MAX:
         raise UserMistake(f"{path} is longer than {_BYTES_MAX:,} bytes: a trial is a short TOML file")
-    return read_scenario(path.stem, text, str(path))
+    return read_scenario(path.stem, text, str(path), for_ottla=for_ottla)
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -204,13 +207,16 @@ _ERRORS = 'errors, such as ["NOT_ENOUGH_REPLICAS"]'
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
 
-def read_scenario(name: str, text: str, where: str) -> Scenario:
-    """The scenario that a TOML text describes; ConfigError says the place in the file and what is allowed there."""
+def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True) -> Scenario:
+    """The scenario that a TOML text describes; ConfigError says the place in the file and what is allowed there.
+
+    `for_ottla`: ottla's producer sends, so its settings are checked, too; other clients say themselves what they lack.
+    """
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where} is not TOML: {error}") from None
-    reading = _Reading(where, text)
+    reading = _Reading(where, text, for_ottla=for_ottla)
     reading.check_names(given, _TOP | _TABLES, "a trial")
     records = reading.whole(given, "records", 600, 1, RECORDS_MAX)
     brokers = reading.whole(given, "brokers", 3, 1, 9)
@@ -251,8 +257,9 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
 class _Reading:
     """One file; every error tells its name, and the line where that can be found."""
 
-    def __init__(self, where: str, text: str) -> None:
+    def __init__(self, where: str, text: str, *, for_ottla: bool) -> None:
         self._where = where
+        self._for_ottla = for_ottla
         self._lines = text.splitlines()
 
     def wrong(self, what: str, line: int | None = None) -> ConfigError:
@@ -345,7 +352,7 @@ class _Reading:
         """Whether ottla's producer and brokers take the settings of a side, before anything is started."""
         transactional_id = TRANSACTIONAL_ID if side.transaction_records else None
         mistakes = (
-            ("producer", producer_mistake(side.producer, transactional_id)),
+            ("producer", producer_mistake(side.producer, transactional_id) if self._for_ottla else None),
             ("settings", broker_mistake(side.settings)),
         )
         for name, mistake in mistakes:
