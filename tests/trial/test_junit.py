@@ -70,7 +70,7 @@ def test_a_count_that_is_wrong_is_a_failure_with_its_sentence() -> None:
     (suite,) = parsed(replace(outcome, sides=(outcome.sides[0], side)))
     failure = suite[1].find("failure")
     assert failure is not None
-    assert failure.get("message") == "Not as expected: sendfile_bytes was 7, and had to be 5 or less."
+    assert failure.get("message") == "Not as expected: sendfile_bytes: 7; expected: 5 or less."
 
 
 def test_characters_that_xml_has_no_place_for_are_spelled_out() -> None:

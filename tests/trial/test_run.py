@@ -162,8 +162,8 @@ def test_a_count_that_is_too_small_or_too_large_is_told() -> None:
     right = counting("right", "least = { first_partition_records = 40 }\nmost = { first_partition_records = 40 }\n")
     outcome = run(HEAD + few + many + right)
     assert [side.surprises for side in outcome.sides] == [
-        ("first_partition_records was 40, and had to be 39 or less",),
-        ("first_partition_records was 40, and had to be 41 or more",),
+        ("first_partition_records: 40; expected: 39 or less",),
+        ("first_partition_records: 40; expected: 41 or more",),
         (),
     ]
     assert not outcome.is_controlled

@@ -92,12 +92,12 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         ("after_records = 3", "in_sync = 0", "line 9: in_sync is 0 and must be an integer from 1 to 3"),
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
         ("acks", '"bootstrap.servers"', "bootstrap_servers cannot be set for a producer of a trial: the trial sets it"),
-        ("after_records = 3", 'sides = ["two"]', "mine.toml, line 6: sides has 'two' and must be some of one"),
-        ("after_records = 3", 'sides = "one"', "line 6: sides is 'one' and must be a list of names of sides"),
+        ("after_records = 3", 'sides = ["two"]', "line 9: sides has 'two' and must be a list of some of one"),
+        ("after_records = 3", 'sides = "one"', "line 9: sides is 'one' and must be a list of names of sides"),
         (
             'shows = ["duplicated"]',
             "control = true",
-            "line 11: a control of this kind counts something: give least or most",
+            "line 15: a control of this kind counts something: give least or most",
         ),
         (
             'shows = ["duplicated"]',
@@ -113,7 +113,7 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         (
             'shows = ["duplicated"]',
             'group = "classic"',
-            "line 11: a member of a group commits what it has read: give transaction_records or notes_every",
+            "line 15: a member of a group commits what it has read: give transaction_records or notes_every",
         ),
         (
             'shows = ["duplicated"]',

@@ -139,14 +139,18 @@ def trial(
         for name in names:
             typer.echo(_text_of(name), nl=False)
         return
-    for_ottla = command is None and (not client or OTTLA in client)
-    scenarios = _wanted(names, for_ottla=for_ottla) if capture is None else [_made_of(capture, keep)]
+    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+    is_embedded = servers is None and command_config is None
+    if capture is not None:
+        scenarios = [_made_of(capture, keep)]
+    else:
+        for_ottla = command is None and (not client or OTTLA in client)
+        scenarios = _wanted(names, for_ottla=for_ottla, is_embedded=is_embedded)
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     files = _Files(json_file, report_file, junit_file)
     files.check()
     with _logging(verbose):
-        servers = bootstrap if bootstrap_servers is None else bootstrap_servers
-        if servers is None and command_config is None:
+        if is_embedded:
             check_no_topics(topic_prefix, keeps_topics=keep_topics)
             status = _run(scenarios, clients, files)
         else:
@@ -175,15 +179,17 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
     return str(keep or name), scenario
 
 
-def _wanted(names: list[str], *, for_ottla: bool) -> list[tuple[str, Scenario]]:
-    """Each as it is named on a command line, and read for those who send."""
+def _wanted(names: list[str], *, for_ottla: bool, is_embedded: bool) -> list[tuple[str, Scenario]]:
+    """Each as it is named on a command line, and read for who sends and where to."""
     from ottla.trial.scenario import load_file, load_shipped, shipped_names
 
     found: list[tuple[str, Scenario]] = []
     for name in names:
         for each in shipped_names() if name in (_ALL, _MATRIX) else [name]:
-            is_file = each.endswith(".toml")
-            found.append((each, load_file(Path(each), for_ottla=for_ottla) if is_file else load_shipped(each)))
+            if each.endswith(".toml"):
+                found.append((each, load_file(Path(each), for_ottla=for_ottla, is_embedded=is_embedded)))
+            else:
+                found.append((each, load_shipped(each)))
     return found
 
 

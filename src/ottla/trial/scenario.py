@@ -169,10 +169,10 @@ def _shipped() -> dict[str, Traversable]:
     return {each.name.removesuffix(".toml").partition("-")[2]: each for each in found}
 
 
-def load_file(path: Path, *, for_ottla: bool = True) -> Scenario:
+def load_file(path: Path, *, for_ottla: bool = True, is_embedded: bool = True) -> Scenario:
     """The scenario in a file; UserMistake where it cannot be read, ConfigError with the place of what is wrong.
 
-    `for_ottla`: see `read_scenario`.
+    `for_ottla`, `is_embedded`: see `read_scenario`.
     """
     try:
         with path.open("rb") as file:
@@ -184,7 +184,7 @@ def load_file(path: Path, *, for_ottla: bool = True) -> Scenario:
         raise UserMistake(f"{path} is not UTF-8 text: a trial is a TOML file") from None
     if len(content) > _BYTES_MAX:
         raise UserMistake(f"{path} is longer than {_BYTES_MAX:,} bytes: a trial is a short TOML file")
-    return read_scenario(path.stem, text, str(path), for_ottla=for_ottla)
+    return read_scenario(path.stem, text, str(path), for_ottla=for_ottla, is_embedded=is_embedded)
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -207,16 +207,17 @@ _ERRORS = 'errors, such as ["NOT_ENOUGH_REPLICAS"]'
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
 
-def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True) -> Scenario:
+def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True, is_embedded: bool = True) -> Scenario:
     """The scenario that a TOML text describes; ConfigError says the place in the file and what is allowed there.
 
     `for_ottla`: ottla's producer sends, so its settings are checked, too; other clients say themselves what they lack.
+    `is_embedded`: the brokers are ottla's, so the topic's settings are; another Kafka may know more of them.
     """
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where} is not TOML: {error}") from None
-    reading = _Reading(where, text, for_ottla=for_ottla)
+    reading = _Reading(where, text, for_ottla=for_ottla, is_embedded=is_embedded)
     reading.check_names(given, _TOP | _TABLES, "a trial")
     records = reading.whole(given, "records", 600, 1, RECORDS_MAX)
     brokers = reading.whole(given, "brokers", 3, 1, 9)
@@ -257,8 +258,9 @@ def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True) -
 class _Reading:
     """One file; every error tells its name, and the line where that can be found."""
 
-    def __init__(self, where: str, text: str, *, for_ottla: bool) -> None:
+    def __init__(self, where: str, text: str, *, for_ottla: bool, is_embedded: bool) -> None:
         self._where = where
+        self._is_embedded = is_embedded
         self._for_ottla = for_ottla
         self._lines = text.splitlines()
 
@@ -337,7 +339,7 @@ class _Reading:
         if not isinstance(found, dict) or any(isinstance(each, dict | list) for each in found.values()):
             raise self.wrong(f"{name} must be a table of topic settings", self.line(name, header))
         read = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
-        if mistake := topic_mistake(read):
+        if self._is_embedded and (mistake := topic_mistake(read)):
             raise self.wrong(f"{name}: {mistake}", self.line(name, header))
         return read
 
