@@ -10,9 +10,15 @@ from ottla.protocol.apis import REQUESTS, RESPONSES
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
 
 from .world import TOPIC, World, batch_of, fetch_request, produce_request
+
+# Those about clients' metrics are listed while there is a subscription (`test_client_telemetry`).
+_OF_SUBSCRIPTIONS = (GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY)
+_LISTED = {key: versions for key, versions in VERSIONS.items() if key not in _OF_SUBSCRIPTIONS}
 
 
 def test_a_connections_requests_are_answered_in_order_even_if_the_first_waits(replicated: World) -> None:
@@ -62,7 +68,7 @@ def test_api_versions_lists_exactly_what_is_answered(world: World) -> None:
     answer = world.ask(1, ApiVersionsRequest(client_software_name="test", client_software_version="1.0"))
     listed = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     # Produce is said to begin at 0, as by Apache Kafka: old librdkafka would not compress otherwise (KAFKA-18659).
-    assert (answer.error_code, listed) == (0, {**VERSIONS, 0: (0, VERSIONS[0][1])})
+    assert (answer.error_code, listed) == (0, {**_LISTED, 0: (0, VERSIONS[0][1])})
     for api_key, (lowest, highest) in VERSIONS.items():
         assert REQUESTS[api_key].MIN_VERSION <= lowest <= highest <= REQUESTS[api_key].MAX_VERSION
 
@@ -72,7 +78,7 @@ def test_api_versions_in_a_version_from_the_future_is_answered_in_version_0(worl
     core.receive(RequestReceived(60, 1, 9, "test", ApiVersionsRequest()), world.now_us)
     (output,) = core.outputs()
     assert (output.version, output.message.error_code) == (0, ErrorCode.UNSUPPORTED_VERSION)
-    assert len(output.message.api_keys) == len(VERSIONS)
+    assert len(output.message.api_keys) == len(_LISTED)
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("-a", "1"), ("a", "1."), ("ä", "1")])
