@@ -24,6 +24,7 @@ _REQUESTS = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request="
 # The beginnings of beans that Apache Kafka does not have, with the reason.
 NOT_KAFKAS = {
     _REQUESTS: "the sum over all versions; Kafka has a bean for each, with version= behind the request",
+    "ottla.network:type=SocketServer,name=SendfileBytesPerSec": "Kafka does not count what it gives to sendfile",
     "kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs": (
         "a bean of Kafka's until 3.9; controllers of KRaft count unclean elections only"
     ),

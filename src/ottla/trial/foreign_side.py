@@ -35,6 +35,10 @@ _CHECK_EVERY_S = 5.0
 def why_not(scenario: Scenario, kafka: ForeignKafka | None = None) -> str | None:
     """Why a scenario runs on embedded clusters only, or not on this Kafka, in a clause; None where it does."""
     reasons = [_not_by_proxy(planned) for planned in scenario.faults]
+    if scenario.chooses_partition:
+        reasons.append(
+            "its partitions need leaders on different brokers, and where they are is not the trial's to choose"
+        )
     for side in scenario.sides:
         if side.settings:
             name = next(iter(side.settings)).replace("_", ".")
