@@ -35,6 +35,17 @@ def test_every_fires_for_each_kth_and_times_ends_it() -> None:
     assert plan.fired(fault_id) == 2
 
 
+def test_requests_that_are_handled_at_once_do_not_fire_it_more_often_than_times() -> None:
+    plan = FaultPlan()
+    fault_id = plan.add(make_fault("lose_ack", every=2, times=1))
+    contexts = [FaultContext("Produce", (("flights", 0),)) for _ in range(4)]
+    for context in contexts:
+        assert plan.before_append(context) is None
+    fired = [plan.after_append(context) is not None for context in contexts]
+    assert fired == [False, True, False, False]
+    assert plan.fired(fault_id) == 1
+
+
 def test_without_nth_and_every_it_fires_for_each_request_until_times() -> None:
     plan = FaultPlan()
     plan.add(make_fault("refuse", times=2))

@@ -8,7 +8,7 @@ request" means the third of the cluster.
 Invariants: both questions are decided when the request arrives, from counts, the time and the fault's own seed alone,
 so that the same requests in the same order always have the same faults; at most one fault fires for a request: first
 one that fires before the append, then the fault added first; `fired` counts only what really happened: an answer is
-lost only where something had been appended.
+lost only where something had been appended. It never exceeds `times`, however many requests are handled at once.
 """
 
 from __future__ import annotations
@@ -120,12 +120,16 @@ class _Entry:
         )
         return found or None
 
+    def is_spent(self) -> bool:
+        """Whether it has fired as often as it may."""
+        return self.fault.times is not None and self.fired >= self.fault.times
+
     def is_due(self) -> bool:
         """Whether the fault fires for the request just counted."""
         fault = self.fault
         if fault.nth is not None:
             return self.matched == fault.nth
-        if fault.times is not None and self.fired >= fault.times:
+        if self.is_spent():
             return False
         if self._chance is not None:
             return self._chance.random() < (fault.probability or 0)
@@ -204,9 +208,9 @@ class FaultPlan:
         if context._after is None:
             return None
         entry, partitions = context._after
-        if entry not in self._in_force:
+        if entry not in self._in_force or entry.is_spent():
             context._after = None
-            return None  # healed while the request was handled
+            return None  # healed, or fired for others, while the request was handled
         if appended is not None and partitions:
             partitions = tuple(pair for pair in partitions if pair in appended)
             if not partitions:
