@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.apis import VERSIONS
+from ottla.broker.apis import OF_CLIENT_METRICS, VERSIONS
 from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.protocol.apis import REQUESTS, RESPONSES
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
 
 from .world import TOPIC, World, batch_of, fetch_request, produce_request
 
 # Those about clients' metrics are listed while there is a subscription (`test_client_telemetry`).
-_OF_SUBSCRIPTIONS = (GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY)
-_LISTED = {key: versions for key, versions in VERSIONS.items() if key not in _OF_SUBSCRIPTIONS}
+_LISTED = {key: versions for key, versions in VERSIONS.items() if key not in OF_CLIENT_METRICS}
 
 
 def test_a_connections_requests_are_answered_in_order_even_if_the_first_waits(replicated: World) -> None:
