@@ -309,6 +309,16 @@ def test_a_leader_that_lost_it_by_an_excused_power_cut_takes_all_with_it(scene: 
     assert scene.ask(check_truncation).passed
 
 
+def test_a_replica_whose_records_were_deleted_may_begin_anew_below_them(scene: Scene) -> None:
+    scene.mark(0, 4_900, 2, 7, 7, log_start=7)
+    scene.mark(0, 5_000, 2, 0, 0, log_start=0)
+    assert scene.ask(check_truncation).passed
+    scene.mark(0, 4_900, 1, 7, 7, log_start=6)
+    scene.mark(0, 5_000, 1, 0, 0, log_start=0)
+    (piece,) = scene.ask(check_truncation).evidence
+    assert piece.detail == "broker 1 cut its log to 0, and offsets up to 7 were committed and held by it"
+
+
 def test_a_leader_that_did_not_know_it_had_been_replaced_commits_nothing_others_must_keep(scene: Scene) -> None:
     scene.elect(4_600, 1, 1, (1,))
     scene.let_pass(0, 4_800, 7, 9)

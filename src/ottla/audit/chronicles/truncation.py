@@ -2,7 +2,8 @@
 
 Promise: a follower cuts its log back only to where it and the leader part ways (KIP-101, KIP-279), and a leader in sync
 has all that is committed; so what a replica in sync held when it was committed stays on it. A power cut takes what was
-not synced, and what the durability ledger excuses may be cut everywhere. A kill takes nothing.
+not synced, and what the durability ledger excuses may be cut everywhere. A kill takes nothing. Records below a
+replica's log start are deleted there: it holds them no longer, and no cut takes them.
 
 Not observable with foreign brokers.
 """
@@ -45,6 +46,8 @@ class _Walk:
         self.committed = 0
         # broker -> up to where it held what was committed
         self.held: dict[int, int] = {}
+        # broker -> where its log began
+        self.starts: dict[int, int] = {}
         self.led: dict[tuple[int, int], None] = {}
         streams: list[list[_Event]] = [
             list(case.ledger.breaks.get(place, ())),
@@ -81,7 +84,9 @@ class _Walk:
         held, end = self.held.get(mark.broker_id, 0), mark.log_end_offset
         if end < held:
             self.held[mark.broker_id] = end
-            self.add(mark, end, f"cut its log to {end}, and offsets up to {held} were committed and held by it")
+            if self.starts.get(mark.broker_id, 0) < held:
+                self.add(mark, end, f"cut its log to {end}, and offsets up to {held} were committed and held by it")
+        self.starts[mark.broker_id] = mark.log_start_offset
         term = mark.broker_id, mark.leader_epoch
         if mark.is_leader and term not in self.led:
             self.led[term] = None
