@@ -100,6 +100,15 @@ def test_producers_without_idempotence_have_no_sequence(scene: Scene) -> None:
     assert scene.ask(check_sequences).passed
 
 
+def test_a_sequence_number_of_deleted_records_may_come_again(scene: Scene) -> None:
+    append(scene, 0)
+    for broker in range(3):
+        scene.replica(broker).log_start_offset = 7
+    assert scene.ask(check_sequences).passed
+    scene.replica(0).log_start_offset = 2
+    assert scene.ask(check_sequences).count == 1
+
+
 # ---- 9: fencing -----------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +118,9 @@ def test_an_older_epoch_behind_a_newer_one_was_fenced(scene: Scene) -> None:
         scene.batches(broker).append(batch(8, [51], epoch=0, sequence=3))
     (piece,) = scene.ask(check_fencing).evidence
     assert piece.detail == "a batch of producer 1 epoch 0 stands at offset 8, behind epoch 1 at offset 7"
+    for broker in range(3):
+        scene.replica(broker).log_start_offset = 8
+    assert scene.ask(check_fencing).passed
 
 
 def test_a_batch_behind_a_marker_of_a_newer_epoch_was_fenced(scene: Scene) -> None:

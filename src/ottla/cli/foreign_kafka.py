@@ -42,20 +42,28 @@ KeepTopics = Annotated[
 _PATIENCE_MS = 10_000
 
 
-def check_no_topics(topic_prefix: str | None, *, keeps_topics: bool) -> None:
-    """UserMistake where something is said about topics on a Kafka that was not given."""
-    if topic_prefix is not None or keeps_topics:
-        option = "--keep-topics" if topic_prefix is None else "--topic-prefix"
-        raise UserMistake(f"{option} is about topics on a Kafka of yours: give --bootstrap-servers, too")
+def given_kafka(
+    bootstrap_servers: str | None,
+    bootstrap: str | None,
+    command_config: Path | None,
+    topic_prefix: str | None,
+    *,
+    default_prefix: str,
+    keeps_topics: bool,
+) -> ForeignKafka | None:
+    """The Kafka that the options name, by an address or by a file; None where none is named: an embedded cluster.
 
-
-def foreign_kafka(
-    servers: str | None, command_config: Path | None, topic_prefix: str, *, keeps_topics: bool
-) -> ForeignKafka:
-    """The Kafka that was given, by an address or by a file that names one."""
+    UserMistake where something is said about topics on a Kafka that is not named.
+    """
     from ottla.foreign.kafka import ForeignKafka
     from ottla.reader.settings import ReaderSettings
 
+    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+    if servers is None and command_config is None:
+        if topic_prefix is not None or keeps_topics:
+            option = "--keep-topics" if topic_prefix is None else "--topic-prefix"
+            raise UserMistake(f"{option} is about topics on a Kafka of yours: give --bootstrap-servers, too")
+        return None
     given = DEFAULT_BOOTSTRAP if servers is None else servers
     where, settings = client_arguments(
         command_config, ReaderSettings, given, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
@@ -63,7 +71,7 @@ def foreign_kafka(
     return ForeignKafka(
         where,
         settings,
-        topic_prefix=topic_prefix,
+        topic_prefix=default_prefix if topic_prefix is None else topic_prefix,
         keeps_topics=keeps_topics,
         say=lambda words: typer.echo(f"ottla: {printable(words)}", err=True),
     )

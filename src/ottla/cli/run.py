@@ -8,15 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import (
-    Bootstrap,
-    KeepTopics,
-    OwnKafka,
-    TopicPrefix,
-    check_no_topics,
-    foreign_kafka,
-    tell_kept,
-)
+from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
 from ottla.cli.options import Master, Port
 from ottla.errors import UserMistake
 
@@ -73,14 +65,19 @@ def run(
     from ottla.showcase.run import RunOptions, run_showcase
 
     options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master)
-    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
-    if servers is None and command_config is None:
-        check_no_topics(topic_prefix, keeps_topics=keep_topics)
+    kafka = given_kafka(
+        bootstrap_servers,
+        bootstrap,
+        command_config,
+        topic_prefix,
+        default_prefix=_TOPIC_PREFIX,
+        keeps_topics=keep_topics,
+    )
+    if kafka is None:
         raise typer.Exit(run_showcase(options))
     if port:
         raise UserMistake("--port is about the embedded cluster, and --bootstrap-servers is in its place")
-    prefix = _TOPIC_PREFIX if topic_prefix is None else topic_prefix
-    with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+    with kafka:
         status = run_showcase(options, kafka)
     from ottla.screen import open_console
 

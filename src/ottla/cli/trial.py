@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import (
-    Bootstrap,
-    KeepTopics,
-    OwnKafka,
-    TopicPrefix,
-    check_no_topics,
-    foreign_kafka,
-    tell_kept,
-)
+from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
 from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import UserMistake
 
@@ -139,23 +131,27 @@ def trial(
         for name in names:
             typer.echo(_text_of(name), nl=False)
         return
-    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
-    is_embedded = servers is None and command_config is None
+    kafka = given_kafka(
+        bootstrap_servers,
+        bootstrap,
+        command_config,
+        topic_prefix,
+        default_prefix=TOPIC_PREFIX,
+        keeps_topics=keep_topics,
+    )
     if capture is not None:
         scenarios = [_made_of(capture, keep)]
     else:
         for_ottla = command is None and (not client or OTTLA in client)
-        scenarios = _wanted(names, for_ottla=for_ottla, is_embedded=is_embedded)
+        scenarios = _wanted(names, for_ottla=for_ottla, is_embedded=kafka is None)
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     files = _Files(json_file, report_file, junit_file)
     files.check()
     with _logging(verbose):
-        if is_embedded:
-            check_no_topics(topic_prefix, keeps_topics=keep_topics)
+        if kafka is None:
             status = _run(scenarios, clients, files)
         else:
-            prefix = TOPIC_PREFIX if topic_prefix is None else topic_prefix
-            with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+            with kafka:
                 possible, left_out = _possible(scenarios, names, kafka)
                 status = _run(possible, clients, files, kafka, left_out)
             tell_kept(kafka, console)

@@ -9,6 +9,7 @@ it carries none; CRCs as in the ledger.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -168,6 +169,13 @@ class ReplicaSeen:
     last_stable_offset: int
     bytes_crc: int
     batches: list[BatchSeen]
+
+    def undeleted(self) -> Iterator[BatchSeen]:
+        """The batches that are not wholly below the log start: those are deleted, and lie there until their file goes.
+
+        Replicas need not have the same batches down there, and a leader that starts learns nothing from them.
+        """
+        return (batch for batch in self.batches if batch.last_offset >= self.log_start_offset)
 
 
 @dataclass(slots=True)

@@ -58,7 +58,7 @@ def check_fencing(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 def _check_epochs(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> None:
     newest: dict[int, tuple[int, int]] = {}
     anew = begun_anew(case, place, log)
-    for batch in log.batches:
+    for batch in log.undeleted():
         if batch.producer_id < 0:
             continue
         epoch, offset = newest.get(batch.producer_id, (-1, -1))

@@ -38,7 +38,7 @@ def begun_anew(case: Case, place: tuple[str, int], log: ReplicaSeen) -> dict[int
     if not cuts or not marks or marks[-1].at_us - marks[0].at_us < expiration_us:
         return found
     last: dict[int, BatchSeen] = {}
-    for batch in log.batches:
+    for batch in log.undeleted():
         before = last.get(batch.producer_id)
         last[batch.producer_id] = batch
         if before is None or not before.is_control:

@@ -39,7 +39,7 @@ def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> N
     last: dict[tuple[int, int], BatchSeen] = {}
     anew = begun_anew(case, place, log)
     begins: dict[int, str] = {}
-    for batch in log.batches:
+    for batch in log.undeleted():
         if batch.base_offset in anew:
             # Its own epoch may go on or begin with 0 once more; of the others nobody knows any more.
             begins[batch.producer_id] = anew[batch.base_offset]
