@@ -56,9 +56,9 @@ class ForeignKafka:
         self._beginning = f"{topic_prefix}{secrets.token_hex(4)}"
         self._keeps_topics = keeps_topics
         self._say = say
-        self.admin = Admin(bootstrap_servers, **self.settings)
 
     def __enter__(self) -> Self:
+        self.admin = Admin(self.bootstrap_servers, **self.settings)
         try:
             brokers = self.admin.cluster().brokers
             for broker in brokers:
