@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import pydoc
@@ -298,6 +299,37 @@ def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> N
         producer.send("no-such-topic", b"x")
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
     assert "create it first, or check its name" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["Producer", "AsyncProducer"])
+def test_waiting_for_a_topic_that_does_not_exist_is_logged_once(
+    kafka_cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    clock = ottla.Clock()
+
+    async def send() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, client_id="orders", clock=clock) as producer:
+            await producer.send("no-such-topic", b"x")
+
+    def send_one() -> None:
+        if kind == "AsyncProducer":
+            asyncio.run(send())
+        with Producer(kafka_cluster.bootstrap_servers, client_id="orders", clock=clock) as producer:
+            producer.send("no-such-topic", b"x")
+
+    with (
+        kafka_cluster.faults.hold(api="Metadata", nth=6) as asked_again,
+        ahead(clock, 60, asked_again.await_fired),
+        caplog.at_level(logging.WARNING, "ottla.producer"),
+        pytest.raises(ottla.KafkaError, match="could not be had within"),
+    ):
+        send_one()
+    # The request that is held back times out, which `ottla.client` logs.
+    told = [record.getMessage() for record in caplog.records if record.name == "ottla.producer"]
+    assert told == [
+        "orders: waiting for topic 'no-such-topic', up to max.block.ms: UNKNOWN_TOPIC_OR_PARTITION: the broker does "
+        "not know this topic or partition (topic 'no-such-topic'); create it, or check its name"
+    ]
 
 
 def test_a_topic_name_that_cannot_be_is_refused_at_once(kafka_cluster: ottla.Cluster) -> None:
