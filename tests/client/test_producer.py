@@ -282,7 +282,7 @@ def test_an_unknown_outcome_is_reported_as_unknown(kafka_cluster: ottla.Cluster,
     producer = Producer(kafka_cluster.bootstrap_servers, acks=1, retries=0)
     with kafka_cluster.faults.lose_ack(topic=kafka_topic):
         delivery = producer.send(kafka_topic, b"x")
-        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows") as caught:
+        with pytest.raises(ottla.DeliveryError, match="1 record is unknown") as caught:
             producer.close()
         assert (caught.value.failed, caught.value.unknown) == (0, 1)
         assert isinstance(delivery.exception(), ottla.DeliveryUnknown)
@@ -440,7 +440,7 @@ def test_close_with_a_timeout_gives_up_what_is_left(kafka_cluster: ottla.Cluster
     with kafka_cluster.faults.drop_ack(topic=kafka_topic) as fault:
         delivery = producer.send(kafka_topic, b"x")
         wait_until(lambda: fault.fired > 0)
-        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
+        with pytest.raises(ottla.DeliveryError, match="1 record is unknown"):
             producer.close(timeout=0.3)
     with pytest.raises(ottla.DeliveryUnknown):
         delivery.result(0)
@@ -460,7 +460,7 @@ def test_the_error_that_ends_a_with_block_is_the_one_raised(
         pytest.raises(LookupError, match="mine"),
     ):
         work()
-    assert "1 records were not delivered" in caplog.text
+    assert "1 record was not delivered" in caplog.text
 
 
 def test_callbacks_run_and_what_they_raise_harms_nobody(
