@@ -94,22 +94,22 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         name is fenced. No default.
     transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
         to 2^31-1.
-    security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
-        both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
-    ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
-        No default.
+    security_protocol: What the brokers' listener speaks: TLS (SSL), authentication (SASL_PLAINTEXT), both
+        (SASL_SSL), or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
+    ssl_truststore_location: A PEM file with the CA certificates to trust; without it those that the operating
+        system trusts. No default.
     ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
         JKS, PKCS12.
-    ssl_truststore_certificates: The certificates of whom to believe as PEM text, instead of
-        ssl.truststore.location. No default.
-    ssl_keystore_location: PEM file with the client's private key and its certificate, those that vouch for it
-        behind it. No default.
+    ssl_truststore_certificates: The CA certificates to trust as PEM text, instead of ssl.truststore.location. No
+        default.
+    ssl_keystore_location: A PEM file with the client's private key, its certificate, and the CA certificates that
+        signed it. No default.
     ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
         PKCS12.
-    ssl_keystore_certificate_chain: The client's certificate as PEM text, those that vouch for it behind it; with
-        ssl.keystore.key. No default.
-    ssl_keystore_key: The client's private key as PEM text; with ssl.keystore.certificate.chain. No default.
-    ssl_key_password: What opens the client's private key where it is encrypted. No default.
+    ssl_keystore_certificate_chain: The client's certificate and the CA certificates that signed it, as PEM text;
+        needs ssl.keystore.key. No default.
+    ssl_keystore_key: The client's private key as PEM text; needs ssl.keystore.certificate.chain. No default.
+    ssl_key_password: The password of the client's private key, if it is encrypted. No default.
     ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
         empty leaves that out. Default https; https, .
     ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
@@ -117,8 +117,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     ssl_cipher_suites: The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names; without a name of TLS
         1.3 (TLS_AES...) TLS 1.3 is not spoken, with one all of its suites are offered. Empty: OpenSSL's choice.
         Default ().
-    sasl_mechanism: How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given
-        for SASL. No default; PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+    sasl_mechanism: How the client authenticates. Java's default is GSSAPI, which ottla does not have: it must be
+        given for SASL. No default; PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
     sasl_jaas_config: User and password as Java clients write them: `...ScramLoginModule required username=...
         password=...;`. No default.
     sasl_username: The user of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.

@@ -123,8 +123,8 @@ class _EndingDriver(Driver):
 
     def _unfinished(self, token: int, identity: TransactionIdentity, waited_ms: int) -> Ended:
         error = TransactionUnfinished(
-            f"{identity} has no end that is known after {waited_ms} ms (default.api.timeout.ms): "
-            f"{self._core.trouble(token)}; end it again with the same verdict"
+            f"after {waited_ms} ms (default.api.timeout.ms) it is not known whether {identity} has ended: "
+            f"{self._core.trouble(token)}; end it again, committed or aborted as before"
         )
         return Ended(token, error, identity)
 

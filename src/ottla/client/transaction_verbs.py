@@ -233,7 +233,7 @@ def _check_member(group_id: Any, generation: Any, member_id: Any, group_instance
         raise TransactionMisuse("group_id is empty; give the name of the group whose offsets these are")
     if not _is_whole(generation, INT32_MAX, -1):
         raise TransactionMisuse(
-            f"generation={_told(generation)} is none; it is a whole number from 0 on, or -1 for none"
+            f"generation={_told(generation)} cannot be used; it is a whole number from 0 on, or -1 for no generation"
         )
 
 
@@ -242,8 +242,8 @@ def checked_identity(given: Any) -> TransactionIdentity:
     is_identity = isinstance(given, tuple | list) and len(given) == 3 and _is_text(given[0])
     if not is_identity or not _is_whole(given[1], INT64_MAX) or not _is_whole(given[2], _INT16_MAX):
         raise TransactionMisuse(
-            f"identity={shown(given)} is none; give what Admin.fence_producers or prepare_transaction returned, "
-            "(transactional_id, producer id, epoch)"
+            f"identity={shown(given)} is not an identity; give what Admin.fence_producers or prepare_transaction "
+            "returned, (transactional_id, producer id, epoch)"
         )
     return TransactionIdentity(*given)
 

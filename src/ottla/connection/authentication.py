@@ -256,7 +256,7 @@ class SaslConversation:
             raise self._failed(f"the broker does not offer sasl.mechanism={self._mechanism}; it offers {offered}")
         if code == ErrorCode.ILLEGAL_SASL_STATE:
             raise self._failed(
-                "this listener asks nobody who he is; set security.protocol to "
+                "this listener has no authentication; set security.protocol to "
                 + ("SSL" if self._security.is_tls else "PLAINTEXT")
             )
         if code:

@@ -65,7 +65,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "prefetch.max.bytes",
         int,
         67_108_864,
-        "How much is read ahead of the user, all partitions together (about; ottla's own).",
+        "About how many bytes are fetched ahead, for all partitions together (ottla's own).",
         lowest=1,
         highest=INT32_MAX,
         group="Reading",

@@ -32,10 +32,10 @@ class Listener:
     `host`, `port`: where broker 1 listens, the others on the ports after it; port 0 takes free ports.
     `advertised_host`, `advertised_port`: what clients are told instead (a proxy, a forwarded port, another name of
     this machine); the port is broker 1's and counts up, too.
-    `certificate`, `private_key`: PEM files for SSL and SASL_SSL: the certificate with those that vouch for it, and
-    its key, where that is not in the same file; `private_key_password` opens it.
+    `certificate`, `private_key`: PEM files for SSL and SASL_SSL: the certificate, the CA certificates that signed it,
+    and its key if that is not in the same file; `private_key_password` opens it.
     `client_auth`: whether clients show a certificate of theirs: none, requested or required; `client_ca` is the PEM
-    file of whom to believe. (Kafka: `ssl.client.auth`.)
+    file with the CA certificates to trust. (Kafka: `ssl.client.auth`.)
     `users`: passwords by user name for SASL_PLAINTEXT and SASL_SSL, by any of `sasl_mechanisms`.
     `oauthbearer_validator`: with OAUTHBEARER among `sasl_mechanisms`, the place of a function
     ("package.module:function") that the brokers import. It gets a token and returns the user's name, or (name, seconds
