@@ -167,7 +167,7 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
         (("--seeds", "many"), "--seeds many is no whole number of "),
         (("--jobs", "0"), "--jobs 0 is no whole number of "),
         (("--shrink-seconds", "0"), "--shrink-seconds 0 is no whole number of "),
-        (("--shrink-seconds", "5", "--no-shrink"), "--shrink-seconds is about making smaller what fails"),
+        (("--shrink-seconds", "5", "--no-shrink"), "--shrink-seconds and --no-shrink exclude each other"),
         (("--seed", "-1"), "--seed -1 is no whole number of "),
         (("--first-seed", "-1"), "--first-seed -1 is no whole number of "),
         (("--seed", "1", "--seeds", "5"), "--seed runs one and --seeds is about many"),

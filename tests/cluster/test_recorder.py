@@ -121,5 +121,5 @@ def test_one_recorder_is_enough() -> None:
     with Cluster(1) as cluster:
         assert cluster.recorded() is None
         recorded_cluster(cluster)
-        with pytest.raises(UserMistake, match="a recorder is at work"):
+        with pytest.raises(UserMistake, match="this cluster is being recorded already"):
             cluster.record("other")

@@ -76,7 +76,7 @@ def run(
     if kafka is None:
         raise typer.Exit(run_showcase(options))
     if port:
-        raise UserMistake("--port is about the embedded cluster, and --bootstrap-servers is in its place")
+        raise UserMistake("--port is for the embedded cluster, which --bootstrap-servers replaces: give one of them")
     with kafka:
         status = run_showcase(options, kafka)
     from ottla.screen import open_console

@@ -118,7 +118,7 @@ def serve(
             "NAME:PASSWORD into a file and give --users-file FILE"
         )
     if users_file is not None and not any("=SASL_" in text for text in listener or []):
-        raise UserMistake("--users-file is for listeners that ask who comes: give --listener NAME=SASL_SSL://... too")
+        raise UserMistake("--users-file is for listeners with SASL: give --listener NAME=SASL_SSL://... too")
     users = read_users(users_file)
     papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listeners = dict(_parse_listener(text, papers, users) for text in listener or [])

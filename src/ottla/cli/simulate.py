@@ -96,7 +96,7 @@ def simulate(
     given = [("--seeds", seeds), ("--first-seed", first_seed), ("--jobs", jobs)]
     many = [name for name, value in given if value is not None]
     if shrink_seconds is not None and not shrink:
-        raise UserMistake("--shrink-seconds is about making smaller what fails, and --no-shrink is against it")
+        raise UserMistake("--shrink-seconds and --no-shrink exclude each other: give one of them")
     if many and (seed is not None or plan is not None):
         one = "--seed" if seed is not None else "--plan"
         raise UserMistake(f"{one} runs one and {many[0]} is about many: give one of them")

@@ -102,7 +102,7 @@ class EmbeddedBrokers:
     def record(self, topic: str, number_header: str) -> None:
         """Have a recorder note what happens to a topic from now on; UserMistake where one is at work."""
         if self.recorder is not None:
-            raise UserMistake("a recorder is at work in this cluster already: one can be.")
+            raise UserMistake("this cluster is being recorded already: it can have one recorder.")
         from ottla.cluster.recorder import Recorder
 
         self.recorder = Recorder(self.host, self.faults, topic, number_header)
@@ -222,7 +222,7 @@ class EmbeddedBrokers:
         """A bug, not bad input; the connection it showed on is given up and the broker goes on for the others."""
         name = f"broker {machine.broker_id}" if isinstance(machine, BrokerMachine) else "the controller"
         if event is None:
-            logger.exception("%s failed at the passing of time", name)
+            logger.exception("%s failed when time passed", name)
             return
         logger.exception("%s failed at %s", name, type(event).__name__)
         if isinstance(event, RequestReceived):

@@ -144,7 +144,7 @@ class ClientConnection:
 
     def hang_up(self, reason: str) -> None:
         """Close without sending anything more."""
-        logger.info("broker %d hangs up on %s: %s", self._server.broker_id, self.peer, reason)
+        logger.info("broker %d closes the connection of %s: %s", self._server.broker_id, self.peer, reason)
         self._end()
 
     def idle_since_s(self) -> float | None:

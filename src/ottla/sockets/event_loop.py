@@ -193,7 +193,7 @@ class EventLoop:
         try:
             callback(*arguments)
         except Exception:
-            logger.exception("what a socket or a timer set off has failed")
+            logger.exception("a callback of a socket or a timer failed")
 
 
 def _nothing(*_: object) -> None:

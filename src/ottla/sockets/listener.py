@@ -149,7 +149,7 @@ class Listener:
         if not self.is_tls and not (self.certificate is self.private_key is self.client_ca is None):
             raise ConfigError(f"a listener with protocol={self.protocol!r} takes no certificate: it does not encrypt.")
         if (self.client_auth != "none") != (self.client_ca is not None):
-            raise ConfigError("client_auth and client_ca of a listener go together: whether, and whom to believe.")
+            raise ConfigError("client_auth and client_ca of a listener go together: give both, or neither.")
 
     def _check_sasl(self) -> None:
         lifetime = self.session_lifetime_ms
@@ -170,7 +170,7 @@ class Listener:
         if self.is_sasl and needs_users and not self.users:
             raise ConfigError(f"a listener with protocol={self.protocol!r} needs users: {{name: password}}.")
         if not self.is_sasl and self.users:
-            raise ConfigError(f"a listener with protocol={self.protocol!r} takes no users: it does not ask for any.")
+            raise ConfigError(f"a listener with protocol={self.protocol!r} takes no users: it has no authentication.")
 
 
 def check_listeners(listeners: Mapping[str, Listener], brokers: int) -> dict[str, Listener]:
