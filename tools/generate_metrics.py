@@ -43,9 +43,9 @@ with ottla.Producer("localhost:9092") as producer:
 sends to. `metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads
 nothing, and counting is done per batch and request, never per record.
 
-Rates, averages and maxima are those of the last while: `metrics.num.samples` samples of `metrics.sample.window.ms`
-beside the one under way, by default 60 to 90 seconds. As in Java, a window that is missing because the producer is
-young counts as an empty one. The average or maximum of nothing is NaN.
+Rates, averages and maxima (*recent* in the tables) are those of the last `metrics.num.samples` samples of
+`metrics.sample.window.ms` and of the one under way, by default 60 to 90 seconds. As in Java, samples that are
+missing because the producer is new count as empty ones. The average or maximum of nothing is NaN.
 
 ## Reporters
 
@@ -131,8 +131,8 @@ def write_table(rows: Sequence[MetricRow]) -> str:
 
 
 def when(row: MetricRow) -> str:
-    """Whether a figure is of now, of lately, or of all the producer's life."""
-    return {Kind.TOTAL: "ever", Kind.GAUGE: "now"}.get(row.kind, "lately")
+    """Whether a figure is of now, of the last samples, or of all the time since the producer was made."""
+    return {Kind.TOTAL: "since the start", Kind.GAUGE: "now"}.get(row.kind, "recent")
 
 
 def main(arguments: list[str] | None = None) -> int:

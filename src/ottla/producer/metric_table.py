@@ -21,9 +21,9 @@ class Kind(Enum):
     """How a row's value comes about."""
 
     TOTAL = "total since the producer was made"
-    RATE = "per second, lately"
-    AVERAGE = "average, lately"
-    MAXIMUM = "maximum, lately"
+    RATE = "per second of the last samples"
+    AVERAGE = "average of the last samples"
+    MAXIMUM = "maximum of the last samples"
     GAUGE = "now"
 
 
@@ -184,7 +184,7 @@ _CONNECTION_ROWS: tuple[MetricRow, ...] = (
         "Milliseconds of the longest pause a broker asked for.",
     ),
     _gauge("requests-in-flight", "Requests waiting for their answer."),
-    _gauge("metadata-age", "Seconds since the cluster's metadata was last heard; NaN before the first time."),
+    _gauge("metadata-age", "Seconds since the cluster's metadata was last received; NaN before the first time."),
     _gauge("connection-count", "Connections that are open."),
     *_counted("connection-creation", "connections_opened", "Connections opened"),
     *_counted("connection-close", "connections_closed", "Connections that ended after they were open"),
@@ -192,7 +192,7 @@ _CONNECTION_ROWS: tuple[MetricRow, ...] = (
 )
 
 _AUTHENTICATION_ROWS: tuple[MetricRow, ...] = (
-    *_counted("successful-authentication", "authentications", "Connections on which TLS and SASL went well"),
+    *_counted("successful-authentication", "authentications", "Connections that were authenticated (TLS and SASL)"),
     *_counted("failed-authentication", "authentication_failures", "Connections that ended because of TLS or SASL"),
     *_counted("successful-reauthentication", "reauthentications", "Sessions renewed by SASL"),
     *_counted("failed-reauthentication", "reauthentication_failures", "Sessions that could not be renewed"),
@@ -208,7 +208,7 @@ _AUTHENTICATION_ROWS: tuple[MetricRow, ...] = (
 )
 
 _LOOP_ROWS: tuple[MetricRow, ...] = (
-    *_counted("select", "selects", "Times the I/O thread looked for something to do"),
+    *_counted("select", "selects", "Times the I/O thread looked for ready sockets"),
     MetricRow(
         "io-wait-time-ns-avg", Kind.AVERAGE, "Nanoseconds the I/O thread waited, each time.", "wait_ns", "selects"
     ),
@@ -217,7 +217,7 @@ _LOOP_ROWS: tuple[MetricRow, ...] = (
     MetricRow(
         "io-time-ns-avg",
         Kind.AVERAGE,
-        "Nanoseconds the I/O thread worked between two looks: reading and writing, and everything in between.",
+        "Nanoseconds the I/O thread worked each time, between two waits.",
         "work_ns",
         "selects",
     ),
