@@ -115,20 +115,28 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         home = _HOMES.get(name)
         if home is None:
-            # `name` is given, so that Python adds no second hint to the traceback.
-            raise AttributeError(f"module 'ottla' has no attribute {name!r}{_hint(name)}", name=name)
+            raise _unknown(name)
         value = getattr(importlib.import_module(home), name)
         globals()[name] = value
         return value
 
 
-def _hint(name: str) -> str:
+def _unknown(name: str) -> AttributeError | ImportError:
+    """The error for a name that is not here; `name` is given, so that Python adds no second hint to the traceback."""
     if name.startswith("_"):
-        return ""  # tools ask modules for such names; they are not misspelt
+        # Tools ask modules for such names; they are not misspelt.
+        return AttributeError(f"module 'ottla' has no attribute {name!r}", name=name)
+    from ottla.foreign_names import OF_PACKAGE, is_from_import
     from ottla.nearest import nearest_name
 
-    nearest = nearest_name(name, _HOMES, alike=0.75)
-    return f"; did you mean {nearest}?" if nearest else ""
+    instead = OF_PACKAGE.get(name)
+    if instead is None:
+        nearest = nearest_name(name, _HOMES, alike=0.75)
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        return AttributeError(f"module 'ottla' has no attribute {name!r}{hint}", name=name)
+    if is_from_import():
+        return ImportError(f"cannot import name {name!r} from 'ottla'; {instead}", name="ottla")
+    return AttributeError(f"module 'ottla' has no attribute {name!r}; {instead}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -40,6 +40,21 @@ def test_a_checker_refuses_a_misspelt_name(tmp_path: Path) -> None:
     assert said.count("error: ") == 3
 
 
+def test_a_checker_refuses_names_of_other_clients(tmp_path: Path) -> None:
+    """At run time they are answered with what there is instead; a checker does not know them."""
+    said = checked(
+        tmp_path,
+        "import ottla\n"
+        "def uses(p: ottla.Producer, a: ottla.AsyncProducer, r: ottla.Reader, d: ottla.Delivery) -> None:\n"
+        "    p.poll, p.produce, a.start, r.subscribe, d.get, ottla.Admin('one:9092').describe_topics\n"
+        "    ottla.KafkaProducer, ottla.Producer()\n",
+    )
+    for name in ("poll", "produce", "start", "subscribe", "get", "describe_topics", "KafkaProducer"):
+        assert f'has no attribute "{name}"' in said
+    assert 'Missing positional argument "bootstrap_servers"' in said
+    assert said.count("error: ") == 8
+
+
 @pytest.mark.parametrize(
     ("wrong", "right"), [("Producr", "Producer"), ("KafkaEror", "KafkaError"), ("asyncproducer", "AsyncProducer")]
 )

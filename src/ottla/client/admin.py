@@ -21,6 +21,7 @@ from ottla.client.lifetime import OfOneProcess
 from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
 from ottla.connection.setting import shown
 from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
+from ottla.foreign_names import OF_ADMIN, no_attribute, servers_come_first
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -109,6 +110,7 @@ class Admin(OfOneProcess):
     `default.api.timeout.ms`.
     """
 
+    @servers_come_first
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ReaderSettingsKeywords]) -> None:
         # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
@@ -517,6 +519,11 @@ class Admin(OfOneProcess):
             return next((lack for broker_id, lack in late.items() if broker_id in set.intersection(*alive)), None)
 
         self._driver.until_well(attempt)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, OF_ADMIN)
 
     def __repr__(self) -> str:
         return f"<Admin for {addresses_of(self._settings.connection)}, {self._driver.state}>"

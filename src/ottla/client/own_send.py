@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from ottla.foreign_names import without_foreign_names
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _own: list[Callable[..., Any]] = []
@@ -36,6 +38,9 @@ class SendsOfProducers(ABCMeta):
         super().__delattr__(name)
         if name == "send":
             _look_again()
+
+    def __dir__(cls) -> list[str]:
+        return without_foreign_names(cls, super().__dir__())
 
 
 def begin_to_send(producer: Any) -> None:

@@ -19,6 +19,7 @@ from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
 from ottla.errors import ConfigError, ProducerFenced
+from ottla.foreign_names import ProducerNames, servers_come_first
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
@@ -33,11 +34,12 @@ Headers = Sequence[tuple[str, bytes | bytearray | memoryview | str | None]]
 Driver = TypeVar("Driver", bound=ProducerDriver)
 
 
-class ProducerFront(OfOneProcess, Generic[Driver], metaclass=SendsOfProducers):
+class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=SendsOfProducers):
     """The front of a driver; `_driver_class` and `_appending` are what tells one front from another."""
 
     _driver_class: type[Driver]
 
+    @servers_come_first
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettingsKeywords]) -> None:
         self._begin({"bootstrap_servers": bootstrap_servers, **settings})
 

@@ -21,6 +21,7 @@ from ottla.client.lifetime import OfOneProcess
 from ottla.client.reader_driver import ReaderDriver
 from ottla.connection.setting import shown
 from ottla.errors import ConfigError, Unreachable
+from ottla.foreign_names import OF_READER, no_attribute, servers_come_first
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
@@ -51,6 +52,7 @@ class Reader(OfOneProcess):
     for one that is unknown or cannot be used.
     """
 
+    @servers_come_first
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],
@@ -170,6 +172,11 @@ class Reader(OfOneProcess):
         if self._schema is None:
             self._schema = _record_schema(with_topic=self._has_topic_column)
         return self._schema
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, OF_READER)
 
     def __repr__(self) -> str:
         addresses, state = addresses_of(self._settings.connection), self._driver.state

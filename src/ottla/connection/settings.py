@@ -25,7 +25,11 @@ def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
     elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
         parts = [piece for part in value for piece in part.split(",")]
     else:
-        hint = " Settings in a dict go to Producer.from_config." if isinstance(value, Mapping) else ""
+        hint = (
+            " Settings in a dict go to Producer.from_config; Reader and Admin take them as keywords."
+            if isinstance(value, Mapping)
+            else ""
+        )
         told = f"bootstrap.servers={shown(value)} is not text; give host:port, several separated by commas."
         raise ConfigError(told + hint)
     for part in [value] if isinstance(value, str) else value:
