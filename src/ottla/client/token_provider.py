@@ -13,7 +13,7 @@ from typing import Any
 from ottla.clock import MachineClock
 from ottla.connection.oauth_settings import PROVIDER, TokenSource
 from ottla.connection.setting import refuse_coroutine
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, OttlaError
 
 
 def provider_of(source: TokenSource, clock: MachineClock) -> Callable[[], Any]:
@@ -36,6 +36,8 @@ def _imported(place: str) -> Callable[[], Any]:
     module_name, _, name = place.partition(":")
     try:
         module = import_module(module_name)
+    except OttlaError:
+        raise  # of ours, where a package is missing
     except ImportError as error:
         raise ConfigError(
             f"{PROVIDER}={place}: the module cannot be imported ({error}); put it where this Python finds modules (in "

@@ -25,7 +25,7 @@ CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 SCOPE = "sasl.oauthbearer.scope"
 
-MSK_PROVIDER = "ottla.client.cloud_tokens:aws_msk_iam"
+MSK_PROVIDER = "ottla.client.aws_msk:iam_token"
 
 HOW_TO_GET_TOKENS = (
     f"give a callable as {PROVIDER} (as text: module:function), or {ENDPOINT} with {CLIENT_ID} and {CLIENT_SECRET}"
