@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TypedDict
 
 from ottla.clock import Clock
-from ottla.connection.security_settings import OAuthBearerToken
+from ottla.connection.oauth_settings import OAuthBearerToken
 
 
 class ReaderSettingsKeywords(TypedDict, total=False):
@@ -79,8 +79,27 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     sasl_username: The user of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
     sasl_password: The password of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
     sasl_oauthbearer_token_provider: A callable that returns a token for OAUTHBEARER, text or
-        ottla.OAuthBearerToken; it is called on a thread of its own (ottla's own; Java names a class in
-        sasl.login.callback.handler.class). No default.
+        ottla.OAuthBearerToken, or the text module:function that names one; it is called on a thread of its own
+        (ottla's own; Java names a class in sasl.login.callback.handler.class). No default.
+    sasl_oauthbearer_token_endpoint_url: The URL that gives tokens for OAUTHBEARER for a client's id and secret
+        (OAuth's client credentials); http or https (Java also takes files). No default.
+    sasl_oauthbearer_client_credentials_client_id: The client's id for the token endpoint (clientId in
+        sasl.jaas.config). No default.
+    sasl_oauthbearer_client_credentials_client_secret: The client's secret for the token endpoint (clientSecret in
+        sasl.jaas.config). No default.
+    sasl_oauthbearer_scope: What the token is to be good for (scope in sasl.jaas.config). No default.
+    sasl_oauthbearer_header_urlencode: Whether id and secret are URL-encoded before they are sent, as RFC 6749 has
+        it and some endpoints do not. Default false.
+    sasl_login_callback_handler_class: Without effect; Java's clients need it for a token endpoint, so the name of
+        Kafka's own class may stand here. No default.
+    sasl_login_connect_timeout_ms: How long a connection to the token endpoint may take (Java: no limit). Default
+        10000; 1 to 2^31-1.
+    sasl_login_read_timeout_ms: How long the token endpoint may be silent (Java: no limit). Default 10000; 1 to
+        2^31-1.
+    sasl_login_retry_backoff_ms: The first pause before the token endpoint is asked again; it doubles each time.
+        Default 100; 0 to 2^31-1.
+    sasl_login_retry_backoff_max_ms: For how long a token endpoint that cannot be reached, or answers 5xx, 408 or
+        429, is asked again. Default 10000; 0 to 2^31-1.
     sasl_login_refresh_window_factor: The share of an OAUTHBEARER token's time after which a new one is asked for.
         Default 0.8; 0.5 to 1.0.
     isolation_level: read_committed leaves out records of aborted and of unfinished transactions. Default
@@ -133,7 +152,17 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     sasl_jaas_config: str | None
     sasl_username: str | None
     sasl_password: str | None
-    sasl_oauthbearer_token_provider: Callable[[], str | OAuthBearerToken] | None
+    sasl_oauthbearer_token_provider: str | Callable[[], str | OAuthBearerToken] | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_header_urlencode: bool | str | None
+    sasl_login_callback_handler_class: str | None
+    sasl_login_connect_timeout_ms: int | str | None
+    sasl_login_read_timeout_ms: int | str | None
+    sasl_login_retry_backoff_ms: int | str | None
+    sasl_login_retry_backoff_max_ms: int | str | None
     sasl_login_refresh_window_factor: float | str | None
     isolation_level: str | None
     fetch_min_bytes: int | str | None

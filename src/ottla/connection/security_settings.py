@@ -2,7 +2,7 @@
 
 Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are PEM
 (KIP-651), given as files or as text; `sasl.username` and `sasl.password` are librdkafka's short way beside
-`sasl.jaas.config`; `sasl.oauthbearer.token.provider` is a Python callable where Java names a class.
+`sasl.jaas.config`. What OAUTHBEARER needs stands in `oauth_settings.py`.
 `NOT_IN_PYTHON` says of Java's other settings, in one sentence each, what to do instead.
 
 Invariants: nothing here reads a file (client/tls.py does, where the connection is made ready). No `repr`, and no
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.connection.jaas import JaasConfig, parse_jaas
-from ottla.connection.setting import Setting, refuse_coroutine, shown
+from ottla.connection.oauth_settings import HOW_TO_GET_TOKENS, MSK_PROVIDER, OAUTH_SETTINGS, PROVIDER, TokenSource
+from ottla.connection.setting import Setting, shown
 from ottla.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -38,22 +38,6 @@ TO_PEM = (
     "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12 and then "
     "openssl pkcs12 -in STORE.p12 -out STORE.pem make a PEM file of it"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthBearerToken:
-    """What a token provider returns: the token, when it ends, and extensions for the broker (RFC 7628).
-
-    `expires_at_s` is in seconds since 1970 (`time.time()`); a token without it is asked for anew at every
-    authentication, one with it is used again until most of its time is over.
-    """
-
-    value: str = field(repr=False)
-    expires_at_s: float | None = None
-    extensions: Mapping[str, str] = field(default_factory=dict)
-
-
-TokenProvider = Callable[[], "str | OAuthBearerToken"]
 
 
 def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[str, ...]]:
@@ -93,14 +77,29 @@ def _read_path(name: str, instead: str) -> Callable[[Any], str]:
     return read
 
 
-def _read_provider(value: Any) -> Any:
-    if not callable(value):
-        raise ConfigError(
-            "sasl.oauthbearer.token.provider must be a callable without arguments that returns a token (str) or an "
-            f"ottla.OAuthBearerToken, not {type(value).__name__}."
-        )
-    refuse_coroutine("sasl.oauthbearer.token.provider", value)
-    return value
+_MECHANISM = Setting(
+    "sasl.mechanism",
+    str,
+    None,
+    "How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given for SASL.",
+    allowed=MECHANISMS,
+    any_case=True,
+    group="Security",
+)
+_MECHANISMS_ELSEWHERE = {
+    "GSSAPI": "is Kerberos, which ottla does not have; allowed are "
+    f"{', '.join(MECHANISMS)}: have the brokers offer a listener for one of them, or for TLS certificates "
+    "(security.protocol=SSL).",
+    "AWS_MSK_IAM": f"is a mechanism of a Java library of Amazon's; the same brokers take sasl.mechanism={OAUTHBEARER} "
+    f"with {PROVIDER}={MSK_PROVIDER} (pip install 'ottla[aws]').",
+}
+
+
+def _read_mechanism(value: Any) -> Any:
+    word = value.strip().upper() if isinstance(value, str) else ""
+    if word in _MECHANISMS_ELSEWHERE:
+        raise ConfigError(f"sasl.mechanism={word} {_MECHANISMS_ELSEWHERE[word]}")
+    return _MECHANISM.read(value)
 
 
 SECURITY_SETTINGS: tuple[Setting, ...] = (
@@ -226,12 +225,13 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         group="Security",
     ),
     Setting(
-        "sasl.mechanism",
+        _MECHANISM.name,
         str,
         None,
-        "How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given for SASL.",
+        _MECHANISM.doc,
         allowed=MECHANISMS,
-        any_case=True,
+        takes="str",
+        reads=_read_mechanism,
         group="Security",
     ),
     Setting(
@@ -254,30 +254,9 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         secret=True,
         group="Security",
     ),
-    Setting(
-        "sasl.oauthbearer.token.provider",
-        object,
-        None,
-        "A callable that returns a token for OAUTHBEARER, text or ottla.OAuthBearerToken; it is called on a thread of "
-        "its own (ottla's own; Java names a class in sasl.login.callback.handler.class).",
-        takes="Callable[[], str | OAuthBearerToken]",
-        reads=_read_provider,
-        kip=255,
-        group="Security",
-    ),
-    Setting(
-        "sasl.login.refresh.window.factor",
-        float,
-        0.8,
-        "The share of an OAUTHBEARER token's time after which a new one is asked for.",
-        lowest=0.5,
-        highest=1.0,
-        kip=255,
-        group="Security",
-    ),
+    *OAUTH_SETTINGS,
 )
 
-_PROVIDER = "give a callable as sasl.oauthbearer.token.provider (sasl_oauthbearer_token_provider=...)"
 _JAVA_CLASS = "names a Java class, which Python cannot load"
 _KERBEROS = "is for Kerberos (GSSAPI), which ottla does not have; take SCRAM, PLAIN, OAUTHBEARER or TLS certificates."
 
@@ -292,14 +271,7 @@ NOT_IN_PYTHON: Mapping[str, str] = {
     "ssl.secure.random.implementation": "chooses among Java's random numbers; OpenSSL has its own: leave it out.",
     "ssl.engine.factory.class": f"{_JAVA_CLASS}; the other ssl settings say all that ottla's TLS can do.",
     "sasl.client.callback.handler.class": f"{_JAVA_CLASS}; give sasl.username and sasl.password.",
-    "sasl.login.callback.handler.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
-    "sasl.login.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
-    "sasl.login.connect.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
-    "sasl.login.read.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
-    "sasl.login.retry.backoff.ms": "is for Java's own way to a token endpoint; here a token is asked for again with "
-    "the next connection, after reconnect.backoff.ms.",
-    "sasl.login.retry.backoff.max.ms": "is for Java's own way to a token endpoint; here a token is asked for again "
-    "with the next connection, after reconnect.backoff.ms.",
+    "sasl.login.class": f"{_JAVA_CLASS}; {HOW_TO_GET_TOKENS}.",
     "sasl.login.refresh.window.jitter": "spreads the refreshes of Java's login thread; ottla asks for a token when a "
     "connection needs one: leave it out.",
     "sasl.login.refresh.min.period.seconds": "paces Java's login thread; ottla asks for a token when a connection "
@@ -320,15 +292,15 @@ def not_in_python(name: str) -> str | None:
     """What to do instead of one of Java's security settings that has no meaning here; None for other names."""
     said = NOT_IN_PYTHON.get(name)
     if said is None and name.startswith(_OAUTH_PREFIX):
-        said = f"is for Java's own way to fetch or check tokens; {_PROVIDER}."
+        said = f"is for a way of Java's to make or check tokens that ottla does not have; {HOW_TO_GET_TOKENS}."
     return None if said is None else f"{name} {said}"
 
 
 class SecuritySettings:
     """The rows of `SECURITY_SETTINGS` after all checks; what the protocol does not need is None.
 
-    `username` and `password` are those of PLAIN and SCRAM; `unsecured_claims` of an OAUTHBEARER token without a
-    signature, for development. `repr` names protocol and mechanism and nothing else.
+    `username` and `password` are those of PLAIN and SCRAM; `tokens` is for OAUTHBEARER. `repr` names protocol and
+    mechanism and nothing else.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -339,9 +311,8 @@ class SecuritySettings:
         self.mechanism: str | None = values["sasl_mechanism"]
         self.username: str | None = values["sasl_username"]
         self.password: str | None = values["sasl_password"]
-        self.token_provider: TokenProvider | None = values["sasl_oauthbearer_token_provider"]
+        self.tokens: TokenSource | None = None
         self.token_refresh_factor: float = values["sasl_login_refresh_window_factor"]
-        self.unsecured_claims: dict[str, str] | None = None
         self.truststore_location: str | None = values["ssl_truststore_location"]
         self.truststore_certificates: str | None = values["ssl_truststore_certificates"]
         self.keystore_location: str | None = values["ssl_keystore_location"]
@@ -353,7 +324,7 @@ class SecuritySettings:
         self.cipher_suites: tuple[str, ...] = values["ssl_cipher_suites"]
         self._check_stores(values)
         if self.is_sasl:
-            self._check_sasl(values["sasl_jaas_config"])
+            self._check_sasl(values)
 
     def __repr__(self) -> str:
         return f"<SecuritySettings {self.protocol} {self.mechanism or ''}>"
@@ -385,14 +356,15 @@ class SecuritySettings:
                 "ssl.keystore.location."
             )
 
-    def _check_sasl(self, jaas_text: str | None) -> None:
+    def _check_sasl(self, values: Mapping[str, Any]) -> None:
+        jaas_text: str | None = values["sasl_jaas_config"]
         if self.mechanism is None:
             raise ConfigError(
                 f"security.protocol={self.protocol} needs sasl.mechanism; allowed are {', '.join(MECHANISMS)}."
             )
         jaas = self._read_jaas(jaas_text) if jaas_text else None
         if self.mechanism == OAUTHBEARER:
-            self._check_oauthbearer(jaas)
+            self.tokens = TokenSource(values, jaas.options if jaas else {})
             return
         if self.username is None or self.password is None:
             raise ConfigError(
@@ -417,14 +389,3 @@ class SecuritySettings:
             self.username = jaas.options.get("username")
             self.password = jaas.options.get("password")
         return jaas
-
-    def _check_oauthbearer(self, jaas: JaasConfig | None) -> None:
-        options = jaas.options if jaas else {}
-        prefix = "unsecuredLoginStringClaim_"
-        claims = {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
-        if self.token_provider is None and not claims.get("sub"):
-            raise ConfigError(
-                f"sasl.mechanism=OAUTHBEARER needs tokens: {_PROVIDER}; for development an "
-                'unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes one without a signature.'
-            )
-        self.unsecured_claims = claims or None

@@ -46,7 +46,7 @@ from ottla.reader.events import (
     ReadFailed,
     TopicAssigned,
 )
-from ottla.reader.failures import out_of_range, topic_error, truncated
+from ottla.reader.failures import made_anew, out_of_range, topic_error, truncated
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
@@ -131,7 +131,9 @@ class ReaderCore:
         key = (event.topic, event.partition)
         if key in self._positions:
             return
-        position = Position(event.topic, event.partition, event.start, event.end, event.start_is_timestamp)
+        position = Position(
+            event.topic, event.partition, event.start, event.end, event.start_is_timestamp, event.topic_id
+        )
         self._positions[key] = position
         self._open.append(position)
         self.connection.want_topic(event.topic, now_us)
@@ -227,6 +229,9 @@ class ReaderCore:
     def _reachable_leader(self, position: Position, now_us: int) -> int | None:
         """The leader's node id when a request would leave now; otherwise the position is stuck, and says why."""
         topic, partition = position.topic, position.partition
+        if position.topic_id and self._is_made_anew(position):
+            self._fail(position, made_anew(position))
+            return None
         node_id = self.connection.leader(topic, partition)
         if node_id is not None:
             if self.connection.can_send(node_id, now_us):
@@ -260,6 +265,11 @@ class ReaderCore:
             position.is_stuck("its leader is not known", now_us)
             self.connection.want_topic(topic, now_us)
         return None
+
+    def _is_made_anew(self, position: Position) -> bool:
+        """Whether the topic that has the name now is not the one that is to be read, as far as the cluster has ids."""
+        known = self.connection.metadata.topics.get(position.topic)
+        return known is not None and any(known.topic_id) and known.topic_id != position.topic_id
 
     def _is_in_doubt(self, position: Position, node_id: int) -> bool:
         """Whether this leader must be asked about its log first: the position was not checked against it yet."""

@@ -25,6 +25,7 @@ cdef class Position:
     cdef public object stuck_reason
     cdef public object stuck_since_us
     cdef public object topic
+    cdef public object topic_id
     cdef public object wanted_start
 
     cpdef asks_for(self)

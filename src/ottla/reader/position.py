@@ -80,11 +80,21 @@ class Position:
         "stuck_reason",
         "stuck_since_us",
         "topic",
+        "topic_id",
         "wanted_start",
     )
 
-    def __init__(self, topic: str, partition: int, start: int, end: int | None, start_is_timestamp: bool) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int | None,
+        start_is_timestamp: bool,
+        topic_id: bytes = b"",
+    ) -> None:
         self.topic = topic
+        self.topic_id = topic_id
         self.partition = partition
         self.state = PositionState.LOCATING
         self.wanted_start = start
