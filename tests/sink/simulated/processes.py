@@ -86,6 +86,10 @@ class Process:
             return False
         return now_us >= self._until_us or (self._reached is not None and self._reached())
 
+    def is_held(self, at_least_us: int) -> bool:
+        """Whether it is held up, and will be for so long."""
+        return self._held_until_us - self.now_us >= at_least_us
+
     def due_us(self) -> int:
         return max(self._until_us, self._held_until_us)
 
@@ -162,6 +166,10 @@ class Processes:
                     again = True
                 if process.is_over:
                     self._living.remove(process)
+
+    def are_all_over(self) -> bool:
+        """Whether none is left."""
+        return not self._living
 
     def end(self) -> None:
         """Kill all that is left, so that no thread stays behind."""
