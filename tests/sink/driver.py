@@ -23,6 +23,7 @@ from ottla.errors import OttlaError
 from ottla.sink import commit as committing
 from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
@@ -134,20 +135,20 @@ def prepare_rows(
             send(producer(), job, rows)
         return totals_of(rows)
 
-    return prepare(settings, planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
+    return prepare(session_of(settings), planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
 
 
 def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, batch, task, batch * job.tasks + task) for task in range(job.tasks)]
     if batch == job.failing_batch:
-        committing.abort(settings, [*messages[:-1], None])
+        committing.abort(session_of(settings), [*messages[:-1], None])
         raise OttlaError(f"batch {batch} fails")
     try:
-        committing.commit(settings, messages)
+        committing.commit(session_of(settings), messages)
     except OttlaError:
         # As Spark does, which hands the same messages to abort().
-        committing.abort(settings, messages)
+        committing.abort(session_of(settings), messages)
         raise
 
 

@@ -20,6 +20,7 @@ from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
+from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
 from ottla.sink.session import Session, session_of
@@ -32,7 +33,7 @@ from .driver import Job, run_batch, run_task
 def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> Decision:
     """Decide batch 0; these tasks' transactions are taken back, those are committed, others stay open."""
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
@@ -58,8 +59,8 @@ def test_the_same_tasks_write_again_what_was_lost_and_nothing_else(
 def test_when_the_time_is_over_what_is_known_is_told_and_what_is_open_is_left_to_the_next_start(job: Job) -> None:
     decision = decided(job, lost=(0,), landed=(1,))
     first, second, still_open = decision.entries
-    with closing(Session(job.settings())) as session:
-        session.patience_s = 0
+    with closing(Session(job.settings(), Kafka(job.settings()))) as session:
+        session.port.patience_s = 0
         assert settle(session, decision.batch, [first, second]) == (first,)
         with pytest.raises(ottla.TransactionUnfinished, match="is decided, and 1 of its transactions are not commit"):
             settle(session, decision.batch, decision.entries)
@@ -79,7 +80,7 @@ def test_a_kill_while_lost_rows_are_written_again(job: Job, engine: Engine) -> N
 def test_rows_lost_again_are_written_again(job: Job) -> None:
     decided(job, (0, 2))
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     prepared = [message for message in messages if hasattr(message, "entry")]
@@ -157,7 +158,7 @@ def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int
 
 def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     entry = messages[1].entry  # type: ignore[union-attr]
     assert entry is not None
@@ -170,7 +171,7 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
     with pytest.raises(
         ottla.TransactionError, match=r"is decided, and 20 of its rows were taken back by transaction.tim"
     ):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)
 

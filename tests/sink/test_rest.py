@@ -20,8 +20,8 @@ from ottla.sink.decision import encode
 from ottla.sink.identities import prefix_of
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
-from ottla.sink.session import session_of
-from ottla.sink.settings import SINK_TOPICS, SinkSettings
+from ottla.sink.session import Session, session_of
+from ottla.sink.settings import SINK_TOPICS
 from ottla.sink.transaction_log import Fate
 
 from . import driver
@@ -85,12 +85,12 @@ def test_the_control_a_kill_before_the_mark_leaves_what_nobody_can_tell(
 
 @pytest.mark.parametrize("through", [plan, recover])
 def test_whoever_proves_it_soon_after_such_a_kill_writes_it_down(
-    through: Callable[[SinkSettings], object], cluster: ottla.Cluster, job: Job, engine: Engine
+    through: Callable[[Session], object], cluster: ottla.Cluster, job: Job, engine: Engine
 ) -> None:
     engine.kill_at(Barrier.COMMIT_LANDED, after=1)
-    through(job.settings())
+    through(session_of(job.settings()))
     rest(cluster, job)
-    assert set(describe(job.settings()).fates.values()) == {Fate.COMMITTED}
+    assert set(describe(session_of(job.settings())).fates.values()) == {Fate.COMMITTED}
     driver.main(job.text())
     assert_every_row_once(job)
 
@@ -126,7 +126,7 @@ def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_mark
     for batch in range(2):
         driver.run_batch(job, settings, batch)
     assert marked(job) == (1, True)
-    assert [each.batch.batch_id for each in describe(settings).decisions] == [0, 1]
+    assert [each.batch.batch_id for each in describe(session_of(settings)).decisions] == [0, 1]
     # As a driver would that is delayed before its commit.
     session = session_of(settings)
     last = session.read_decision()
@@ -134,5 +134,5 @@ def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_mark
     with ottla.Producer.from_config(settings.for_sending(session.coordinator_id)) as producer:
         producer.begin_transaction()
         producer.send(settings.control_topic, encode(last), settings.sink_id.encode(), partition=0).result(30)
-        assert not describe(settings).deciding
+        assert not describe(session_of(settings)).deciding
         producer.abort_transaction()

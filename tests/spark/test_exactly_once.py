@@ -16,6 +16,7 @@ from ottla.client.admin import Admin
 from ottla.client.tables import read_table
 from ottla.sink.identities import prefix_of
 from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 from ottla.spark.exactly_once import sink_settings
 from ottla.spark.sink_options import read_sink_options
 
@@ -96,7 +97,7 @@ def test_a_micro_batch_that_spark_repeats_is_there_once_and_its_offsets_can_be_r
     assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4, 5]
     # The sink has the name of its checkpoint, and knows what it has written where.
     options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "checkpointlocation": str(stream.checkpoint)}
-    state = describe(sink_settings(read_sink_options(options, streaming=True)))
+    state = describe(session_of(sink_settings(read_sink_options(options, streaming=True))))
     told = [(decision.batch.batch_id, decision.totals.rows) for decision in state.decisions]
     assert told == [(0, 3), (1, 2)]
     assert sum(span.rows for entry in state.decisions[-1].entries for span in entry.spans) == 2

@@ -23,6 +23,7 @@ from tools.apache_kafka import ApacheKafka, Java
 import ottla
 from ottla.errors import UserMistake
 from ottla.sink import session
+from ottla.sink.session import session_of
 from ottla.spark import sink, topic_check
 from ottla.spark.source import OttlaDataSource
 
@@ -116,7 +117,7 @@ def plan_micro_batch(kafka: ApacheKafka) -> None:
 def test_what_a_sink_may_not_do_is_said_when_planning(kafka: ApacheKafka, plan, rules, told) -> None:
     grant(kafka, *rules)
     with pytest.raises(UserMistake, match=told):
-        plan(kafka)
+        plan(session_of(kafka))
 
 
 @pytest.mark.parametrize("plan", [plan_write, plan_micro_batch])
@@ -131,7 +132,7 @@ def test_a_sink_that_may_see_its_own_topics_and_not_write_to_them_is_told_when_p
     with pytest.raises(
         UserMistake, match=r"'__ottla_sink_markers': no WRITE on the topic\)\. Have it granted Create, "
     ):
-        plan(kafka)
+        plan(session_of(kafka))
 
 
 @pytest.mark.parametrize("rules", [[], DESCRIBE_ALONE])

@@ -53,9 +53,10 @@ def show(
     Changes nothing; the query may be running.
     """
     from ottla.sink.recovery import describe
+    from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
-    state = describe(settings)
+    state = describe(session_of(settings))
     if not state.is_known:
         raise _unknown(settings)
     if as_json:
@@ -78,11 +79,13 @@ def recover(
     by it, and fails.
     """
     from ottla.sink import recovery
+    from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
-    if not recovery.describe(settings).is_known:
+    session = session_of(settings)
+    if not recovery.describe(session).is_known:
         raise _unknown(settings)
-    done = recovery.recover(settings)
+    done = recovery.recover(session)
     if as_json:
         told = {
             "sink": sink_id,

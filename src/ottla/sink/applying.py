@@ -10,7 +10,6 @@ KIP-939 (two-phase commit) will let prepared transactions outlive every timeout:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionUnfinished
@@ -40,7 +39,7 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
     """Find out what became of these, committing what is still open; `trouble` is why that is not known."""
     lost: list[Entry] = []
     left = list(entries)
-    deadline = time.monotonic() + session.patience_s
+    deadline = session.port.passed_s() + session.port.patience_s
     while left:
         known = session.fates(left)
         lost += [entry for entry in left if known[entry.marker_offset] is Fate.ABORTED]
@@ -55,7 +54,7 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
         left = [entry for entry in left if known[entry.marker_offset] is Fate.OPEN]
         if not left:
             break
-        if time.monotonic() >= deadline:
+        if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
                 f"committed yet: {trouble or 'their coordinators do not say why'}; the next start goes on with them, "
@@ -66,7 +65,7 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
         # Ended now, or about to be: the marker says so in a moment.
         left = [entry for entry in left if told[entry.identity] is not None]
         if left:
-            session.pause()
+            session.port.pause()
     return tuple(lost)
 
 

@@ -8,7 +8,6 @@ makes sure that nothing can be decided any more, and then looks whether it was.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
@@ -22,13 +21,12 @@ from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.landing import is_to_be_marked, try_to_mark
 from ottla.sink.planning import abort_strays, look
 from ottla.sink.refusals import Message, check_apart, check_skipped, check_together, role, sum_of
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
 
 
-def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
+def commit(session: Session, messages: Sequence[Message]) -> None:
     """Decide the batch of these messages and make it visible; returns when all of it is.
 
     Raises UserMistake or TransactionError where it is refused, and nothing of it is visible; ProducerFenced where
@@ -37,8 +35,8 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     """
     if not messages:
         return
+    settings = session.settings
     plan, batch = check_together(settings, messages)
-    session = session_of(settings)
     reach(Barrier.COMMIT_CHECK)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
@@ -124,10 +122,12 @@ def _to_decide(
     entries = tuple(sorted([*written, *kept]))
     totals = sum_of(messages)
     tasks = len(messages)
-    return Decision(settings.sink_id, batch, totals, tasks, entries, plan.coordinator, _now_ms(), settings.atomic)
+    return Decision(
+        settings.sink_id, batch, totals, tasks, entries, plan.coordinator, session.port.now_ms(), settings.atomic
+    )
 
 
-def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
+def abort(session: Session, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
     """Give up a batch, so that readers need not wait for what its tasks sent; what is decided is committed instead.
 
     `messages` may lack those of tasks that failed (None). Where all do, only `plan` tells what there is to give up.
@@ -138,7 +138,7 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
         plan = known[0].plan
     if plan is None:
         return
-    session = session_of(settings)
+    settings = session.settings
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(Barrier.ABORT_FENCE)
@@ -158,7 +158,3 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
         session.end([entry.identity for entry in entries], committed=False)
         _sweep(session, coordinator, decision, batch)
     reach(Barrier.ABORT_RETURN)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,8 +8,6 @@ meanwhile is not hit. Nothing is aborted by whoever is not the newest driver aft
 
 from __future__ import annotations
 
-import time
-
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -22,12 +20,11 @@ from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of, slot_of
 from ottla.sink.landing import is_to_be_marked, mark
 from ottla.sink.refusals import check_query
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.session import Session
 from ottla.sink.sweep import Sweep, lost_of, sweep, to_describe
 
 
-def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
+def plan(session: Session, query_id: str | None = None) -> Plan:
     """Make way for a batch; call it once for each, in the driver.
 
     Where it is known that the batch will be one of `query_id`, a sink that belongs to another query is refused before
@@ -35,12 +32,11 @@ def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     Raises UserMistake for what cannot be used, TransactionUnfinished where the last decision cannot be carried out yet,
     KafkaError for what brokers refuse, Unreachable.
     """
-    session = session_of(settings)
     session.ensure_topics()
     if query_id is not None:
         _check_owner(session, query_id)
     reach(Barrier.PLAN_FENCE)
-    planned_ms = time.time_ns() // 1_000_000
+    planned_ms = session.port.now_ms()
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
@@ -63,17 +59,17 @@ def _check_owner(session: Session, query_id: str) -> None:
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
     """R after fencing: no decision is under way, so one that seems to be is only not replicated yet."""
-    deadline = time.monotonic() + session.patience_s
+    deadline = session.port.passed_s() + session.port.patience_s
     while True:
         decision = session.read_decision()
         if not session.is_deciding(coordinator.producer_id):
             return decision
-        if time.monotonic() >= deadline:
+        if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
-                f"{session.patience_s:.0f} s; see whether all brokers are well, and start again"
+                f"{session.port.patience_s:.0f} s; see whether all brokers are well, and start again"
             )
-        session.pause()
+        session.port.pause()
 
 
 def clean(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> tuple[Lost, Sweep]:
@@ -130,8 +126,8 @@ def look(session: Session, coordinator: TransactionIdentity, decision: Decision 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """The same for who will change nothing."""
-    listed = session.admin.list_transactions(prefix_of(session.settings.sink_id))
-    described = session.admin.describe_transactions(to_describe(listed, session.coordinator_id))
+    listed = session.port.list_transactions(prefix_of(session.settings.sink_id))
+    described = session.port.describe_transactions(to_describe(listed, session.coordinator_id))
     return sweep(listed, described, decision)
 
 

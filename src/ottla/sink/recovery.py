@@ -14,8 +14,7 @@ from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.landing import is_to_be_marked, try_to_mark
 from ottla.sink.planning import clean, read_settled, survey
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
 
@@ -47,18 +46,17 @@ class Recovered(NamedTuple):
     lost: tuple[Entry, ...]
 
 
-def describe(settings: SinkSettings) -> SinkState:
+def describe(session: Session) -> SinkState:
     """Tell what was decided and what became of it; raises Unreachable, KafkaError."""
-    session = session_of(settings)
-    if not session.has_topics():
-        return SinkState(settings.sink_id, (), {}, (), False)
+    if not session.port.has_topics():
+        return SinkState(session.settings.sink_id, (), {}, (), False)
     last = session.read_decision()
     deciding = session.is_deciding(but=last)
     decisions = tuple(session.read_decisions())
     last = decisions[-1] if decisions else None
     found = survey(session, last)
     fates = {} if last is None else _fates(session, last, found.commit, found.doubtful)
-    return SinkState(settings.sink_id, decisions, fates, found.abort, deciding)
+    return SinkState(session.settings.sink_id, decisions, fates, found.abort, deciding)
 
 
 def _fates(
@@ -70,10 +68,9 @@ def _fates(
     return fates
 
 
-def recover(settings: SinkSettings) -> Recovered:
+def recover(session: Session) -> Recovered:
     """Commit what is decided, abort what is not, and fence whoever may still be at it; raises what `plan` raises."""
-    session = session_of(settings)
-    if not session.has_topics():
+    if not session.port.has_topics():
         return Recovered(None, (), (), ())
     coordinator = session.fence()
     decision = read_settled(session, coordinator)

@@ -85,6 +85,11 @@ class SinkSettings:
         """Where each task's transaction leaves a record, so that its fate can be read."""
         return self.control_topic + _MARKERS
 
+    @property
+    def topics(self) -> tuple[str, str]:
+        """Both of its topics."""
+        return self.control_topic, self.markers_topic
+
     def for_reading(self) -> dict[str, Any]:
         """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""
         return settings_for_reading(self.client_settings)
