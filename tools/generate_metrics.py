@@ -23,7 +23,7 @@ INTRODUCTION = """\
 
 What an `ottla.Producer` tells of itself, under the names that Kafka's own producer uses (4.3), so that dashboards and
 alerts keep working. Written by `tools/generate_metrics.py` from `src/ottla/producer/metric_table.py`; changes belong
-there.
+there. The examples need a Kafka at `localhost:9092` with the topic `flights`: `ottla serve --topic flights` starts one.
 
 ```python
 import ottla

@@ -194,7 +194,7 @@ class TransactionMisuse(UserMistake, RuntimeError):
 
 
 class DeliveryError(OttlaError):
-    """Records were not delivered, or nobody knows: `failed` and `unknown` count them, `first` is the first cause.
+    """Records were not delivered, or are perhaps stored: `failed` and `unknown` count them, `first` is the first cause.
 
     It is retriable, abortable or fatal as the first cause is, and has its `topic`, `partition`, `broker_id`, `attempts`
     and `age_ms` (None where the cause has none). Sending a record again that is unknown may store it twice. Raised by

@@ -125,7 +125,7 @@ def killed_and_replaced(story: Story) -> None:
     leader = story.leader
     story.world.kill(leader)
     if story.rng.random() < 0.5:
-        # Back before it was missed: it loses its office all the same.
+        # Back before it was missed: it is no longer the leader all the same.
         story.world.cut.clear()
         story.world.start(leader)
         story.world.pass_time(SESSION_MS)

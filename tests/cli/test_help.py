@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,6 +65,18 @@ def test_on_a_wide_terminal_options_stand_in_columns(
     text = shown(path, 80, monkeypatch, capsys)
     assert "╭─ Options ─" in text
     assert "…" not in text
+    # No type of Python's.
+    assert not re.search(r"<\w+(\[\w+\])?>", text)
+
+
+def test_every_command_tells_its_exit_statuses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is under a group is told with the group."""
+    names = [path for path in commands(typer.main.get_command(app)) if len(path) < 2]
+    assert len(names) > 10
+    for path in names:
+        assert "Exit status: 0 " in shown(path, 80, monkeypatch, capsys), path
 
 
 def test_a_narrow_help_names_commands_arguments_and_options(

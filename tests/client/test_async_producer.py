@@ -539,7 +539,7 @@ def test_timeouts_of_flush_and_close_are_kept(kafka_cluster: ottla.Cluster, kafk
             wait_until(lambda: fault.fired > 0)
             with pytest.raises(TimeoutError, match="flush again"):
                 await producer.flush(0.01)
-            with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
+            with pytest.raises(ottla.DeliveryError, match="1 record is unknown"):
                 await producer.close(0.3)
             with pytest.raises(ottla.DeliveryUnknown):
                 await delivery
@@ -561,7 +561,7 @@ def test_the_error_that_ends_the_block_is_the_one_raised(
         pytest.raises(LookupError, match="mine"),
     ):
         run(work())
-    assert "1 records were not delivered" in caplog.text
+    assert "1 record was not delivered" in caplog.text
 
 
 def test_a_second_event_loop_is_refused_with_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -1,4 +1,4 @@
-"""A broker that answers late, wrong, twice or never, or loses its office: a clear error, and the rest arrives."""
+"""A broker that answers late, wrong, twice or never, or no longer leads: a clear error, and the rest arrives."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def left_by(error: BaseException, cluster: ottla.Cluster, before: Callable[[], N
 
 def counted(told: str) -> int:
     """How many records a sentence accounts for."""
-    counts = re.findall(r"(\d+) records (?:were not delivered|nobody knows whether they are stored)", told)
+    counts = re.findall(r"(\d+) records? (?:(?:was|were) not delivered|(?:is|are) unknown)", told)
     return sum(map(int, counts))
 
 

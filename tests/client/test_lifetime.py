@@ -237,7 +237,7 @@ for thread in threading.enumerate():
             kafka_topic,
         )
     assert done.returncode == 0
-    assert "a producer was dropped without close(): 1 records were not delivered" in done.stderr
+    assert "a producer was dropped without close(): 1 record was not delivered" in done.stderr
 
 
 def test_what_has_a_thread_of_its_own_cannot_be_pickled_and_says_what_to_do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import pydoc
@@ -281,7 +282,7 @@ def test_an_unknown_outcome_is_reported_as_unknown(kafka_cluster: ottla.Cluster,
     producer = Producer(kafka_cluster.bootstrap_servers, acks=1, retries=0)
     with kafka_cluster.faults.lose_ack(topic=kafka_topic):
         delivery = producer.send(kafka_topic, b"x")
-        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows") as caught:
+        with pytest.raises(ottla.DeliveryError, match="1 record is unknown") as caught:
             producer.close()
         assert (caught.value.failed, caught.value.unknown) == (0, 1)
         assert isinstance(delivery.exception(), ottla.DeliveryUnknown)
@@ -298,6 +299,37 @@ def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> N
         producer.send("no-such-topic", b"x")
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
     assert "create it first, or check its name" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["Producer", "AsyncProducer"])
+def test_waiting_for_a_topic_that_does_not_exist_is_logged_once(
+    kafka_cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    clock = ottla.Clock()
+
+    async def send() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, client_id="orders", clock=clock) as producer:
+            await producer.send("no-such-topic", b"x")
+
+    def send_one() -> None:
+        if kind == "AsyncProducer":
+            asyncio.run(send())
+        with Producer(kafka_cluster.bootstrap_servers, client_id="orders", clock=clock) as producer:
+            producer.send("no-such-topic", b"x")
+
+    with (
+        kafka_cluster.faults.hold(api="Metadata", nth=6) as asked_again,
+        ahead(clock, 60, asked_again.await_fired),
+        caplog.at_level(logging.WARNING, "ottla.producer"),
+        pytest.raises(ottla.KafkaError, match="could not be had within"),
+    ):
+        send_one()
+    # The request that is held back times out, which `ottla.client` logs.
+    told = [record.getMessage() for record in caplog.records if record.name == "ottla.producer"]
+    assert told == [
+        "orders: waiting for topic 'no-such-topic', up to max.block.ms: UNKNOWN_TOPIC_OR_PARTITION: the broker does "
+        "not know this topic or partition (topic 'no-such-topic'); create it, or check its name"
+    ]
 
 
 def test_a_topic_name_that_cannot_be_is_refused_at_once(kafka_cluster: ottla.Cluster) -> None:
@@ -408,7 +440,7 @@ def test_close_with_a_timeout_gives_up_what_is_left(kafka_cluster: ottla.Cluster
     with kafka_cluster.faults.drop_ack(topic=kafka_topic) as fault:
         delivery = producer.send(kafka_topic, b"x")
         wait_until(lambda: fault.fired > 0)
-        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
+        with pytest.raises(ottla.DeliveryError, match="1 record is unknown"):
             producer.close(timeout=0.3)
     with pytest.raises(ottla.DeliveryUnknown):
         delivery.result(0)
@@ -428,7 +460,7 @@ def test_the_error_that_ends_a_with_block_is_the_one_raised(
         pytest.raises(LookupError, match="mine"),
     ):
         work()
-    assert "1 records were not delivered" in caplog.text
+    assert "1 record was not delivered" in caplog.text
 
 
 def test_callbacks_run_and_what_they_raise_harms_nobody(

@@ -147,7 +147,7 @@ def test_a_commit_that_nobody_answers_is_unfinished_and_is_never_aborted(cluster
             assert caught.value.retriable
             assert fault.fired
             for other in (producer.abort_transaction, producer.begin_transaction):
-                with pytest.raises(ottla.TransactionMisuse, match="nobody has heard yet how commit_transaction"):
+                with pytest.raises(ottla.TransactionMisuse, match=r"now: commit_transaction\(\) has no answer yet"):
                     other()
             with pytest.raises(ottla.TransactionMisuse, match="being committed"):
                 producer.send(name, b"too late")
@@ -414,7 +414,7 @@ def test_an_abort_that_meets_a_commit_is_not_told_that_it_aborted(cluster: ottla
                 deciding.release()
 
         verbs._deciding = Later()
-        with pytest.raises(ottla.TransactionMisuse, match=r"nobody has heard yet how commit_transaction\(\) went"):
+        with pytest.raises(ottla.TransactionMisuse, match=r"now: commit_transaction\(\) has no answer yet"):
             producer.abort_transaction()
         producer.commit_transaction()
     assert committed(cluster, name) == [b"x"]

@@ -111,7 +111,7 @@ def test_a_challenge_that_is_none_fails(challenge):
 def test_an_answer_out_of_turn_fails():
     client = conversation()
     client.begin()
-    with pytest.raises(AuthenticationFailed, match="out of turn"):
+    with pytest.raises(AuthenticationFailed, match="the broker sent an answer that nobody waits for"):
         client.receive(SaslAuthenticateResponse())
 
 

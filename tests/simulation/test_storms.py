@@ -29,7 +29,7 @@ SEEDS_PER_TEST = 10
 SEEDS = fixed_seeds(200, soak=20_000)
 # What a broker may say before it appended, retriable or not; -1, 7 and 13 leave it open whether it did.
 REFUSALS = (2, 3, 5, 6, 7, 10, 13, 19, 29, 45, 47, 56, 59, 87, -1)
-# What it may say although it did: a leader that lost its office, or waited for replicas in vain.
+# What it may say although it did: a leader that was replaced, or whose replicas did not answer in time.
 REFUSALS_AFTER_APPEND = (3, 6, 7, 13, 20, 56, -1)
 # Of what is promised: `breaches` looks for those itself.
 SEEN_OTHERWISE = (kinds.LOST, kinds.MISREAD)

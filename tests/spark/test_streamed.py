@@ -1,4 +1,4 @@
-"""The streaming job of `ottla run`: killed in the act it loses nothing, and what goes wrong in it is said."""
+"""The streaming job of `ottla run`: killed while it writes it loses nothing, and what goes wrong in it is said."""
 
 from __future__ import annotations
 

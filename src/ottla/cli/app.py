@@ -25,7 +25,7 @@ app = typer.Typer(
     help="Send to Kafka from Python, and prove that every record arrived exactly once.",
     epilog=(
         "`ottla run` is the place to begin. Each command explains itself with --help.\n\n"
-        "Exit status: 0 done, 1 it went wrong, 2 something given cannot be used, 130 after Ctrl+C."
+        "Exit status: 0 done, 1 it failed, 2 something given cannot be used, 130 after Ctrl+C."
     ),
     no_args_is_help=True,
     add_completion=False,

@@ -1,7 +1,7 @@
 """`--help` on a terminal of fewer than 80 columns: each option in lines of its own, what it is for indented below.
 
 typer draws options as a table, which cuts their names off there ("--bootstrap-serv…") and leaves a few letters a line
-for the words about them. `Command` and `Group` are what every command is declared with.
+for the words about them. Neither form shows Python's types. Every command is declared with `Command` or `Group`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ _WIDE = 80
 
 
 class _Narrow:
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in params:
+            if each.param_type_name == "argument" or getattr(each, "is_flag", False):
+                # Else the table shows a Python type there: <bool>, <list[str]>.
+                each.display_type_rich = _no_type
+        return params
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         if not _narrow_help(self, ctx):
             super().format_help(ctx, formatter)  # type: ignore[misc]
@@ -29,6 +37,10 @@ class Command(_Narrow, TyperCommand):
 
 class Group(_Narrow, TyperGroup):
     """A group of commands whose help can be read on any terminal."""
+
+
+def _no_type(ctx: Any) -> None:
+    """What an option takes that takes nothing, and an argument whose name says it."""
 
 
 def _narrow_help(command: Any, ctx: Any) -> bool:

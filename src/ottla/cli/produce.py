@@ -48,6 +48,9 @@ def produce(
     - `echo ada:1 | ottla produce orders --key-separator :`
 
     - `ottla produce orders --input orders.csv --key customer`
+
+    Exit status: 0 when all records were acknowledged, 1 when some were not, 2 when a topic, a file, an address or an
+    option cannot be used.
     """
     if input_file is None and key is not None:
         raise UserMistake("--key names a column of a file: give the file with --input, or use --key-separator")

@@ -64,6 +64,8 @@ def read(
     - `ottla read orders --limit 10 --format json`
 
     - `ottla read orders --output orders.parquet`
+
+    Exit status: 0 when all was read, 2 when a topic, an address or an option cannot be used.
     """
     line_of = _FORMATS.get(style)
     if line_of is None:

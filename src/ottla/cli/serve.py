@@ -29,7 +29,11 @@ _PEM = {"exists": True, "dir_okay": False, "readable": True, "metavar": "FILE"}
 def serve(
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Make this topic if it is missing (again for more).", metavar="NAME[:COUNT]"),
+        typer.Option(
+            "--topic",
+            help="Make this topic if it is missing (may be given several times).",
+            metavar="NAME[:COUNT]",
+        ),
     ] = None,
     brokers: Annotated[
         int,
@@ -44,13 +48,15 @@ def serve(
     data_dir: DataDir = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A broker setting by Kafka's name (again for more).", metavar="NAME=VALUE"),
+        typer.Option(
+            "--set", help="A broker setting by Kafka's name (may be given several times).", metavar="NAME=VALUE"
+        ),
     ] = None,
     listener: Annotated[
         list[str] | None,
         typer.Option(
             "--listener",
-            help="A listener instead of --port (again for more); clients are told the address after @.",
+            help="A listener instead of --port (may be given several times); clients are told the address after @.",
             metavar="NAME=PROTOCOL://HOST:PORT[@HOST:PORT]",
         ),
     ] = None,
@@ -62,7 +68,9 @@ def serve(
     ] = None,
     client_ca: Annotated[
         Path | None,
-        typer.Option("--client-ca", help="Want a certificate of clients, too, from whom this file trusts.", **_PEM),
+        typer.Option(
+            "--client-ca", help="Clients must show a certificate that a CA in this PEM file has signed.", **_PEM
+        ),
     ] = None,
     users_file: UsersFile = None,
     user: Annotated[list[str] | None, typer.Option("--user", hidden=True)] = None,
@@ -79,8 +87,8 @@ def serve(
         Path | None,
         typer.Option(
             "--control-token-file",
-            help="Whoever does so must know the token in this file; without it, the environment variable "
-            f"{TOKEN_VARIABLE} holds one.",
+            help="Requests to --control must carry the token in this file. Without this option the token is in the "
+            f"environment variable {TOKEN_VARIABLE}.",
             metavar="FILE",
         ),
     ] = None,

@@ -35,7 +35,8 @@ sink = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     help="Show which micro-batch an exactly-once sink wrote where, and bring to an end what a dead driver has left.\n\n"
-    "For example: `ottla sink show orders -b localhost:9092`",
+    "For example: `ottla sink show orders -b localhost:9092`\n\n"
+    "Exit status: 0 when it is done, 2 when the sink is not known or an address cannot be used.",
 )
 
 

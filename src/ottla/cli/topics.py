@@ -32,7 +32,7 @@ OwnBootstrapServers = Annotated[
     typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port.", metavar="ADDRESSES"),
 ]
 Configs = Annotated[
-    list[str] | None, typer.Option("--config", help="A setting, may be given again.", metavar="NAME=VALUE")
+    list[str] | None, typer.Option("--config", help="A setting; may be given several times.", metavar="NAME=VALUE")
 ]
 
 
@@ -51,7 +51,8 @@ topics = typer.Typer(
     subcommand_metavar="[TOPIC | COMMAND [ARGS]...]",
     help="List topics, show one, make, change and delete them.\n\n"
     "For example: `ottla topics`, `ottla topics orders -b localhost:9092` and "
-    "`ottla topics create orders --partitions 6 --config retention.ms=60000`",
+    "`ottla topics create orders --partitions 6 --config retention.ms=60000`\n\n"
+    "Exit status: 0 when it is done, 2 when a topic, a setting or an address cannot be used.",
 )
 
 
@@ -174,7 +175,7 @@ def alter(
 @topics.command(cls=Command)
 def delete(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC")],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
 ) -> None:
@@ -191,7 +192,7 @@ def trim(
         list[str] | None,
         typer.Option(
             "--before",
-            help="Delete the records of a partition before this offset; may be given again.",
+            help="Delete the records of a partition before this offset; may be given several times.",
             metavar="PARTITION=OFFSET",
         ),
     ] = None,

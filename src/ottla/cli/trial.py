@@ -33,9 +33,7 @@ _STDOUT = "-"
 def trial(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME | FILE.toml | all | matrix]...", help="Which trials; `ottla trial --list` shows all."
-        ),
+        typer.Argument(metavar="NAME | FILE.toml | all | matrix", help="Which trials; `ottla trial --list` shows all."),
     ] = None,
     lists: Annotated[bool, typer.Option("--list", help="Show the trials that come with ottla.")] = False,
     shows: Annotated[bool, typer.Option("--show", help="Print the files of these trials, and run nothing.")] = False,

@@ -21,8 +21,8 @@ UsersFile = Annotated[
     Path | None,
     typer.Option(
         "--users-file",
-        help="Who may come in by SASL listeners: a file with a line NAME:PASSWORD for each; without it, the "
-        f"environment variable {VARIABLE} holds such lines.",
+        help="Users of SASL listeners: a file with a line NAME:PASSWORD for each. Without this option the lines are in "
+        f"the environment variable {VARIABLE}.",
         metavar="FILE",
     ),
 ]

@@ -158,9 +158,9 @@ class _Unhappy:
     def as_error(self) -> DeliveryError:
         parts = []
         if self.failed:
-            parts.append(f"{self.failed} records were not delivered")
+            parts.append(f"{self.failed} record{' was' if self.failed == 1 else 's were'} not delivered")
         if self.unknown:
-            parts.append(f"of {self.unknown} records nobody knows whether they are stored")
+            parts.append(f"{self.unknown} record{' is' if self.unknown == 1 else 's are'} unknown (perhaps stored)")
         return DeliveryError(
             f"{' and '.join(parts)}; the first cause: {self.first}",
             failed=self.failed,

@@ -1,28 +1,39 @@
 """What a producer has heard of its topics: partition counts, where keyless records should go, who leads what.
 
 The I/O thread writes here as the core tells it (`perform`) and hands on to the appender what that needs; users' threads
-look things up, and wait elsewhere for what is not known yet.
+look things up, and wait elsewhere for what is not known yet. Waiting for a topic that does not exist is logged once.
 """
 
 from __future__ import annotations
 
+import logging
+
 from ottla.errors import KafkaError, shown_name
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import LoadKnown, TopicForgotten, TopicKnown
+from ottla.protocol.error_codes import ErrorCode
 from ottla.records.append import Appender
 from ottla.records.partitions import PartitionLoad
+
+_log = logging.getLogger("ottla.producer")
+
+# A topic that was created just now is often unknown in the first answers.
+_REFUSALS_UNTIL_LOGGED = 3
 
 
 class KnownTopics:
     """The topics of one producer."""
 
-    __slots__ = ("_appender", "_known", "_loads", "_views")
+    __slots__ = ("_appender", "_client_id", "_known", "_loads", "_refusals", "_views")
 
-    def __init__(self, appender: Appender) -> None:
+    def __init__(self, appender: Appender, client_id: str) -> None:
         self._appender = appender
+        self._client_id = client_id
         self._known: dict[str, TopicKnown] = {}
         self._loads: dict[str, PartitionLoad | None] = {}
         self._views: dict[str, ClusterView] = {}
+        # How many answers in a row said that a topic cannot be had yet.
+        self._refusals: dict[str, int] = {}
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
@@ -69,10 +80,14 @@ class KnownTopics:
             if output.partition_count or not self.partition_count(topic):
                 self._known[topic] = output
             if output.partition_count:
+                self._refusals.pop(topic, None)
                 self._appender.set_topic(topic, output.partition_count)
+            elif output.error is not None and output.error.retriable:
+                self._refused(topic, output.error)
         elif isinstance(output, TopicForgotten):
             # In this order: who finds no view waits for the topic.
             self._known.pop(topic, None)
+            self._refusals.pop(topic, None)
             self._views.pop(topic, None)
             self._loads.pop(topic, None)
             self._appender.forget_topic(topic)
@@ -81,3 +96,19 @@ class KnownTopics:
         else:
             self._loads[topic] = output.load
             self._appender.set_load(topic, output.load)
+
+    def _refused(self, topic: str, error: KafkaError) -> None:
+        """Count the answer, and log once that the topic is being waited for."""
+        if self.partition_count(topic):
+            return  # nobody waits: it is known from before
+        count = self._refusals.get(topic, 0) + 1
+        self._refusals[topic] = count
+        if count == _REFUSALS_UNTIL_LOGGED:
+            what_to_do = "; create it, or check its name" if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
+            _log.warning(
+                "%s: waiting for topic %s, up to max.block.ms: %s%s",
+                self._client_id,
+                shown_name(topic),
+                error,
+                what_to_do,
+            )

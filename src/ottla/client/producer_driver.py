@@ -136,7 +136,7 @@ class ProducerDriver(AppenderHooks):
         )
         self._core.close_batches_by(self.appender)
         self.gate = Gate(self.appender, self._core.transaction_refusal)
-        self.topics = KnownTopics(self.appender)
+        self.topics = KnownTopics(self.appender, settings.connection.client_id)
         self.books = DeliveryBooks(self.appender, self.interceptors)
         self.transactions = TransactionVerbs(self)
         self.waits = LongWaits(self)

@@ -55,7 +55,7 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     clock: An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set
         it ahead (ottla's own). No default.
     acks: Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). With 0
-        nobody is asked: what a broker refuses or never gets is lost without a word, offsets are not known, and
+        nobody is asked: what a broker refuses or never gets is lost without an error, offsets are not known, and
         nothing but a full socket slows the producer down. Default all; all, -1, 0, 1.
     enable_idempotence: Number the batches, so that one that is sent again is stored once. Default true.
     retries: How often a batch is sent again, within delivery.timeout.ms. Default 2^31-1; 0 to 2^31-1.

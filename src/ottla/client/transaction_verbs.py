@@ -160,7 +160,7 @@ class TransactionVerbs:
         unheard = self._unheard
         if unheard is not None and unheard.name != name:
             raise TransactionMisuse(
-                f"{name}() is not possible now: nobody has heard yet how {unheard.name}() went; call that again first"
+                f"{name}() is not possible now: {unheard.name}() has no answer yet; call {unheard.name}() again first"
             )
 
     def _make(self, name: str) -> tuple[int, Call]:

@@ -235,7 +235,7 @@ class SaslConversation:
             return self._on_handshake(message)
         if self.state is SaslState.PROVING and type(message) is SaslAuthenticateResponse:
             return self._on_authenticate(message)
-        raise self._failed("the broker answered out of turn")
+        raise self._failed("the broker sent an answer that nobody waits for")
 
     def take_token(self, given: Any) -> SaslAuthenticateRequest:
         """Go on with what a token provider returned. Raises AuthenticationFailed."""

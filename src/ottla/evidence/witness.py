@@ -51,7 +51,7 @@ NOT_SEEN = {
     kinds.UNDER_REPLICATED: "who held a record, and had synced it, when it was acknowledged: only the simulation sees "
     "that moment (ottla simulate)",
     kinds.KEPT_WAITING: "how long brokers took for each request: only the simulation sees that (ottla simulate)",
-    kinds.UNREPEATABLE: "threads and sockets take turns as they like, and no seed repeats them (ottla simulate does)",
+    kinds.UNREPEATABLE: "a real cluster does not repeat a run by a seed (ottla simulate does)",
 }
 """Kinds of anomaly of which no look at a real cluster shows anything, and why."""
 _LEVELS = (UNCOMMITTED, COMMITTED)
@@ -288,8 +288,8 @@ def looked_at(witnesses: Sequence[Witness]) -> str:
     batches = sum(len(replica.batches) for replica in logs)
     looks = sum(len(witness.chronicle.watermarks or ()) for witness in witnesses)
     return (
-        f"{records:,} records one by one, {batches:,} batches in the {len(logs)} logs of all replicas, {looks:,} marks "
-        "of replicas"
+        f"{records:,} records one by one, {batches:,} batches in the {len(logs)} logs of all replicas, {looks:,} "
+        "states of replicas"
     )
 
 

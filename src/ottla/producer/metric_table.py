@@ -115,13 +115,13 @@ TOPIC_ROWS: tuple[MetricRow, ...] = (
         "batches",
     ),
     *_counted("record-retry", "records_retried", "Records that had to be sent again"),
-    *_counted("record-error", "record_errors", "Records given up: failed, or nobody knows"),
+    *_counted("record-error", "record_errors", "Records given up: failed or unknown"),
 )
 
 _BATCH_ROWS: tuple[MetricRow, ...] = (
     *_counted("record-send", "records", "Records sent; those sent again count again"),
     *_counted("record-retry", "records_retried", "Records that had to be sent again"),
-    *_counted("record-error", "record_errors", "Records given up: failed, or nobody knows"),
+    *_counted("record-error", "record_errors", "Records given up: failed or unknown"),
     *_measured(
         "record-size",
         "record_bytes",

@@ -32,8 +32,8 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         str,
         "all",
         "Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). With 0 nobody "
-        "is asked: what a broker refuses or never gets is lost without a word, offsets are not known, and nothing but "
-        "a full socket slows the producer down.",
+        "is asked: what a broker refuses or never gets is lost without an error, offsets are not known, and nothing "
+        "but a full socket slows the producer down.",
         allowed=("all", "-1", "0", "1"),
         group="Delivery",
     ),

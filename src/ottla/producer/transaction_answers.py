@@ -37,7 +37,7 @@ class Reaction(IntEnum):
     DENY = 5
     """Not allowed; nothing has happened, and it may be tried again."""
     FENCED = 6
-    """A newer producer of this transactional id is at work."""
+    """A newer producer uses this transactional id."""
     BREAK = 7
     """This producer cannot go on."""
 

@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(slots=True, frozen=True)
 class Streamed:
-    """What the streaming job came to: its result's verdict, and how many of its drivers were killed in the act."""
+    """What the streaming job came to: its result's verdict, and how many of its drivers were killed."""
 
     verdict: Verdict
     killed: int
@@ -106,7 +106,7 @@ class RunOutcome:
     @property
     def void(self) -> tuple[str, ...]:
         """Why this run proves nothing: a fault that never fired, a broken ledger. Empty for a run that counts."""
-        reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
+        reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed while it wrote"]
         reasons += [f"{each.guarantee}: {each.void}" for each in self.verdicts if each.void is not None]
         reasons += [f"{each.guarantee}: no fault fired" for each in self.verdicts if not self.fired.get(each.guarantee)]
         for guarantee, kinds in self.fired.items():
@@ -158,7 +158,7 @@ class RunOutcome:
             took = f" in {self.seconds:.0f} s" if self.seconds else ""
             return (
                 f"Every guarantee did what it promises{took}: only exactly-once stored each record once, and Spark "
-                "streamed each on once, killed in the act."
+                "streamed each on once, although its driver was killed."
             )
         broken = [verdict.guarantee for verdict in self.judged if not verdict.passed]
         broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in self.violated]

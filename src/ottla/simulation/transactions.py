@@ -103,7 +103,7 @@ class SimulatedTransactions:
 
     def _check(self, ending: tuple[bool | None] | None) -> None:
         if self._unheard is not None and ending != (self._unheard[0],):
-            raise TransactionMisuse("nobody has heard yet how the end before went")
+            raise TransactionMisuse("the end before has no answer yet")
 
     def _ask(self, kind: Any, *details: Any) -> int:
         self._tokens += 1

@@ -165,7 +165,7 @@ class Witness:
             core: Any = machine.core
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
-            # A broker that has just been started, or lies in the dark, has what is on its disk.
+            # A broker that has just been started, or has no power, has what is on its disk.
             held_end = log.log_end_offset if log is not None else self._end_on_disk(each, name, index)
             if held_end >= end:
                 held.append(each)
