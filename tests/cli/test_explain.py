@@ -63,7 +63,7 @@ def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: P
     story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
     done = program("explain", incident, "--story", story, "--keep", plan, "--json", figures)
     assert done.status == 1, done
-    assert "duplicated in orders-0: offset 2 is taken by 1 record whose answer did not come" in done.out
+    assert "duplicated in orders-0: offset 2 holds 1 record whose answer did not come" in done.out
     assert "lose ack of Produce" in done.out
     assert "disks, clocks" in done.out
     assert "in the simulator: the same, with 1 fault" in done.out

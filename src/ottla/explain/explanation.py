@@ -114,6 +114,13 @@ def read(entries: Iterable[Entry], name: str) -> Explanation:
             "(`ottla tap` shows what is in it)"
         )
     placements = [place_batches(each) for each in seen.partitions.values()]
+    for placement in placements:
+        if placement.begins_again:
+            topic, partition = placement.seen.place
+            seen.unseen.append(
+                f"what became of {topic}-{partition}: its offsets begin again at 0, and whether the topic was deleted "
+                "and made again was not told"
+            )
     breaches = [each for placement in placements for each in find_breaches(placement)]
     return Explanation(seen, placements, breaches, find_suspects(seen, placements, breaches))
 
