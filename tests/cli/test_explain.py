@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
+from tests.explain.made_entries import batch, fetched, produced
 from tests.tap.packet_files import BROKER, CLIENT, opening, packets, pcap
-from tests.tap.talk import asked, batch, produce
+from tests.tap.talk import asked, produce
+from tests.tap.talk import batch as record_batch
 
 import ottla
 from ottla.cli import main
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import execute
+from ottla.tap.capture import CaptureWriter
+from ottla.tap.exchange import Batch
 from ottla.tap.packets import ACK, RST
 from ottla.trial.scenario import load_file
 
 CAPTURES = Path(__file__).parents[1] / "tap" / "captures"
+
+
+def at(name: str, offset: int) -> Batch:
+    return batch(name, offset=offset)
 
 
 class Done(NamedTuple):
@@ -74,7 +84,8 @@ def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: P
     told = json.loads(figures.read_text())
     assert told["reproduced"]
     assert [each["kind"] for each in told["breaches"]] == ["duplicated"]
-    assert told["suspects"][0]["faults"][0]["kind"] == "lose_ack"
+    # A machine that is busy makes answers late, too.
+    assert "lose_ack" in [each["faults"][0]["kind"] for each in told["suspects"]]
 
 
 def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, tmp_path: Path) -> None:
@@ -111,7 +122,7 @@ def test_a_pcap_of_any_client_is_explained() -> None:
 
 
 def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> None:
-    frames = [asked(produce(batch()), 9, number) for number in range(3)]
+    frames = [asked(produce(record_batch()), 9, number) for number in range(3)]
     path = tmp_path / "one-side.pcap"
     at, pieces = 1000, [opening()[0]]
     for frame in frames:
@@ -122,6 +133,24 @@ def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> N
     assert done.status == 0, done
     assert "no answer was captured" in done.out
     assert "faults" not in done.out
+
+
+def test_a_capture_may_come_through_a_pipe(incident: Path) -> None:
+    command = [sys.executable, "-m", "ottla.cli", "explain", "-", "--json", "-"]
+    done = subprocess.run(command, input=incident.read_bytes(), capture_output=True, timeout=60)
+    assert done.returncode == 1, done
+    assert json.loads(done.stdout)["breaches"][0]["offsets"] == [2, 3]
+
+
+def test_faults_of_what_is_broken_are_shown_before_others(tmp_path: Path) -> None:
+    path = tmp_path / "long.capture"
+    refused = [produced(20 + each, batch(f"r{each}"), error="NOT_ENOUGH_REPLICAS") for each in range(15)]
+    lost = [produced(50, batch("b")), produced(60, batch("b"), 2), fetched(70, batch("a"), at("b", 1), at("b", 2))]
+    with CaptureWriter(path) as writer:
+        for entry in (produced(10, batch("a"), 0), *refused, *lost):
+            writer.write(entry)
+    shown = program("explain", path, "--shrink-seconds", "1").out.partition("faults that are consistent")[2]
+    assert "no answer came" in shown.splitlines()[1]
 
 
 def test_what_is_no_capture_gets_one_sentence(tmp_path: Path) -> None:

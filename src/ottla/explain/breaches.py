@@ -79,7 +79,10 @@ def _copies(placement: Placement) -> list[Breach]:
             sending = max(senders, key=lambda each: len(each.attempts))
             count = len(sending.attempts)
             times = "once" if count == 1 else "twice" if count == 2 else f"{count} times"
-            words = f"the same {_verb(sending, 'stands', 'stand')} at offsets {_listed(offsets)}, sent {times}"
+            records = sending.first.batch.record_count
+            same = "record stands" if records == 1 else f"{records:,} records stand"
+            sent = "it was" if records == 1 else "they were"
+            words = f"the same {same} at offsets {_listed(offsets)}; {sent} sent {times}"
             found.append(_breach(DUPLICATED, placement, sending, tuple(offsets), words))
     return found
 
@@ -272,7 +275,6 @@ def _reordered(placement: Placement) -> list[Breach]:
 
 def _first_copies(placement: Placement) -> dict[int, int]:
     """Of each sending the first offset, where no attempt of it can stand before that unseen."""
-    doubtful = {each.number for filled in placement.filled for each in filled.doubtful}
     is_read = _read_whole_at(placement) is not None
     equals: dict[str, int] = {}
     for sending in placement.seen.sendings:
@@ -288,7 +290,7 @@ def _first_copies(placement: Placement) -> dict[int, int]:
         # Where all was read every copy is known; else each attempt has to be.
         unknown = [each for each in sending.attempts if each.stands_at is None and not each.is_absent]
         is_open = not is_read and bool(unknown)
-        is_doubtful = is_open or any(each.number in doubtful for each in sending.attempts)
+        is_doubtful = is_open or any(each.number in placement.doubtful for each in sending.attempts)
         if known and not is_doubtful and sending.first.sent_us >= placement.seen.first_us(sending):
             found[id(sending)] = min(known)
     return found
