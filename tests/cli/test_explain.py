@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -98,6 +99,23 @@ def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, t
     assert [each.fault.kind for each in load_file(kept).faults] == ["lose_ack"]
     again = program("trial", kept, "--json", "-")
     assert again.status == 0, again
+
+
+@pytest.mark.parametrize("name", ["new\nline", "del\x7fete", "emoji 😀", 'quote"\\', os.fsdecode(b"no utf-8 \xff")])
+def test_a_capture_with_any_name_becomes_a_trial(incident: Path, tmp_path: Path, name: str) -> None:
+    named, kept = tmp_path / f"{name}.capture", tmp_path / "incident.toml"
+    named.write_bytes(incident.read_bytes())
+    done = program("trial", "--from", named, "--keep", kept, "--json", tmp_path / "outcome.json")
+    assert done.status == 0, done
+    assert load_file(kept).title.endswith(".capture: duplicated")
+
+
+def test_a_capture_that_breaks_nothing_has_no_story_and_no_plan_and_that_is_no_mistake(tmp_path: Path) -> None:
+    story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
+    done = program("explain", CAPTURES / "loopback.pcap", "--story", story, "--keep", plan, "--json", figures)
+    assert done.status == 0, done
+    assert [line.split()[1] for line in done.err.splitlines()] == ["--story", "--keep"]
+    assert [each.name for each in tmp_path.iterdir()] == [figures.name]
 
 
 def test_json_alone_goes_to_stdout(incident: Path) -> None:

@@ -81,10 +81,7 @@ def explain(
     found = explained(capture, shrink_seconds, is_quiet=json_file == _STDOUT)
     if json_file != _STDOUT:
         _show(found)
-    if story is not None:
-        _write_story(found, story)
-    if keep is not None:
-        _keep(found, keep)
+    _write_plan(found, story, keep)
     if json_file is not None:
         text = json.dumps(found.to_dict(), indent=1) + "\n"
         if json_file == _STDOUT:
@@ -227,20 +224,22 @@ def _request(attempt: object) -> str:
     )
 
 
-def _write_story(found: Explanation, path: Path) -> None:
+def _write_plan(found: Explanation, story: Path | None, keep: Path | None) -> None:
+    """As a story and as JSON, where there is a plan: nothing broken is no mistake of whoever asks for both."""
     from ottla.explain.replay import conclude_held
     from ottla.simulation.story import tell
     from ottla.simulation.story_page import as_page
     from ottla.whole_file import write_whole
 
-    if found.plan is None:
-        raise UserMistake("this capture shows no fault and breaks nothing, so there is no story: leave --story out")
-    write_whole(path, as_page(tell(found.plan, conclude=conclude_held)), what="the story", option="--story")
-
-
-def _keep(found: Explanation, path: Path) -> None:
-    from ottla.whole_file import write_whole
-
-    if found.plan is None:
-        raise UserMistake("this capture shows no fault and breaks nothing, so there is no plan: leave --keep out")
-    write_whole(path, json.dumps(found.plan.to_dict(), indent=1) + "\n", what="the plan", option="--keep")
+    plan = found.plan
+    if plan is None:
+        for option, path in (("--story", story), ("--keep", keep)):
+            if path is not None:
+                sys.stderr.write(
+                    f"ottla: {option} writes nothing to {path}: this capture shows no fault and breaks nothing\n"
+                )
+        return
+    if story is not None:
+        write_whole(story, as_page(tell(plan, conclude=conclude_held)), what="the story", option="--story")
+    if keep is not None:
+        write_whole(keep, json.dumps(plan.to_dict(), indent=1) + "\n", what="the plan", option="--keep")
