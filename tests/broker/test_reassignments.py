@@ -268,6 +268,22 @@ def test_a_broker_that_was_down_removes_what_was_moved_away_from_it(world: World
     assert not holds(world, 2)
 
 
+@pytest.mark.parametrize("left", [b"", b"\0" * 46, None])
+def test_what_was_moved_away_goes_also_where_a_power_cut_took_whose_it_is(world: World, left: bytes | None) -> None:
+    world.kill(2)
+    world.pass_time(3000)
+    assert reassign(world, (1, 3)) == 0
+    world.pass_time(1000)
+    metadata = f"{TOPIC}-0/partition.metadata"
+    if left is None:
+        world.storages[2].remove(metadata)
+    else:
+        world.storages[2].write_file(metadata, left)
+    world.start(2)
+    world.pass_time(1000)
+    assert not holds(world, 2)
+
+
 def test_a_replica_that_comes_back_to_a_broker_begins_anew(world: World) -> None:
     assert reassign(world, (1, 3)) == 0
     world.pass_time(1000)
