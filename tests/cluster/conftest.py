@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import select
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
