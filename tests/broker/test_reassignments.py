@@ -183,6 +183,21 @@ def test_a_move_can_be_sent_elsewhere_on_its_way(world: World) -> None:
     assert [holds(world, each) for each in (1, 2, 3, 4, 5)] == [False, True, False, False, True]
 
 
+def test_a_replica_that_is_on_its_way_is_so_wherever_the_others_are_sent(world: World) -> None:
+    world.kill(3)
+    world.pass_time(3000)
+    assert reassign(world, (1, 2, 3)) == 0
+    assert reassign(world, (3,)) == 0
+    assert listed(world) == [(TOPIC, 0, [3, 1, 2], [3], [1, 2])]
+    assert reassign(world, None) == 0
+    assert world.partition().replicas == (1, 2)
+    # Nobody waits for a replica that is not wanted any more.
+    assert reassign(world, (1, 2, 3)) == 0
+    assert reassign(world, (2, 1)) == 0
+    assert listed(world) == []
+    assert world.partition().replicas == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("target", "more", "code"),
     [

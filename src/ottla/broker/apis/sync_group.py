@@ -1,8 +1,8 @@
 """SyncGroup, versions 0 to 5: the leader gives the assignment, everybody gets theirs when it has.
 
-UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (another protocol than the
-group chose; from version 5 on, none) and REBALANCE_IN_PROGRESS as in Kafka. Members that do not sync within the longest rebalance timeout are
-out of the group.
+UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (another protocol than the group
+chose; from version 5 on, none) and REBALANCE_IN_PROGRESS as in Kafka. Members that do not sync within the longest
+rebalance timeout are out of the group.
 """
 
 from __future__ import annotations
