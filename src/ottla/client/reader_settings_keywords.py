@@ -119,6 +119,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         67108864; 1 to 2^31-1.
     default_api_timeout_ms: How long a partition may stay out of reach before reading it fails. Default 60000; 1 to
         2^31-1.
+    client_rack: Where this client is, by the name that the brokers near it have in broker.rack: leaders whose
+        brokers have a replica selector name a replica there to read from. Default "".
     check_crcs: Whether the CRC of every batch is checked. Default true.
     """
 
@@ -176,4 +178,5 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     max_partition_fetch_bytes: int | str | None
     prefetch_max_bytes: int | str | None
     default_api_timeout_ms: int | str | None
+    client_rack: str | None
     check_crcs: bool | str | None
