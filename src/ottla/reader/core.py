@@ -16,9 +16,9 @@ truncated, the position fails with `LogTruncated`: reading on would skip records
 already read. Brokers before Kafka 2.3 cannot be asked; their logs are taken as they are.
 
 With `client.rack` a leader may name a replica nearby, without any records (KIP-392). The position is then fetched from
-there, for `metadata.max.age.ms` or until the leader changes; offsets and epochs are still asked of the leader. Where the
-replica refuses, cannot be reached or is no longer known, the position goes back to the leader, which is not told the
-rack for as long: so it gives the records itself.
+there, for `metadata.max.age.ms` or until the leader changes; offsets and epochs are still asked of the leader. Where
+the replica refuses, cannot be reached or is no longer known, the position goes back to the leader, which is not told
+the rack for as long: so it gives the records itself.
 
 Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
 `Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
@@ -215,10 +215,8 @@ class ReaderCore:
             if position.is_over or (reading and position.buffered_bytes > room_bytes):
                 continue
             if reading and position.nearest >= 0 and self._keeps_nearest(position, now_us):
-                node_id = position.nearest
-                if not self.connection.can_send(node_id, now_us):
-                    continue
-                fetches.setdefault(node_id, []).append(position)
+                if self.connection.can_send(position.nearest, now_us):
+                    fetches.setdefault(position.nearest, []).append(position)
                 continue
             node_id = self._reachable_leader(position, now_us)
             if node_id is None:
