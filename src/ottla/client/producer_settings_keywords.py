@@ -96,20 +96,23 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         to 2^31-1.
     security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
         both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
-    ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
-        No default.
-    ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
+    ssl_truststore_location: File (PEM, JKS or PKCS12) with the certificates of whom to believe; without it the
+        operating system's. No default.
+    ssl_truststore_type: The kind of truststore; without effect, since the file shows it itself. Default PEM; PEM,
         JKS, PKCS12.
+    ssl_truststore_password: What opens ssl.truststore.location where that is JKS or PKCS12. No default.
     ssl_truststore_certificates: The certificates of whom to believe as PEM text, instead of
         ssl.truststore.location. No default.
-    ssl_keystore_location: PEM file with the client's private key and its certificate, those that vouch for it
-        behind it. No default.
-    ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
+    ssl_keystore_location: File (PEM, JKS or PKCS12) with the client's private key and its certificate, those that
+        vouch for it behind it. No default.
+    ssl_keystore_type: The kind of keystore; without effect, since the file shows it itself. Default PEM; PEM, JKS,
         PKCS12.
+    ssl_keystore_password: What opens ssl.keystore.location where that is JKS or PKCS12. No default.
     ssl_keystore_certificate_chain: The client's certificate as PEM text, those that vouch for it behind it; with
         ssl.keystore.key. No default.
     ssl_keystore_key: The client's private key as PEM text; with ssl.keystore.certificate.chain. No default.
-    ssl_key_password: What opens the client's private key where it is encrypted. No default.
+    ssl_key_password: What opens the client's private key where it is encrypted; in JKS ssl.keystore.password where
+        not given. No default.
     ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
         empty leaves that out. Default https; https, .
     ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
@@ -201,9 +204,11 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     security_protocol: str | None
     ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
+    ssl_truststore_password: str | None
     ssl_truststore_certificates: str | None
     ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
+    ssl_keystore_password: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None
     ssl_key_password: str | None

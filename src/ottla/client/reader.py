@@ -46,7 +46,7 @@ class Reader(OfOneProcess):
     Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,
     end)}. `start` is "earliest", "latest", an offset or a datetime; `end` is "latest" (the end as it is when reading
     begins), an offset (not read any more) or None (read on for ever). With `topic_ids` ({topic: 16 bytes, as
-    `Admin.describe_topics` tells}) a topic of `assignments` that has another id now was deleted and made anew, and
+    `Admin.describe` tells}) a topic of `assignments` that has another id now was deleted and made anew, and
     reading it raises KafkaError (INCONSISTENT_TOPIC_ID).
 
     Settings are those of Kafka's consumer as keywords (`isolation_level="read_committed"`), sizes in bytes, times in

@@ -51,20 +51,23 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         it ahead (ottla's own). No default.
     security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
         both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
-    ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
-        No default.
-    ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
+    ssl_truststore_location: File (PEM, JKS or PKCS12) with the certificates of whom to believe; without it the
+        operating system's. No default.
+    ssl_truststore_type: The kind of truststore; without effect, since the file shows it itself. Default PEM; PEM,
         JKS, PKCS12.
+    ssl_truststore_password: What opens ssl.truststore.location where that is JKS or PKCS12. No default.
     ssl_truststore_certificates: The certificates of whom to believe as PEM text, instead of
         ssl.truststore.location. No default.
-    ssl_keystore_location: PEM file with the client's private key and its certificate, those that vouch for it
-        behind it. No default.
-    ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
+    ssl_keystore_location: File (PEM, JKS or PKCS12) with the client's private key and its certificate, those that
+        vouch for it behind it. No default.
+    ssl_keystore_type: The kind of keystore; without effect, since the file shows it itself. Default PEM; PEM, JKS,
         PKCS12.
+    ssl_keystore_password: What opens ssl.keystore.location where that is JKS or PKCS12. No default.
     ssl_keystore_certificate_chain: The client's certificate as PEM text, those that vouch for it behind it; with
         ssl.keystore.key. No default.
     ssl_keystore_key: The client's private key as PEM text; with ssl.keystore.certificate.chain. No default.
-    ssl_key_password: What opens the client's private key where it is encrypted. No default.
+    ssl_key_password: What opens the client's private key where it is encrypted; in JKS ssl.keystore.password where
+        not given. No default.
     ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
         empty leaves that out. Default https; https, .
     ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
@@ -116,6 +119,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         67108864; 1 to 2^31-1.
     default_api_timeout_ms: How long a partition may stay out of reach before reading it fails. Default 60000; 1 to
         2^31-1.
+    client_rack: Where this client is, by the name that the brokers near it have in broker.rack: leaders whose
+        brokers have a replica selector name a replica there to read from. Default "".
     check_crcs: Whether the CRC of every batch is checked. Default true.
     """
 
@@ -138,9 +143,11 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     security_protocol: str | None
     ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
+    ssl_truststore_password: str | None
     ssl_truststore_certificates: str | None
     ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
+    ssl_keystore_password: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None
     ssl_key_password: str | None
@@ -171,4 +178,5 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     max_partition_fetch_bytes: int | str | None
     prefetch_max_bytes: int | str | None
     default_api_timeout_ms: int | str | None
+    client_rack: str | None
     check_crcs: bool | str | None

@@ -1,7 +1,7 @@
 """Who a client is and whom it believes: the rows of `security.protocol`, `ssl.*` and `sasl.*`, checked together.
 
-Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are PEM
-(KIP-651), given as files or as text; `sasl.username` and `sasl.password` are librdkafka's short way beside
+Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are files
+(PEM, JKS, PKCS12) or PEM text (KIP-651); `sasl.username` and `sasl.password` are librdkafka's short way beside
 `sasl.jaas.config`. What OAUTHBEARER needs stands in `oauth_settings.py`.
 `NOT_IN_PYTHON` says of Java's other settings, in one sentence each, what to do instead.
 
@@ -33,11 +33,6 @@ _PATH_MAX = 1024
 # How the reasons begin of connections that were lost because somebody did not believe somebody.
 SASL_FAILED = "authentication failed"
 TLS_FAILED = "the TLS handshake failed"
-
-TO_PEM = (
-    "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12 and then "
-    "openssl pkcs12 -in STORE.p12 -out STORE.pem make a PEM file of it"
-)
 
 
 def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[str, ...]]:
@@ -116,7 +111,7 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.truststore.location",
         str,
         None,
-        "PEM file with the certificates of whom to believe; without it the operating system's.",
+        "File (PEM, JKS or PKCS12) with the certificates of whom to believe; without it the operating system's.",
         takes="str | PathLike[str]",
         reads=_read_path("ssl.truststore.location", "ssl.truststore.certificates"),
         kip=651,
@@ -126,10 +121,18 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.truststore.type",
         str,
         "PEM",
-        "The kind of truststore; Java's JKS and PKCS12 must be turned into PEM.",
+        "The kind of truststore; without effect, since the file shows it itself.",
         allowed=("PEM", "JKS", "PKCS12"),
         any_case=True,
         kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.truststore.password",
+        str,
+        None,
+        "What opens ssl.truststore.location where that is JKS or PKCS12.",
+        secret=True,
         group="Security",
     ),
     Setting(
@@ -145,7 +148,8 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.keystore.location",
         str,
         None,
-        "PEM file with the client's private key and its certificate, those that vouch for it behind it.",
+        "File (PEM, JKS or PKCS12) with the client's private key and its certificate, those that vouch for it behind "
+        "it.",
         takes="str | PathLike[str]",
         reads=_read_path("ssl.keystore.location", "ssl.keystore.key and ssl.keystore.certificate.chain"),
         kip=651,
@@ -155,10 +159,18 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.keystore.type",
         str,
         "PEM",
-        "The kind of keystore; Java's JKS and PKCS12 must be turned into PEM.",
+        "The kind of keystore; without effect, since the file shows it itself.",
         allowed=("PEM", "JKS", "PKCS12"),
         any_case=True,
         kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.password",
+        str,
+        None,
+        "What opens ssl.keystore.location where that is JKS or PKCS12.",
+        secret=True,
         group="Security",
     ),
     Setting(
@@ -183,7 +195,7 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.key.password",
         str,
         None,
-        "What opens the client's private key where it is encrypted.",
+        "What opens the client's private key where it is encrypted; in JKS ssl.keystore.password where not given.",
         secret=True,
         group="Security",
     ),
@@ -261,9 +273,6 @@ _JAVA_CLASS = "names a Java class, which Python cannot load"
 _KERBEROS = "is for Kerberos (GSSAPI), which ottla does not have; take SCRAM, PLAIN, OAUTHBEARER or TLS certificates."
 
 NOT_IN_PYTHON: Mapping[str, str] = {
-    "ssl.keystore.password": "is for JKS and PKCS12; a PEM keystore has no password of its own: give ssl.key.password "
-    "for its key.",
-    "ssl.truststore.password": "is for JKS and PKCS12; a PEM truststore has no password: leave it out.",
     "ssl.provider": "chooses among Java's security providers; ottla uses OpenSSL: leave it out.",
     "security.providers": "lists Java's security providers; ottla uses OpenSSL: leave it out.",
     "ssl.keymanager.algorithm": "chooses among Java's key managers; ottla uses OpenSSL: leave it out.",
@@ -318,6 +327,8 @@ class SecuritySettings:
         self.keystore_location: str | None = values["ssl_keystore_location"]
         self.keystore_certificate_chain: str | None = values["ssl_keystore_certificate_chain"]
         self.keystore_key: str | None = values["ssl_keystore_key"]
+        self.truststore_password: str | None = values["ssl_truststore_password"]
+        self.keystore_password: str | None = values["ssl_keystore_password"]
         self.key_password: str | None = values["ssl_key_password"]
         self.checks_host_name = values["ssl_endpoint_identification_algorithm"] == "https"
         self.tls_versions = self._choose_tls_versions(values["ssl_protocol"], values["ssl_enabled_protocols"])
@@ -340,9 +351,11 @@ class SecuritySettings:
 
     def _check_stores(self, values: Mapping[str, Any]) -> None:
         for store in ("truststore", "keystore"):
-            kind = values[f"ssl_{store}_type"]
-            if kind != "PEM":
-                raise ConfigError(f"ssl.{store}.type={kind} is a store of Java's that Python cannot open; {TO_PEM}.")
+            if values[f"ssl_{store}_password"] is not None and values[f"ssl_{store}_location"] is None:
+                raise ConfigError(
+                    f"ssl.{store}.password is for the file ssl.{store}.location (JKS or PKCS12), which is not given; "
+                    "give both, or neither."
+                )
         if self.truststore_location and self.truststore_certificates:
             raise ConfigError("ssl.truststore.location and ssl.truststore.certificates say the same; keep one.")
         texts = (self.keystore_certificate_chain, self.keystore_key)

@@ -18,7 +18,10 @@ cdef class Position:
     cdef public bint in_flight
     cdef public bint is_bounded
     cdef public object not_before_us
+    cdef public object nearest
+    cdef public object nearest_until_us
     cdef public object partition
+    cdef public object shuns_nearest_until_us
     cdef public object start
     cdef public bint start_is_timestamp
     cdef public object state

@@ -251,7 +251,6 @@ SETTINGS_WITHOUT_EFFECT = frozenset(
     for name in (
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
-        "client.rack",
         "enable.metrics.push",
         "exclude.internal.topics",
         "group.instance.id",
