@@ -110,7 +110,7 @@ class Query:
 
         def start(task: int) -> None:
             self.attempts += 1
-            attempt = Attempt(self.attempts, task, len(started[task]))
+            attempt = Attempt(self.attempts, task, len(started[task]), driver.name)
             name = f"task {task} of run {run} of batch {batch}, attempt {attempt.task_attempt_id}"
             work = self._task(planned, batch, run, tasks, attempt)
             process = self.processes.start(name, work)
