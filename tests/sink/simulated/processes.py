@@ -124,6 +124,7 @@ class Process:
             pass
         except Exception as error:
             self.error = error
+            self._processes.story.append(f"{self.now_us / 1e6:.3f} s: {self.name}: {type(error).__name__}: {error}")
         finally:
             if not self.is_dead:
                 for die in self.dying:
