@@ -47,6 +47,9 @@ class Job:
     transaction_timeout_ms: int = 60_000
     margin_ms: int = 20_000
     client_settings: dict[str, Any] = field(default_factory=dict)
+    # Which start of the query this is.
+    run_id: str = ""
+    same_rows: bool = False
     # The last task of this batch fails, and takes no row back: as one that was killed.
     failing_batch: int = -1
 
@@ -58,6 +61,7 @@ class Job:
             atomic=self.atomic,
             transaction_timeout_ms=self.transaction_timeout_ms,
             margin_ms=self.margin_ms,
+            same_rows=self.same_rows,
         )
 
     def rows_of(self, batch: int, task: int) -> list[int]:
@@ -117,7 +121,13 @@ def send(producer: Producer, job: Job, rows: Sequence[int]) -> None:
 
 def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: int, number: int) -> Prepared | Skipped:
     return prepare_rows(
-        settings, planned, BatchId(job.query_id, batch), task, job, job.rows_of(batch, task), Attempt(number, task)
+        settings,
+        planned,
+        BatchId(job.query_id, batch),
+        task,
+        job,
+        job.rows_of(batch, task),
+        Attempt(number, task, run_id=job.run_id),
     )
 
 

@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 import ottla
+from ottla.cli import main
 from ottla.sink.applying import settle
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
@@ -113,6 +114,41 @@ def test_lost_rows_are_refused_from_other_tasks(changed: dict[str, int], told: s
     assert sorted(rows) == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2)])
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("changed", [{"tasks": 2}, {"tasks": 4}, {"rows_per_batch": 50}])
+def test_a_batch_of_which_nothing_is_there_is_written_by_any_tasks_with_any_rows(
+    changed: dict[str, int], job: Job
+) -> None:
+    decided(job, (0, 1, 2))
+    # Whoever comes next reads in the decision itself that it is void.
+    for _ in range(2):
+        planned = plan(session_of(job.settings()))
+        assert planned.last is not None
+        assert planned.last.is_void
+    other = dataclasses.replace(job, **changed)  # type: ignore[arg-type]
+    driver.main(other.text())
+    assert_every_row_once(other)
+
+
+def test_a_part_that_cannot_be_written_again_is_given_up_when_somebody_says_so(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided(job, lost=(1,), landed=(0,))
+    other = dataclasses.replace(job, tasks=2, run_id="second")
+    with pytest.raises(ottla.UserMistake, match=f"ottla sink recover {job.sink_id} --accept-loss"):
+        driver.main(other.text())
+    command = ["sink", "recover", job.sink_id, "-b", job.bootstrap_servers]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert "20 rows of batch 0 of query query-1 were taken back" in told
+    assert "those of tasks 1; those of tasks 0, 2 are there" in told
+    assert main([*command, "--accept-loss"]) == 0
+    assert "counts as done without 20 rows of 60" in capsys.readouterr().out
+    assert main(command) == 0
+    driver.main(other.text())
+    rows = sorted(row for of_partition in visible_rows(job).values() for row in of_partition)
+    assert rows == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2), *range(60, 180)])
 
 
 def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:

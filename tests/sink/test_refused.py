@@ -5,18 +5,22 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ottla
+from ottla.cli import main
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId
 from ottla.sink.commit import commit
 from ottla.sink.planning import plan
+from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 
 from . import driver
-from .conftest import assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
 from .driver import Checkpoint, Job, run_batch, run_task
 
 
@@ -62,12 +66,37 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     assert_every_row_once(job)
 
 
-def test_a_decided_batch_with_other_rows_is_refused(job: Job) -> None:
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"run_id": "first"}, "two writes of a micro-batch have one sink.id: give each write a sink.id of its own"),
+        ({"run_id": ""}, "two writes of a micro-batch have one sink.id"),
+        ({"run_id": "second", "same_rows": True}, "and same_rows=True refuses that; restore the checkpoint"),
+    ],
+)
+def test_a_decided_batch_with_other_rows_is_refused(changed: dict[str, Any], told: str, job: Job) -> None:
+    job.run_id = "first"
     driver.main(job.text())
     Checkpoint(job.checkpoint).roll_back(1)
-    other = dataclasses.replace(job, rows_per_batch=50)
-    with pytest.raises(ottla.UserMistake, match=r"has 50 rows where 60 were decided .* nothing was written"):
+    other = dataclasses.replace(job, rows_per_batch=50, **changed)
+    with pytest.raises(ottla.UserMistake, match=rf"has 50 rows where 60 were decided .* nothing was written: .*{told}"):
         driver.main(other.text())
+    assert_every_row_once(job)
+
+
+def test_a_batch_that_is_done_and_comes_again_with_other_rows_is_done_and_that_is_told(
+    job: Job, engine: Engine, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.run_id = engine.job.run_id = "first"
+    engine.kill_at(Barrier.COMMIT_SWEEP, after=2)
+    for run_id in ("second", "third"):
+        # Other rows in another number of tasks, as after a shuffle.
+        run_batch(dataclasses.replace(job, run_id=run_id, rows_per_batch=50, tasks=2), job.settings(), 2)
+        assert "None of these is written: the batch is done" in caplog.text
+        caplog.clear()
+    assert describe(session_of(job.settings())).decisions[-1].differed == 2
+    assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers]) == 0
+    assert "run again 2 times with other rows, which were not written" in capsys.readouterr().out
     assert_every_row_once(job)
 
 

@@ -103,6 +103,23 @@ def test_a_micro_batch_that_spark_repeats_is_there_once_and_its_offsets_can_be_r
     assert sum(span.rows for entry in state.decisions[-1].entries for span in entry.spans) == 2
 
 
+def test_a_micro_batch_that_spark_repeats_with_other_rows_is_done_unless_they_must_be_the_same(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    def other(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("cast(value + 10 as string) value")
+
+    stream.add(1, 2)
+    stream.run(sink__id=kafka_topic)
+    stream.forget(0)
+    with pytest.raises(PySparkException, match=r"2 rows other than those decided.*sink\.same\.rows=true refuses that"):
+        stream.run(other, sink__id=kafka_topic, sink__same__rows="true")
+    stream.run(other, sink__id=kafka_topic)
+    stream.add(3)
+    stream.run(other, sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 13]
+
+
 def test_micro_batches_without_rows_are_no_trouble(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
     stream.add(1)
     stream.add(-1)
@@ -237,7 +254,9 @@ def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
         write(rows, kafka_cluster, other, sink__id=kafka_topic)
 
     stream.add(1, 2)
-    with pytest.raises(PySparkException, match=r"2 rows other than those decided.*to another topic.*sink\.id"):
+    with pytest.raises(
+        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have one s"
+    ):
         stream.run(foreach=each)
     assert visible(kafka_cluster, other) == []
     kafka_cluster.delete_topic(other)

@@ -23,7 +23,6 @@ from tools.apache_kafka import ApacheKafka, Java
 import ottla
 from ottla.errors import UserMistake
 from ottla.sink import session
-from ottla.sink.session import session_of
 from ottla.spark import sink, topic_check
 from ottla.spark.source import OttlaDataSource
 
@@ -117,7 +116,7 @@ def plan_micro_batch(kafka: ApacheKafka) -> None:
 def test_what_a_sink_may_not_do_is_said_when_planning(kafka: ApacheKafka, plan, rules, told) -> None:
     grant(kafka, *rules)
     with pytest.raises(UserMistake, match=told):
-        plan(session_of(kafka))
+        plan(kafka)
 
 
 @pytest.mark.parametrize("plan", [plan_write, plan_micro_batch])
@@ -127,12 +126,13 @@ def test_a_sink_that_may_see_its_own_topics_and_not_write_to_them_is_told_when_p
     with ottla.Admin(kafka.bootstrap_servers) as admin:
         known = admin.list_topics()
         admin.create_topics({"__ottla_sink", "__ottla_sink_markers"} - set(known), replication_factor=1)
-        admin.alter_configs(topic="__ottla_sink", configs={"cleanup.policy": "compact"})
+        for topic in ("__ottla_sink", "__ottla_sink_markers"):
+            admin.alter_configs(topic=topic, configs={"cleanup.policy": "compact"})
     grant(kafka, *ON_TOPIC, *ON_DECISIONS_ALONE, *ON_TRANSACTIONAL_IDS)
     with pytest.raises(
         UserMistake, match=r"'__ottla_sink_markers': no WRITE on the topic\)\. Have it granted Create, "
     ):
-        plan(session_of(kafka))
+        plan(kafka)
 
 
 @pytest.mark.parametrize("rules", [[], DESCRIBE_ALONE])

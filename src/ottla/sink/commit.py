@@ -18,9 +18,9 @@ from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import is_to_be_marked, try_to_mark
+from ottla.sink.landing import try_to_write_again
 from ottla.sink.planning import abort_strays, look
-from ottla.sink.refusals import Message, check_apart, check_skipped, check_together, role, sum_of
+from ottla.sink.refusals import Message, check_apart, check_together, is_same_again, or_accept, role, sum_of
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -40,7 +40,8 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     reach(Barrier.COMMIT_CHECK)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
-        check_skipped(settings.sink_id, plan.last, messages)
+        if not is_same_again(settings, plan.last, messages):
+            _tell_differing(session, plan, messages)
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
     if settings.atomic:
@@ -52,8 +53,8 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         _sweep(session, coordinator, decision, batch)
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
-        if coordinator is not None and is_to_be_marked(decision):
-            try_to_mark(writer, decision)
+        if coordinator is not None and decision.unsettled:
+            try_to_write_again(writer, decision.settled(lost=()))
     reach(Barrier.COMMIT_END)
 
 
@@ -70,11 +71,29 @@ def _make_visible(session: Session, decision: Decision) -> None:
         )
 
 
+def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -> None:
+    """A batch that is done came again with other rows: none of them is written, and that is told and counted."""
+    assert plan.last is not None
+    found = sum_of(messages)
+    _log.warning(
+        "%s of sink %r is stored with the %d rows it had when it was decided. It was run again because the query ended "
+        "before it noted that, and had %d rows, not the same ones. None of these is written: the batch is done",
+        plan.last.batch,
+        session.settings.sink_id,
+        plan.last.totals.rows,
+        found.rows,
+    )
+    decision = session.read_decision()
+    if decision is not None and decision.batch == plan.last.batch:
+        with DecisionWriter(session, plan.coordinator) as writer:
+            try_to_write_again(writer, decision._replace(differed=decision.differed + 1))
+
+
 def carry_out(session: Session, decision: Decision) -> Lost:
     """Commit what a decision names, and return what a timeout has taken back; an atomic one is so already."""
     if decision.atomic:
         return ()
-    return apply(session, decision.batch, [entry for entry in decision.entries if not entry.landed])
+    return apply(session, decision.batch, decision.unsettled)
 
 
 def _sweep(
@@ -104,16 +123,17 @@ def _to_decide(
     settings, last = session.settings, plan.last
     written = [message.entry for message in prepared if message.entry is not None]
     kept: list[Entry] = []
-    if last is not None and last.batch == batch:
-        check_skipped(settings.sink_id, last, messages)
+    if last is not None and last.batch == batch and not last.is_void:
+        is_same_again(settings, last, messages)
         before = session.read_decision()
         rewritten = {entry.partition_id for entry in written}
         if before is None or before.batch != batch or len(messages) != last.tasks or rewritten != set(last.lost):
             raise TransactionError(
                 f"{batch} of sink {settings.sink_id!r} has {len(messages)} tasks and had {last.tasks}: what a timeout "
                 "took back can only be written again by the same tasks; run it with the number of partitions it had"
+                f"{or_accept(settings.sink_id)}"
             )
-        kept = [entry._replace(landed=True) for entry in before.entries if entry.partition_id not in rewritten]
+        kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
     else:
         for message in messages:
             role(settings.sink_id, last, batch, message.attempt.partition_id)
@@ -123,7 +143,15 @@ def _to_decide(
     totals = sum_of(messages)
     tasks = len(messages)
     return Decision(
-        settings.sink_id, batch, totals, tasks, entries, plan.coordinator, session.port.now_ms(), settings.atomic
+        settings.sink_id,
+        batch,
+        totals,
+        tasks,
+        entries,
+        plan.coordinator,
+        session.port.now_ms(),
+        settings.atomic,
+        messages[0].attempt.run_id,
     )
 
 

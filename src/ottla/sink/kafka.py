@@ -19,7 +19,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
-from ottla.sink import topics
+from ottla.sink import topics, verification
 from ottla.sink.settings import SinkSettings
 
 _log = logging.getLogger("ottla.sink")
@@ -41,6 +41,7 @@ class Kafka:
         return Admin(self._settings.bootstrap_servers, **self._reading)
 
     def ensure_topics(self) -> None:
+        verification.check(self._admin)
         topics.ensure(self._admin, self._settings)
 
     def has_topics(self) -> bool:

@@ -8,6 +8,8 @@ meanwhile is not hit. Nothing is aborted by whoever is not the newest driver aft
 
 from __future__ import annotations
 
+import logging
+
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -18,10 +20,12 @@ from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of, slot_of
-from ottla.sink.landing import is_to_be_marked, mark
+from ottla.sink.landing import write_again
 from ottla.sink.refusals import check_query
 from ottla.sink.session import Session
-from ottla.sink.sweep import Sweep, lost_of, sweep, to_describe
+from ottla.sink.sweep import Sweep, sweep, to_describe
+
+_log = logging.getLogger("ottla.sink")
 
 
 def plan(session: Session, query_id: str | None = None) -> Plan:
@@ -42,10 +46,12 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
     reach(Barrier.PLAN_LANDED)
-    if decision is not None and is_to_be_marked(decision, lost):
-        coordinator = _mark(session, coordinator, decision)
+    if decision is not None and decision.unsettled:
+        decision = decision.settled(lost)
+        coordinator = _note(session, coordinator, decision)
+        tell_lost(decision)
     reach(Barrier.PLAN_END)
-    last = None if decision is None else _last(decision, lost)
+    last = None if decision is None else last_of(decision)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
 
 
@@ -94,14 +100,14 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     return lost, found
 
 
-def _mark(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
-    """Note in R that the last decision has landed, since a driver that died did not; returns the identity after that.
+def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
+    """Note in R what became of the last decision, since a driver that died did not; returns the identity after that.
 
     Unlike after a commit, a failure is raised: this plan's tasks and its decision need the coordinator's identity.
     """
     with DecisionWriter(session, coordinator) as writer:
         try:
-            mark(writer, decision)
+            write_again(writer, decision)
         except OttlaError as error:
             if is_fenced(error):
                 raise _taken_over(session) from error
@@ -127,8 +133,7 @@ def look(session: Session, coordinator: TransactionIdentity, decision: Decision 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """The same for who will change nothing."""
     listed = session.port.list_transactions(prefix_of(session.settings.sink_id))
-    described = session.port.describe_transactions(to_describe(listed, session.coordinator_id))
-    return sweep(listed, described, decision)
+    return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 
 def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
@@ -140,12 +145,34 @@ def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) 
             ) from error
 
 
-def _last(decision: Decision, lost: Lost) -> Last:
-    gone, kept = lost_of(decision, {entry.marker_offset for entry in lost})
+def tell_lost(decision: Decision) -> None:
+    """Log which rows of a decided batch a timeout has taken back, and which are there."""
+    lost = decision.lost
+    if not lost:
+        return
+    gone = sum(entry.totals.rows for entry in lost)
+    _log.warning(
+        "%d of %d rows of %s of sink %r were taken back by a timeout after it was decided: those of tasks %s. %s",
+        gone,
+        decision.totals.rows,
+        decision.batch,
+        decision.sink_id,
+        ", ".join(str(entry.partition_id) for entry in lost),
+        "Nothing of it is there, so it is written anew"
+        if len(lost) == len(decision.entries)
+        else "The others are there; the same tasks must write the same rows again",
+    )
+
+
+def last_of(decision: Decision) -> Last:
+    """What tasks need to know of the last decision, of which all is settled."""
+    lost = () if decision.loss_accepted else decision.lost
+    kept = [entry for entry in decision.entries if not entry.lost] if lost else []
     return Last(
         decision.batch,
         decision.totals,
         decision.tasks,
-        {partition_id: entry.totals for partition_id, entry in gone.items()},
-        {partition_id: entry.totals for partition_id, entry in kept.items()} if gone else {},
+        {entry.partition_id: entry.totals for entry in lost},
+        {entry.partition_id: entry.totals for entry in kept},
+        decision.run_id,
     )

@@ -23,7 +23,7 @@ class Port(Protocol):
     """After so long a call gives up, and so does who repeats calls."""
 
     def ensure_topics(self) -> None:
-        """Make the sink's two topics where they are missing; UserMistake for topics that forget."""
+        """Make the sink's two topics where they are missing; UserMistake for topics or brokers that cannot be used."""
 
     def has_topics(self) -> bool:
         """Whether both topics exist."""

@@ -18,7 +18,7 @@ from ottla.sink.identities import coordinator_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.port import Port
 from ottla.sink.settings import SinkSettings
-from ottla.sink.sweep import fate_described, fates
+from ottla.sink.sweep import fates
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 _SESSIONS_MAX = 32
@@ -32,7 +32,7 @@ class Session:
         self.port = port
         self.coordinator_id = coordinator_id(settings.sink_id)
         self._key = settings.sink_id.encode()
-        self._decisions = TransactionLog(self._key)
+        self._decisions = self._no_decisions()
         self.owner: str | None = None
         """The query that was found to be the sink's."""
         self._has_topics = False
@@ -63,7 +63,7 @@ class Session:
 
     def read_decisions(self) -> list[Decision]:
         """All decisions that are still there, in their order; compaction keeps the last one only."""
-        log = self._read(self.settings.control_topic, TransactionLog(self._key))
+        log = self._read(self.settings.control_topic, self._no_decisions())
         found: list[Decision] = []
         for each in log.settled:
             if each.fate is Fate.COMMITTED:
@@ -82,20 +82,28 @@ class Session:
         of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
         return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)
 
-    def read_markers(self, first_offset: int) -> TransactionLog:
-        """This sink's markers from an offset on, or from the first one that is still there."""
-        log = TransactionLog(self._key)
-        log.next_offset = max(first_offset, self.port.begin_offset(self.settings.markers_topic))
-        return self._read(self.settings.markers_topic, log)
+    def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
+        """What became of entries, by their marker's offset; None where the markers topic has lost it."""
+        if not entries:
+            return {}
+        wanted = {entry.marker_offset for entry in entries}
+        topic = self.settings.markers_topic
+        first_offset = max(min(wanted), self.port.begin_offset(topic))
+        log = TransactionLog(lambda record: record.offset in wanted, first_offset)
+        return fates(entries, self._read(topic, log))
+
+    def _no_decisions(self) -> TransactionLog:
+        return TransactionLog(lambda record: record.key == self._key)
 
     def _read(self, topic: str, log: TransactionLog) -> TransactionLog:
+        """The log with what has come since, or one from its beginning where an unclean election has taken it back."""
         end = self.port.end_offset(topic)
         if end < log.next_offset:
-            # An unclean election has taken back what was read.
-            log = TransactionLog(self._key)
+            log = log.begin_again()
         if end > log.next_offset:
             for records in self.port.read(topic, log.next_offset, end):
                 log.take(records)
+            log.next_offset = max(log.next_offset, end)
         return log
 
     # ---- transactions -------------------------------------------------------------------------------------------
@@ -129,18 +137,6 @@ class Session:
         """
         ended = self.port.end([coordinator], committed=False)[coordinator]
         return ended.identity, ended.error
-
-    def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
-        """What became of entries, by their marker's offset; None where neither log nor coordinator can tell."""
-        if not entries:
-            return {}
-        log = self.read_markers(min(entry.marker_offset for entry in entries))
-        found: dict[int, Fate | None] = dict(fates(entries, log))
-        gone = [entry for entry in entries if entry.marker_offset not in found]
-        described = self.port.describe_transactions(entry.identity.transactional_id for entry in gone)
-        for entry in gone:
-            found[entry.marker_offset] = fate_described(entry, described.get(entry.identity.transactional_id))
-        return found
 
 
 _sessions: list[Session] = []

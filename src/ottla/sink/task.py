@@ -191,7 +191,7 @@ class TaskTransaction:
             return entry
         reach(Barrier.TASK_MARKER)
         marker = producer.send(
-            self._settings.markers_topic, self._marker(entry), self._settings.sink_id.encode(), partition=0
+            self._settings.markers_topic, self._marker(entry), identity.transactional_id.encode(), partition=0
         )
         reach(Barrier.TASK_PREPARE)
         producer.prepare_transaction()
@@ -205,7 +205,7 @@ class TaskTransaction:
             "attempt_number": self._attempt.attempt_number,
             **encode_entry(entry),
         }
-        del told["marker"], told["landed"]
+        del told["marker"], told["landed"], told["lost"]
         return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
 
     def close(self) -> None:

@@ -15,28 +15,38 @@ from ottla.sink.settings import SinkSettings
 _log = logging.getLogger("ottla.sink")
 
 _REPLICATION_FACTOR_MAX = 3
-# Markers are of use until their batch is done, and tell who wrote what for a while after that.
-_MARKERS_RETENTION_MS = 24 * 3_600_000
+_COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.1}
+_MARKERS_SEGMENT_BYTES = 64 * 1024 * 1024
+_MARKERS_SEGMENT_MS = 24 * 3_600_000
 _DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 _PAUSE_S = 0.02
 
 
 def ensure(admin: Admin, settings: SinkSettings) -> None:
-    """Make both topics where they are missing; UserMistake for a control topic that forgets."""
+    """Make both topics where they are missing; UserMistake for one that forgets.
+
+    Both are compacted: a sink may rest for as long as it likes, and then needs its last decision and the markers of it.
+    """
     brokers = len(admin.cluster().brokers)
     replicas = min(_REPLICATION_FACTOR_MAX, brokers)
     shared = {"min.insync.replicas": 2 if replicas >= _REPLICATION_FACTOR_MAX else 1}
     decisions = {
         **shared,
-        "cleanup.policy": "compact",
+        **_COMPACTED,
         "max.message.bytes": _DECISIONS_BYTES_MAX,
         "segment.bytes": 2 * _DECISIONS_BYTES_MAX,
         "segment.ms": 600_000,
-        "min.cleanable.dirty.ratio": 0.1,
+    }
+    markers = {
+        **shared,
+        **_COMPACTED,
+        "segment.bytes": _MARKERS_SEGMENT_BYTES,
+        "segment.ms": _MARKERS_SEGMENT_MS,
     }
     _ensure(admin, settings.control_topic, replicas, decisions)
-    _ensure(admin, settings.markers_topic, replicas, {**shared, "retention.ms": _MARKERS_RETENTION_MS})
-    _check_cleanup(admin, settings.control_topic)
+    _ensure(admin, settings.markers_topic, replicas, markers)
+    for topic in settings.topics:
+        _check_cleanup(admin, topic)
     for topic in settings.topics:
         check_authorized(admin, topic, {"READ", "WRITE"})
 
@@ -85,6 +95,6 @@ def _check_cleanup(admin: Admin, topic: str) -> None:
         return
     if policy != "compact":
         raise UserMistake(
-            f"topic {topic!r} has cleanup.policy={policy}, and would lose the sink's decisions in time; set it to "
+            f"topic {topic!r} has cleanup.policy={policy}, and would lose what the sink needs after a rest; set it to "
             f"compact (ottla topics alter {topic} --config cleanup.policy=compact)"
         )

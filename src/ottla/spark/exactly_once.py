@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
+# A streaming query gives its jobs its run id for a group.
+_RUN_ID = "spark.jobGroup.id"
 _JOB_TAGS = "spark.job.tags"
 # What Spark Connect gives to each of its jobs.
 _CONNECT_TAG = "SparkConnect_"
@@ -147,6 +149,8 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         control_topic=options.control_topic,
         transaction_timeout_ms=timeout_ms,
         timeout_name="kafka.transaction.timeout.ms",
+        same_rows=options.same_rows,
+        same_rows_name="sink.same.rows=true",
     )
 
 
@@ -172,7 +176,8 @@ def _write(
     rows: SinkRows,
     batches: Iterator[pa.RecordBatch],
 ) -> Outcome:
-    attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber())
+    run_id = context.getLocalProperty(_RUN_ID) or ""
+    attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber(), run_id)
     try:
         message = prepare(
             session_of(settings),

@@ -91,11 +91,11 @@ class Query:
     def _run_batch(self, process: Process, planning: Session, committing: Session, batch: int, run: int) -> None:
         planned = plan(planning)
         tasks = self.draw_tasks(batch)
-        messages = self._run_tasks(process, planned, batch, run, tasks)
+        messages, last_error = self._run_tasks(process, planned, batch, run, tasks)
         known = [message for message in messages if message is not None]
         if len(known) < tasks:
             abort(committing, messages, planned)
-            raise OttlaError(f"a task of batch {batch} has failed {_ATTEMPTS_MAX} times")
+            raise OttlaError(f"a task of batch {batch} has failed: {last_error}")
         try:
             commit(committing, known)
         except OttlaError:
@@ -104,13 +104,13 @@ class Query:
 
     def _run_tasks(
         self, driver: Process, planned: Any, batch: int, run: int, tasks: int
-    ) -> list[Prepared | Skipped | None]:
-        """The message of the first attempt at each task that succeeds; None where none does."""
+    ) -> tuple[list[Prepared | Skipped | None], Exception | None]:
+        """The message of the first attempt at each task that succeeds, None where none does, and the last error."""
         started: list[list[Process]] = [[] for _ in range(tasks)]
 
         def start(task: int) -> None:
             self.attempts += 1
-            attempt = Attempt(self.attempts, task, len(started[task]))
+            attempt = Attempt(self.attempts, task, len(started[task]), driver.name)
             name = f"task {task} of run {run} of batch {batch}, attempt {attempt.task_attempt_id}"
             work = self._task(planned, batch, run, tasks, attempt)
             process = self.processes.start(name, work)
@@ -143,7 +143,9 @@ class Query:
                 break
             for task in again:
                 start(task)
-        return [next((each.result for each in attempts if each.result), None) for attempts in started]
+        errors = [each.error for attempts in started for each in attempts if each.error is not None]
+        messages = [next((each.result for each in attempts if each.result), None) for attempts in started]
+        return messages, errors[-1] if errors else None
 
     @staticmethod
     def _may_end_by_itself(started: list[list[Process]], again: list[int]) -> bool:

@@ -103,6 +103,9 @@ class History:
         chance = self._chance
         if not self._is_wild or chance.random() < (0.8 if kind == "task" else 0.2):
             return
+        if kind == "driver" and chance.random() < 0.3:
+            process.dies_in_apply_us = chance.randint(0, 8_000)
+            return
         wait = chance.randint(1, 60 if kind == "task" else 90 * len(self.query.batch_rows))
         if chance.random() < 0.5:
             process.fates[wait] = "kill"
@@ -194,9 +197,13 @@ class History:
         return [*judge(self.query, self._visible(), self.told_lost), *self._hanging()]
 
     def _remedy(self, refusal: str) -> None:
-        """What a user can do who is refused."""
+        """What a user can do who is refused: in the end, what the refusal says."""
         self.refusals.append(refusal)
-        self._outside("recover", lambda process: recover(self.query.session(process)))
+        accept_loss = "--accept-loss" in refusal
+        done = self._outside("recover", lambda process: recover(self.query.session(process), accept_loss))
+        if accept_loss and done.result is not None and done.result.lost:
+            batch = done.result.decision.batch.batch_id
+            self.told_lost[batch] = sum(entry.totals.rows for entry in done.result.lost)
 
     def _outside(self, name: str, work: object) -> Process:
         process = self.processes.start(name, work)  # type: ignore[arg-type]

@@ -202,6 +202,8 @@ class SimulatedKafka(Kafka):
         self.__dict__["_admin"] = SimulatedAdminClient(place, self._reading)
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
+        if committed:
+            self._place.process.begins_to_apply()
         driver = self._place.client(SimulatedEndingDriver, **self._reading)
         try:
             return cast(Mapping[TransactionIdentity, Ended], driver.end(list(dict.fromkeys(identities)), committed))

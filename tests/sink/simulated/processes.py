@@ -34,6 +34,8 @@ class Process:
         self.dying: list[Callable[[], None]] = []
         # What happens to it where: the number of a wait to "kill", or to the microseconds it is held up for.
         self.fates: dict[int, str | int] = {}
+        # How long after it began to commit decided transactions it is killed.
+        self.dies_in_apply_us: int | None = None
         self._processes = processes
         self._work = work
         self._turn = threading.Lock()
@@ -93,6 +95,13 @@ class Process:
     def due_us(self) -> int:
         return max(self._until_us, self._held_until_us)
 
+    def begins_to_apply(self) -> None:
+        """It asks for the commit of what is decided."""
+        if self.dies_in_apply_us is not None:
+            delay_us, self.dies_in_apply_us = self.dies_in_apply_us, None
+            self._processes.story.append(f"{self.name} is killed {delay_us} us after it has begun to apply")
+            self._processes.world.scheduler.after(delay_us, self.kill)
+
     def kill(self) -> None:
         """End it: its connections close, and it does nothing any more."""
         if not self.is_dead and not self.is_over:
@@ -115,6 +124,7 @@ class Process:
             pass
         except Exception as error:
             self.error = error
+            self._processes.story.append(f"{self.now_us / 1e6:.3f} s: {self.name}: {type(error).__name__}: {error}")
         finally:
             if not self.is_dead:
                 for die in self.dying:

@@ -35,7 +35,18 @@ WEAKNESSES: dict[str, list[Edit]] = {
         ),
     ],
     "last_decision_is_not_carried_out": [
-        replace("sink/sweep.py", "            commit.append(entry)\n", ""),
+        replace("sink/planning.py", "*apply(session, decision.batch, found.commit),", ""),
+    ],
+    "rows_that_a_timeout_took_back_are_forgotten": [
+        replace("sink/planning.py", "decision = decision.settled(lost)", "decision = decision.settled(())"),
+    ],
+    "markers_are_deleted_after_a_day": [
+        replace(
+            "sink/topics.py",
+            '        **_COMPACTED,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
+            '        "retention.ms": 24 * 3_600_000,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
+        ),
+        replace("sink/topics.py", "        _check_cleanup(admin, topic)\n", "        pass\n"),
     ],
     "nothing_is_swept": [
         replace("sink/planning.py", "    abort_strays(session, found.abort)\n    return", "    return"),
