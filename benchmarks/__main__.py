@@ -61,7 +61,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `spark`, separated by commas (default: all)",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `run`, `spark`, by commas (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")

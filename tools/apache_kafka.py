@@ -151,6 +151,7 @@ class ApacheKafka:
         return {
             "process.roles": "broker,controller",
             "node.id": node_id,
+            "broker.rack": f"rack-{node_id}",
             "controller.quorum.voters": voters,
             "listeners": ",".join(f"{name}://{address}" for name, address in at.items()),
             "advertised.listeners": ",".join(

@@ -38,7 +38,7 @@ SOURCE_OF = {
     "KeyColumn": "ottla.records.key_column",
     "Mapping": "collections.abc",
     "Metrics": "ottla.producer.figures",
-    "OAuthBearerToken": "ottla.connection.security_settings",
+    "OAuthBearerToken": "ottla.connection.oauth_settings",
     "PathLike": "os",
     "Sequence": "collections.abc",
 }

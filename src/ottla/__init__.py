@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.client.transaction_handle import end_transactions as end_transactions
     from ottla.clock import Clock as Clock
     from ottla.cluster.cluster import Cluster as Cluster
-    from ottla.connection.security_settings import OAuthBearerToken as OAuthBearerToken
+    from ottla.connection.oauth_settings import OAuthBearerToken as OAuthBearerToken
     from ottla.errors import AuthenticationError as AuthenticationError
     from ottla.errors import BufferFull as BufferFull
     from ottla.errors import ClosedError as ClosedError
@@ -66,7 +66,7 @@ _HOMES = {
     "Delivery": "ottla.records.delivery",
     "KeyColumn": "ottla.records.key_column",
     "Listener": "ottla.sockets.listener",
-    "OAuthBearerToken": "ottla.connection.security_settings",
+    "OAuthBearerToken": "ottla.connection.oauth_settings",
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",
     "Proxy": "ottla.proxy.proxy",

@@ -152,9 +152,12 @@ class Scene:
         self.chronicle.watermarks.append(mark)
         self.chronicle.watermarks.sort(key=lambda each: each.at_us)
 
-    def elect(self, at_us: int, leader: int, epoch: int, isr: tuple[int, ...], *, unclean: bool = False) -> None:
+    def elect(
+        self, at_us: int, leader: int, epoch: int, isr: tuple[int, ...],
+        *, unclean: bool = False, replicas: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         """The controller decides about t-0."""
-        self.chronicle.leaderships.append(Leadership(at_us, "t", 0, leader, epoch, isr, unclean))
+        self.chronicle.leaderships.append(Leadership(at_us, "t", 0, leader, epoch, isr, unclean, replicas))
 
     def fall(self, at_us: int, broker: int, kind: str, cut: int | None = None) -> None:
         """A broker goes down; of t-0 it has what lies below `cut` afterwards."""

@@ -300,6 +300,30 @@ def test_a_replica_that_lost_it_meanwhile_had_held_it(scene: Scene) -> None:
     assert scene.ask(check_under_replication).passed
 
 
+def test_a_replica_that_was_moved_away_meanwhile_had_held_it(scene: Scene) -> None:
+    # The leader of epoch 0 has not heard of it yet.
+    held_by(scene, 0, 1)
+    scene.elect(1_200, 0, 0, (0, 1, 2), replicas=(0, 1, 2))
+    scene.elect(1_450, 1, 1, (1,), replicas=(1,))
+    assert scene.ask(check_under_replication).passed
+    # That one held nothing.
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id != 2]
+    assert "broker 2, which was in sync, did not hold it" in scene.ask(check_under_replication).evidence[0].detail
+
+
+def test_where_replicas_became_fewer_fewer_are_enough(scene: Scene) -> None:
+    held_by(scene, 0)
+    scene.elect(1_200, 0, 0, (0,), replicas=(0, 1))
+    assert "only 1 replicas held it, and min.insync.replicas is 2" in (
+        scene.ask(check_under_replication).evidence[0].detail
+    )
+    scene.elect(1_300, 0, 0, (0,), replicas=(0,))
+    assert scene.ask(check_under_replication).passed
+    # It has not heard that there are to be more again.
+    scene.elect(1_400, 0, 0, (0,), replicas=(0, 1, 2))
+    assert scene.ask(check_under_replication).passed
+
+
 def test_who_held_another_record_that_was_committed_at_its_offset_before_is_nothing_to_it(scene: Scene) -> None:
     # It waited while another one was committed there, which went with those who fell.
     scene.chronicle.commits[:0] = [Committed(1_200, "t", 0, 0, 0, 0, 3, (0, 1), ())]

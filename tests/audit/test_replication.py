@@ -331,6 +331,15 @@ def test_a_replica_whose_records_were_deleted_may_begin_anew_below_them(scene: S
     assert piece.detail == "broker 1 cut its log to 0, and offsets up to 7 were committed and held by it"
 
 
+def test_a_replica_that_was_moved_away_takes_its_log_with_it(scene: Scene) -> None:
+    scene.elect(4_800, 0, 1, (0, 1), replicas=(0, 1))
+    scene.elect(4_900, 0, 1, (0, 1), replicas=(0, 1, 2))
+    scene.mark(0, 5_000, 2, 0, 0, epoch=1)
+    scene.mark(0, 5_000, 1, 0, 0, epoch=1)
+    (piece,) = scene.ask(check_truncation).evidence
+    assert piece.detail == "broker 1 cut its log to 0, and offsets up to 7 were committed and held by it"
+
+
 def test_a_leader_that_did_not_know_it_had_been_replaced_commits_nothing_others_must_keep(scene: Scene) -> None:
     scene.elect(4_600, 1, 1, (1,))
     scene.let_pass(0, 4_800, 7, 9)

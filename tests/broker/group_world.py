@@ -49,6 +49,9 @@ class Client:
         self.timeouts = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, **more}
         self.connections: dict[str, int] = {}
         self.generation = -1
+        # What the group speaks, as the last join has said; anything before that.
+        self.protocol_type: str | None = "consumer"
+        self.protocol_name: str | None = "range"
 
     def join(self, *, version: int = 9) -> Any:
         """Join, with the id that the coordinator asks for."""
@@ -79,6 +82,7 @@ class Client:
     def _take(self, answer: Any) -> None:
         if not isinstance(answer, str) and answer.error_code == 0:
             self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.protocol_type, self.protocol_name = answer.protocol_type, answer.protocol_name
 
     def sync(self, assignment: dict[Client, bytes] | None = None, **more: Any) -> Any:
         """Sync, in the generation that the last join gave; the leader with an assignment."""
@@ -92,6 +96,8 @@ class Client:
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol_name,
             **more,
         }
         self.connections["sync"] = self.world.send(self.node, SyncGroupRequest(assignments=given, **fields))

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.apis import VERSIONS
 from ottla.protocol.apis import REQUESTS
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -65,6 +66,23 @@ def questions(client: Client) -> list[Any]:
         LeaveGroupRequest(group_id=GROUP, members=leaving, member_id="nobody"),
         LeaveGroupRequest(group_id="nobody", members=leaving, member_id="nobody"),
     ]
+
+
+@pytest.mark.parametrize("absent", ["protocol_type", "protocol_name"])
+def test_from_version_5_on_who_syncs_says_which_protocol_it_speaks(absent: str) -> None:
+    world = World(1)
+    client = Client(world)
+    client.join()
+    asked = {
+        "group_id": GROUP,
+        "member_id": client.member_id,
+        "generation_id": client.generation,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+    }
+    message = SyncGroupRequest(**asked | {absent: None})
+    assert world.ask(client.node, message, version=5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.ask(client.node, message, version=4).error_code == 0
 
 
 @pytest.mark.parametrize("api_key", GROUP_APIS)

@@ -183,6 +183,21 @@ def test_a_move_can_be_sent_elsewhere_on_its_way(world: World) -> None:
     assert [holds(world, each) for each in (1, 2, 3, 4, 5)] == [False, True, False, False, True]
 
 
+def test_a_replica_that_is_on_its_way_is_so_wherever_the_others_are_sent(world: World) -> None:
+    world.kill(3)
+    world.pass_time(3000)
+    assert reassign(world, (1, 2, 3)) == 0
+    assert reassign(world, (3,)) == 0
+    assert listed(world) == [(TOPIC, 0, [3, 1, 2], [3], [1, 2])]
+    assert reassign(world, None) == 0
+    assert world.partition().replicas == (1, 2)
+    # Nobody waits for a replica that is not wanted any more.
+    assert reassign(world, (1, 2, 3)) == 0
+    assert reassign(world, (2, 1)) == 0
+    assert listed(world) == []
+    assert world.partition().replicas == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("target", "more", "code"),
     [
@@ -263,6 +278,22 @@ def test_a_broker_that_was_down_removes_what_was_moved_away_from_it(world: World
     world.pass_time(1000)
     assert world.partition().replicas == (1, 3)
     assert holds(world, 2)
+    world.start(2)
+    world.pass_time(1000)
+    assert not holds(world, 2)
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 46, None])
+def test_what_was_moved_away_goes_also_where_a_power_cut_took_whose_it_is(world: World, left: bytes | None) -> None:
+    world.kill(2)
+    world.pass_time(3000)
+    assert reassign(world, (1, 3)) == 0
+    world.pass_time(1000)
+    metadata = f"{TOPIC}-0/partition.metadata"
+    if left is None:
+        world.storages[2].remove(metadata)
+    else:
+        world.storages[2].write_file(metadata, left)
     world.start(2)
     world.pass_time(1000)
     assert not holds(world, 2)

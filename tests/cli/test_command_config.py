@@ -85,12 +85,18 @@ def test_addresses_on_the_command_line_go_before_the_files(config: Path, address
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("SCRAM-SHA-256", "GSSAPI"), "sasl.mechanism='GSSAPI' is not known; allowed are PLAIN"),
+        (
+            ("SCRAM-SHA-256", "GSSAPI"),
+            "sasl.mechanism=GSSAPI is Kerberos, which ottla does not have; allowed are PLAIN",
+        ),
         (
             ("group.id", "gruop.it"),
             "client.properties: gruop.it is not a setting of Kafka's clients; did you mean group.id?",
         ),
-        (("group.id", "ssl.truststore.password"), "ssl.truststore.password is for JKS and PKCS12"),
+        (
+            ("group.id", "ssl.truststore.password"),
+            "is not a JKS or PKCS12 store, so ssl.truststore.password opens nothing",
+        ),
         (("ScramLoginModule", "Krb5LoginModule"), "login module that ottla does not have"),
         ((PASSWORD, "byron-1788"), "does not take user 'ada' with this password"),
     ],

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
+from tests.explain.made_entries import batch, fetched, produced
 from tests.tap.packet_files import BROKER, CLIENT, opening, packets, pcap
-from tests.tap.talk import asked, batch, produce
+from tests.tap.talk import asked, produce
+from tests.tap.talk import batch as record_batch
 
 import ottla
 from ottla.cli import main
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import execute
+from ottla.tap.capture import CaptureWriter
+from ottla.tap.exchange import Batch
 from ottla.tap.packets import ACK, RST
 from ottla.trial.scenario import load_file
 
 CAPTURES = Path(__file__).parents[1] / "tap" / "captures"
+
+
+def at(name: str, offset: int) -> Batch:
+    return batch(name, offset=offset)
 
 
 class Done(NamedTuple):
@@ -63,7 +74,7 @@ def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: P
     story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
     done = program("explain", incident, "--story", story, "--keep", plan, "--json", figures)
     assert done.status == 1, done
-    assert "duplicated in orders-0: offset 2 is taken by 1 record whose answer did not come" in done.out
+    assert "duplicated in orders-0: offset 2 holds 1 record whose answer did not come" in done.out
     assert "lose ack of Produce" in done.out
     assert "disks, clocks" in done.out
     assert "in the simulator: the same, with 1 fault" in done.out
@@ -74,7 +85,8 @@ def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: P
     told = json.loads(figures.read_text())
     assert told["reproduced"]
     assert [each["kind"] for each in told["breaches"]] == ["duplicated"]
-    assert told["suspects"][0]["faults"][0]["kind"] == "lose_ack"
+    # A machine that is busy makes answers late, too.
+    assert "lose_ack" in [each["faults"][0]["kind"] for each in told["suspects"]]
 
 
 def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, tmp_path: Path) -> None:
@@ -87,6 +99,23 @@ def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, t
     assert [each.fault.kind for each in load_file(kept).faults] == ["lose_ack"]
     again = program("trial", kept, "--json", "-")
     assert again.status == 0, again
+
+
+@pytest.mark.parametrize("name", ["new\nline", "del\x7fete", "emoji 😀", 'quote"\\', os.fsdecode(b"no utf-8 \xff")])
+def test_a_capture_with_any_name_becomes_a_trial(incident: Path, tmp_path: Path, name: str) -> None:
+    named, kept = tmp_path / f"{name}.capture", tmp_path / "incident.toml"
+    named.write_bytes(incident.read_bytes())
+    done = program("trial", "--from", named, "--keep", kept, "--json", tmp_path / "outcome.json")
+    assert done.status == 0, done
+    assert load_file(kept).title.endswith(".capture: duplicated")
+
+
+def test_a_capture_that_breaks_nothing_has_no_story_and_no_plan_and_that_is_no_mistake(tmp_path: Path) -> None:
+    story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
+    done = program("explain", CAPTURES / "loopback.pcap", "--story", story, "--keep", plan, "--json", figures)
+    assert done.status == 0, done
+    assert [line.split()[1] for line in done.err.splitlines()] == ["--story", "--keep"]
+    assert [each.name for each in tmp_path.iterdir()] == [figures.name]
 
 
 def test_json_alone_goes_to_stdout(incident: Path) -> None:
@@ -111,7 +140,7 @@ def test_a_pcap_of_any_client_is_explained() -> None:
 
 
 def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> None:
-    frames = [asked(produce(batch()), 9, number) for number in range(3)]
+    frames = [asked(produce(record_batch()), 9, number) for number in range(3)]
     path = tmp_path / "one-side.pcap"
     at, pieces = 1000, [opening()[0]]
     for frame in frames:
@@ -122,6 +151,24 @@ def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> N
     assert done.status == 0, done
     assert "no answer was captured" in done.out
     assert "faults" not in done.out
+
+
+def test_a_capture_may_come_through_a_pipe(incident: Path) -> None:
+    command = [sys.executable, "-m", "ottla.cli", "explain", "-", "--json", "-"]
+    done = subprocess.run(command, input=incident.read_bytes(), capture_output=True, timeout=60)
+    assert done.returncode == 1, done
+    assert json.loads(done.stdout)["breaches"][0]["offsets"] == [2, 3]
+
+
+def test_faults_of_what_is_broken_are_shown_before_others(tmp_path: Path) -> None:
+    path = tmp_path / "long.capture"
+    refused = [produced(20 + each, batch(f"r{each}"), error="NOT_ENOUGH_REPLICAS") for each in range(15)]
+    lost = [produced(50, batch("b")), produced(60, batch("b"), 2), fetched(70, batch("a"), at("b", 1), at("b", 2))]
+    with CaptureWriter(path) as writer:
+        for entry in (produced(10, batch("a"), 0), *refused, *lost):
+            writer.write(entry)
+    shown = program("explain", path, "--shrink-seconds", "1").out.partition("faults that are consistent")[2]
+    assert "no answer came" in shown.splitlines()[1]
 
 
 def test_what_is_no_capture_gets_one_sentence(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trustme
+from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer
 
 import ottla
 from ottla import Listener
@@ -40,9 +41,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
             **tls,
         ),
     }
-    with ottla.Cluster(brokers=1, listeners=listeners) as cluster:
+    with TokenServer() as server_of_tokens, ottla.Cluster(brokers=1, listeners=listeners) as cluster:
         cluster.create_topic("flights")
         addresses = {f"{name}.example:9093": cluster.bootstrap_servers_of(name) for name in listeners}
+        addresses |= {"https://idp.example/oauth2/token": server_of_tokens.url, "flights-job": CLIENT_ID}
         yield {**addresses, "/etc/kafka/ca.pem": str(ca), "/etc/kafka/client.pem": str(client)}
 
 
@@ -55,4 +57,5 @@ def test_a_block_of_the_page_runs(block: str, places: dict[str, str]) -> None:
         token = unsecured_token({"sub": "ada"}, time.time())
         return {"access_token": token.value, "expires_at": token.expires_at_s}
 
-    exec(compile(block, "security.md", "exec"), {"ask_the_identity_provider": ask_the_identity_provider})
+    given = {"ask_the_identity_provider": ask_the_identity_provider, "read_from_vault": lambda name: CLIENT_SECRET}
+    exec(compile(block, "security.md", "exec"), given)

@@ -35,6 +35,17 @@ class Wire:
         """Send bytes as they are."""
         self.socket.sendall(content)
 
+    def send_what_is_taken(self, request: bytes) -> tuple[int, bytes]:
+        """Send a request over and over until the broker takes no more: how often, and what of the last one is left."""
+        self.socket.setblocking(False)
+        sent = 0
+        while select.select([], [self.socket], [], 0.5)[1]:
+            sent += self.socket.send(request[sent % len(request) :])
+            assert sent < 100_000_000, "the broker reads on and on"
+        self.socket.settimeout(_PATIENCE_S)
+        whole, part = divmod(sent, len(request))
+        return (whole + 1, request[part:]) if part else (whole, b"")
+
     def ask(self, message: ApiMessage, version: int, *, answered: bool = True) -> None:
         """Send a request; its correlation id is its number on this connection."""
         self.send(Make.frame(message, version, len(self._asked)))

@@ -127,6 +127,20 @@ def test_a_client_that_only_sends_fills_its_own_buffers(broker: Any, connect: An
     assert answers == sent // len(request)
 
 
+def test_requests_without_answers_wait_outside_while_one_of_them_is_held(
+    broker: Any, connect: Any, make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    request = make.frame(make.produce(kafka_name, _RECORD, acks=0), 9)
+    with broker.faults.hold(topic=kafka_name) as held:
+        count, rest = wire.send_what_is_taken(request)
+        assert held.fired == 1
+    wire.send(rest)
+    last = wire.call(make.produce(kafka_name, b"the last", acks=1), 9)
+    assert last.responses[0].partition_responses[0].base_offset == count
+
+
 def test_a_client_that_has_said_its_last_word_still_gets_the_answer(
     broker: Any, connect: Any, make: Any, kafka_name: str
 ) -> None:

@@ -1,6 +1,8 @@
-"""A producer that is beyond its quota over real sockets: held back, and told so."""
+"""Producers that are beyond their quotas over real sockets: held back, and told so where they wait for answers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tests.wire import Wire
 
@@ -41,3 +43,15 @@ def test_a_producer_beyond_its_quota_waits_and_loses_nothing(own_kafka_cluster: 
     assert figures["calm"] == 0
     values = ottla.read_table(cluster.bootstrap_servers, "orders").column("value").to_pylist()
     assert [value[:8] for value in values] == [*[b"%d" % number + bytes(7) for number in range(6)], b"the last"] * 2
+
+
+def test_what_is_sent_beyond_a_quota_without_acks_waits_in_the_clients_own_buffers(
+    own_kafka_cluster: ottla.Cluster, wire_to: Any, make: Any
+) -> None:
+    cluster = own_kafka_cluster
+    cluster.create_topic("orders", partitions=1)
+    limit(cluster.bootstrap_servers, None, producer_byte_rate=1_000)
+    wire = wire_to(cluster.bootstrap_servers.split(",")[cluster.leader("orders", 0) - 1])
+    # The first request uses up what is allowed in a quarter of an hour.
+    count, _ = wire.send_what_is_taken(make.frame(make.produce("orders", bytes(1_000_000), acks=0), 9))
+    assert count > 1

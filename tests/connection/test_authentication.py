@@ -17,7 +17,7 @@ from ottla.connection.authentication import (
     unsecured_token,
 )
 from ottla.connection.events import TokenGiven
-from ottla.connection.security_settings import OAuthBearerToken
+from ottla.connection.oauth_settings import OAuthBearerToken
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import AuthenticationError, ConfigError
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

@@ -167,6 +167,8 @@ def story(address: str) -> list[Any]:
     session.describe()
     session.heartbeat(one, 1)
     session.sync(one, 1, protocol_name="sticky")
+    session.sync(one, 1, protocol_type=None)
+    session.sync(one, 1, protocol_name=None)
     session.sync(one, 2)
     session.sync("nobody", 1)
     session.sync(one, 1, b"all")

@@ -13,6 +13,7 @@ import pytest
 import ottla
 from ottla.sink.barriers import Barrier
 from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 
 from ..sink import driver
 from ..sink.conftest import PASSES, Engine, assert_every_row_once
@@ -43,7 +44,7 @@ def test_every_row_is_there_once_after_kills(atomic: bool, job: Job, tmp_path: P
         engine.end_quietly()
     driver.main(job.text())
     assert_every_row_once(job)
-    assert describe(job.settings()).decisions[-1].batch.batch_id == 3
+    assert describe(session_of(job.settings())).decisions[-1].batch.batch_id == 3
 
 
 def test_rows_lost_after_the_decision_are_written_again(job: Job) -> None:

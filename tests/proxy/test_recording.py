@@ -10,6 +10,7 @@ import pytest
 import ottla
 from ottla import Listener
 from ottla.errors import UserMistake
+from ottla.proxy.recording import SteadyClock
 from ottla.tap.byte_source import ByteSource
 from ottla.tap.capture import CaptureReader
 from ottla.tap.exchange import Entry, Exchange, Outcome
@@ -121,3 +122,9 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_proxy(
         recording._writer._file = nowhere
         producer.send(topic, b"v").result(_PATIENCE_S)
     assert "nothing more is recorded" in caplog.text
+
+
+def test_times_go_on_where_the_machines_clock_is_set_back() -> None:
+    machine = iter([1_000, 1_500, 400, 700, 5_000])
+    clock = SteadyClock(lambda: next(machine))
+    assert [clock.now_us() for _ in range(5)] == [1_000, 1_500, 1_500, 1_800, 6_100]

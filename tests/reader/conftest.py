@@ -66,6 +66,9 @@ class World:
         self.lose_next_fetch = False
         # What a broker that answers crookedly makes of an answer.
         self.crook: Callable[[Any], Any] = lambda answer: answer
+        # The host of each connection, and of the request at hand.
+        self.hosts: dict[int, str] = {}
+        self.asked_at = ""
         self.fetches: list[FetchRequest] = []
         self.questions: list[ListOffsetsRequest] = []
         self.checks: list[OffsetForLeaderEpochRequest] = []
@@ -117,6 +120,7 @@ class World:
 
     def _answer(self, output: Any) -> None:
         if isinstance(output, Connect):
+            self.hosts[output.connection_id] = output.host
             event = Disconnected(output.connection_id, "connection refused") if self.refuse_connections else None
             self.core.receive(event or Connected(output.connection_id), self.now_us)
         elif isinstance(output, Transmit):
@@ -125,6 +129,7 @@ class World:
                 self.lose_next_fetch = False
                 self.core.receive(Disconnected(output.connection_id, "closed by the broker"), self.now_us)
                 return
+            self.asked_at = self.hosts[output.connection_id]
             message = self._respond(output.message)
             if message is not None:
                 message = self.crook(message)

@@ -79,7 +79,7 @@ def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records
     with ottla.Producer(cluster.bootstrap_servers, transactional_id="tasks") as producer:
 
         def send(count: int) -> None:
-            for row, sent in zip(rows[:count], records.table.to_pylist(), strict=False):
+            for row, sent in zip(rows[:count], records.made(range(records.count)).to_pylist(), strict=False):
                 value = f'{{"from":"{source}-{row["partition"]}@{row["offset"]}","record":{sent["value"].decode()}}}'
                 headers = [(SEQUENCE_HEADER, pack_sequence(row["sequence"]))]
                 producer.send("orders-streamed", value.encode(), sent["key"], partition=0, headers=headers)

@@ -31,7 +31,7 @@ def no_trouble() -> None:
 
 def test_row_becomes_json_with_its_number_in_a_header(tmp_path: Path) -> None:
     records = records_of(tmp_path, 5)
-    row = records.table.slice(4, 1).to_pylist()[0]
+    row = records.made(range(4, 5)).to_pylist()[0]
     assert json.loads(row["value"]) == {"id": 4, "name": "name-4"}
     assert row["key"] == "name-4"
     assert row["headers"] == [{"key": "ottla.sequence", "value": (4).to_bytes(8, "big")}]
@@ -41,7 +41,7 @@ def test_row_becomes_json_with_its_number_in_a_header(tmp_path: Path) -> None:
 
 
 def test_records_without_a_key_go_where_their_number_says(tmp_path: Path) -> None:
-    partition = records_of(tmp_path, 4_500).table.column("partition").to_pylist()
+    partition = records_of(tmp_path, 4_500).partition.to_pylist()
     assert partition[:6] == [None, None, 0, None, None, 0]
     assert {n for n in partition if n is not None} == {0, 1, 2}
 
@@ -54,8 +54,17 @@ def test_batches_are_as_small_as_the_faults_need(tmp_path: Path, rows: int, part
     assert records.batch_bytes <= max(1, records.size_bytes // BATCHES_WANTED)
 
 
+def test_records_made_in_pieces_are_those_made_at_once(tmp_path: Path) -> None:
+    records = records_of(tmp_path, 107)
+    pieces = list(records.pieces())
+    assert len(pieces) > 10
+    made = [row for numbers in pieces for row in records.made(numbers).to_pylist()]
+    assert made == records.made(range(107)).to_pylist()
+    assert [crc32(row["value"]) for row in made] == records.value_crc.to_pylist()
+
+
 def test_sequence_headers_of_no_rows_is_an_empty_column() -> None:
-    assert sequence_headers(0).to_pylist() == []
+    assert sequence_headers(range(0)).to_pylist() == []
 
 
 def test_ledger_says_what_was_learned_under_each_guarantee(kafka_cluster: Cluster, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ottla.errors import OttlaError
 from ottla.sink import commit as committing
 from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
@@ -46,6 +47,9 @@ class Job:
     transaction_timeout_ms: int = 60_000
     margin_ms: int = 20_000
     client_settings: dict[str, Any] = field(default_factory=dict)
+    # Which start of the query this is.
+    run_id: str = ""
+    same_rows: bool = False
     # The last task of this batch fails, and takes no row back: as one that was killed.
     failing_batch: int = -1
 
@@ -57,6 +61,7 @@ class Job:
             atomic=self.atomic,
             transaction_timeout_ms=self.transaction_timeout_ms,
             margin_ms=self.margin_ms,
+            same_rows=self.same_rows,
         )
 
     def rows_of(self, batch: int, task: int) -> list[int]:
@@ -116,7 +121,13 @@ def send(producer: Producer, job: Job, rows: Sequence[int]) -> None:
 
 def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: int, number: int) -> Prepared | Skipped:
     return prepare_rows(
-        settings, planned, BatchId(job.query_id, batch), task, job, job.rows_of(batch, task), Attempt(number, task)
+        settings,
+        planned,
+        BatchId(job.query_id, batch),
+        task,
+        job,
+        job.rows_of(batch, task),
+        Attempt(number, task, run_id=job.run_id),
     )
 
 
@@ -134,20 +145,20 @@ def prepare_rows(
             send(producer(), job, rows)
         return totals_of(rows)
 
-    return prepare(settings, planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
+    return prepare(session_of(settings), planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
 
 
 def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, batch, task, batch * job.tasks + task) for task in range(job.tasks)]
     if batch == job.failing_batch:
-        committing.abort(settings, [*messages[:-1], None])
+        committing.abort(session_of(settings), [*messages[:-1], None])
         raise OttlaError(f"batch {batch} fails")
     try:
-        committing.commit(settings, messages)
+        committing.commit(session_of(settings), messages)
     except OttlaError:
         # As Spark does, which hands the same messages to abort().
-        committing.abort(settings, messages)
+        committing.abort(session_of(settings), messages)
         raise
 
 

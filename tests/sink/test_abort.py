@@ -17,6 +17,7 @@ from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Plan, Totals
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.task import prepare
 
 from . import driver
@@ -33,12 +34,12 @@ def killed_amid_its_rows(job: Job, planned: Plan, task: int) -> None:
 
 def late(job: Job, planned: Plan, write: Callable[[Callable[[], Producer]], Totals]) -> None:
     """A task that is alive when its batch is given up."""
-    prepare(job.settings(), planned, BatchId(job.query_id, 0), Attempt(1, 1), write, Totals)
+    prepare(session_of(job.settings()), planned, BatchId(job.query_id, 0), Attempt(1, 1), write, Totals)
 
 
 def give_up(job: Job, planned: Plan) -> None:
     """No task has come to its end."""
-    abort(job.settings(), [None] * job.tasks, planned)
+    abort(session_of(job.settings()), [None] * job.tasks, planned)
 
 
 def send_all(job: Job) -> Step:
@@ -52,13 +53,13 @@ def send_all(job: Job) -> Step:
 @pytest.mark.parametrize("ended_well", [(), (0,), (0, 2)])
 def test_what_killed_tasks_have_sent_is_aborted(ended_well: tuple[int, ...], job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) if task in ended_well else None for task in range(3)]
     for task in range(3):
         if task not in ended_well:
             killed_amid_its_rows(job, planned, task)
     assert len(busy(job)) == 3
-    abort(settings, messages, planned)
+    abort(session_of(settings), messages, planned)
     await_quiet(job)
     assert visible_rows(job) == {}
     run_batch(job, settings, 0)
@@ -67,7 +68,7 @@ def test_what_killed_tasks_have_sent_is_aborted(ended_well: tuple[int, ...], job
 
 def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
 
     def write(producer: Callable[[], Producer]) -> Totals:
         give_up(job, planned)
@@ -105,14 +106,14 @@ def assert_nothing_is_taken(
 @pytest.mark.parametrize("atomic", [False, True])
 def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(atomic: bool, job: Job) -> None:
     job.atomic = atomic
-    planned = plan(job.settings())
+    planned = plan(session_of(job.settings()))
     assert_nothing_is_taken(job, planned, end=lambda: give_up(job, planned), go_on=send_all(job))
 
 
 @pytest.mark.parametrize("atomic", [False, True])
 def test_a_task_amid_its_rows_can_add_nothing(atomic: bool, job: Job) -> None:
     job.atomic = atomic
-    planned = plan(job.settings())
+    planned = plan(session_of(job.settings()))
 
     # To one Kafka partition before, to another one behind.
     def send_to(partition: int) -> Step:
@@ -123,10 +124,12 @@ def test_a_task_amid_its_rows_can_add_nothing(atomic: bool, job: Job) -> None:
 
 def test_the_commit_of_a_batch_stops_an_attempt_that_has_not_sent_a_row(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
 
     def commit_others() -> None:
-        commit(settings, [run_task(job, settings, planned, 0, task, 10 + task) for task in range(job.tasks)])
+        commit(
+            session_of(settings), [run_task(job, settings, planned, 0, task, 10 + task) for task in range(job.tasks)]
+        )
 
     assert_nothing_is_taken(job, planned, end=commit_others, go_on=send_all(job))
     assert_every_row_once(job, batches=1)
@@ -135,16 +138,16 @@ def test_the_commit_of_a_batch_stops_an_attempt_that_has_not_sent_a_row(job: Job
 @pytest.mark.parametrize("has_decided", [False, True])
 def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided: bool, job: Job) -> None:
     settings = job.settings()
-    old = plan(settings)
-    planned = plan(settings)
+    old = plan(session_of(settings))
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     if has_decided:
-        commit(settings, messages)
-        planned = plan(settings)
+        commit(session_of(settings), messages)
+        planned = plan(session_of(settings))
         messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
-    abort(settings, [None, None, None], old)
+    abort(session_of(settings), [None, None, None], old)
     assert len(busy(job)) == 3
-    commit(settings, messages)
+    commit(session_of(settings), messages)
     assert_every_row_once(job, batches=1 + has_decided)
 
 

@@ -17,6 +17,7 @@ from ottla.sink.commit import abort, commit
 from ottla.sink.identities import are_only_claims, is_only_claim
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 from ottla.sink.task import prepare
 
 from . import driver
@@ -52,7 +53,7 @@ def test_a_kill_while_the_commit_is_unanswered(fault: str, cluster: ottla.Cluste
 
 def test_it_can_be_told_afterwards(job: Job) -> None:
     driver.main(job.text())
-    state = describe(job.settings())
+    state = describe(session_of(job.settings()))
     last = state.decisions[-1]
     assert last.atomic
     assert last.batch == BatchId(job.query_id, 2)
@@ -62,43 +63,43 @@ def test_it_can_be_told_afterwards(job: Job) -> None:
 
 def test_a_retried_attempt_gives_the_batch_up(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     for attempt in (Attempt(100, 1, attempt_number=1), Attempt(101, 1)):
         with pytest.raises(ottla.TransactionError, match=r"partition 1 of batch 0 .* was attempted more than once"):
             driver.prepare_rows(settings, planned, BatchId(job.query_id, 0), 1, job, job.rows_of(0, 1), attempt)
     # Nothing was written by them: the batch is well.
-    commit(settings, messages)
+    commit(session_of(settings), messages)
     assert_every_row_once(job, batches=1)
 
 
 def test_an_attempt_that_never_wrote_may_be_retried(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     batch = BatchId(job.query_id, 0)
 
     def fail(_: Callable[[], Producer]) -> Totals:
         raise RuntimeError("its input cannot be read")
 
     with pytest.raises(RuntimeError):
-        prepare(settings, planned, batch, Attempt(1, 1), fail, Totals)
+        prepare(session_of(settings), planned, batch, Attempt(1, 1), fail, Totals)
     messages = [
         driver.prepare_rows(settings, planned, batch, task, job, job.rows_of(0, task), Attempt(10 + task, task, 1))
         for task in range(job.tasks)
     ]
-    commit(settings, messages)
+    commit(session_of(settings), messages)
     assert_every_row_once(job, batches=1)
 
 
 def test_an_attempt_that_came_after_the_winner_gives_the_batch_up(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     with ottla.Admin(job.bootstrap_servers) as admin:
         admin.fence_producers([messages[2].claim.transactional_id])  # type: ignore[union-attr]
     with pytest.raises(ottla.TransactionError, match=r"a partition of batch 0 .* was attempted more than once"):
-        commit(settings, messages)
-    abort(settings, messages)
+        commit(session_of(settings), messages)
+    abort(session_of(settings), messages)
     await_quiet(job)
     assert visible_rows(job) == {}
     run_batch(job, settings, 0)
@@ -107,7 +108,7 @@ def test_an_attempt_that_came_after_the_winner_gives_the_batch_up(job: Job) -> N
 
 def test_rows_of_nobody_in_the_transaction_give_the_batch_up(cluster: ottla.Cluster, job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     other = f"{job.topic}-other"
     cluster.create_topic(other)
@@ -117,27 +118,27 @@ def test_rows_of_nobody_in_the_transaction_give_the_batch_up(cluster: ottla.Clus
         zombie.send(other, b"zombie")
         zombie.prepare_transaction()
     with pytest.raises(ottla.TransactionError, match=f"has written to {other}-0 in the transaction of batch 0"):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     await_quiet(job)
     assert visible_rows(job) == {}
 
 
 def test_two_tasks_for_one_kafka_partition_are_refused(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     batch = BatchId(job.query_id, 0)
     # The broker takes the second one's row for a repetition of the first one's: it must not pass unnoticed.
     messages = [driver.prepare_rows(settings, planned, batch, task, job, [task * 12]) for task in range(2)]
     with pytest.raises(ottla.UserMistake, match=r"tasks 0 and 1 of batch 0 .* both write to .*-0, .* leave atomic out"):
-        commit(settings, messages)
-    abort(settings, messages)
+        commit(session_of(settings), messages)
+    abort(session_of(settings), messages)
     run_batch(job, settings, 0)
     assert_every_row_once(job, batches=1)
 
 
 def test_a_task_that_fails_takes_all_back_at_once(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     run_task(job, settings, planned, 0, 0, 0)
 
     def fail(producer: Callable[[], Producer]) -> Totals:
@@ -145,7 +146,7 @@ def test_a_task_that_fails_takes_all_back_at_once(job: Job) -> None:
         raise RuntimeError("the task fails")
 
     with pytest.raises(RuntimeError):
-        prepare(settings, planned, BatchId(job.query_id, 0), Attempt(1, 1), fail, Totals)
+        prepare(session_of(settings), planned, BatchId(job.query_id, 0), Attempt(1, 1), fail, Totals)
     await_quiet(job)
     run_batch(job, settings, 0)
     assert_every_row_once(job, batches=1)

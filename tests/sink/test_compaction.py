@@ -12,6 +12,7 @@ import ottla
 from ottla.sink.commit import abort
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 from .conftest import assert_every_row_once, make_job
@@ -39,7 +40,7 @@ def test_decisions_outlive_compaction(cluster: ottla.Cluster, kafka_name: str, t
     await_compaction(busy)
     for job in (busy, idle, taken_back):
         # Whoever starts now reads what compaction has left.
-        assert describe(job.settings()).decisions[-1].batch.batch_id == job.batches - 1
+        assert describe(session_of(job.settings())).decisions[-1].batch.batch_id == job.batches - 1
         run_batch(job, job.settings(), job.batches - 1)
         job.batches += 1
         run_batch(job, job.settings(), job.batches - 1)
@@ -49,18 +50,18 @@ def test_decisions_outlive_compaction(cluster: ottla.Cluster, kafka_name: str, t
 def give_up(job: Job) -> None:
     """A batch that is aborted after its decision was appended."""
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
     with ottla.Producer.from_config(settings.for_sending(planned.coordinator.transactional_id)) as producer:
         producer.init_transactions(planned.coordinator)
         producer.begin_transaction()
         producer.send(CONTROL_TOPIC, b"never decided", settings.sink_id.encode(), partition=0).result(30)
         producer.abort_transaction()
-    abort(settings, messages)
+    abort(session_of(settings), messages)
 
 
 def await_compaction(job: Job) -> None:
     deadline = time.monotonic() + 60
-    while len(describe(job.settings()).decisions) > job.batches // 2:
+    while len(describe(session_of(job.settings())).decisions) > job.batches // 2:
         assert time.monotonic() < deadline, "the control topic was not compacted"
         time.sleep(0.02)

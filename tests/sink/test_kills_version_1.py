@@ -10,6 +10,7 @@ import ottla
 from ottla.sink.barriers import Barrier
 from ottla.sink.commit import abort
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 
 from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, await_quiet
@@ -34,9 +35,9 @@ def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: En
 
 
 def test_what_killed_tasks_have_sent_is_aborted(job: Job) -> None:
-    planned = plan(job.settings())
+    planned = plan(session_of(job.settings()))
     messages = [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)]
-    abort(job.settings(), [messages[0], None, None], planned)
+    abort(session_of(job.settings()), [messages[0], None, None], planned)
     await_quiet(job)
     run_batch(job, job.settings(), 0)
     assert_every_row_once(job, batches=1)

@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 import ottla
+from ottla.cli import main
 from ottla.sink.applying import settle
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
@@ -20,6 +21,7 @@ from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
+from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
 from ottla.sink.session import Session, session_of
@@ -32,7 +34,7 @@ from .driver import Job, run_batch, run_task
 def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> Decision:
     """Decide batch 0; these tasks' transactions are taken back, those are committed, others stay open."""
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
@@ -58,8 +60,8 @@ def test_the_same_tasks_write_again_what_was_lost_and_nothing_else(
 def test_when_the_time_is_over_what_is_known_is_told_and_what_is_open_is_left_to_the_next_start(job: Job) -> None:
     decision = decided(job, lost=(0,), landed=(1,))
     first, second, still_open = decision.entries
-    with closing(Session(job.settings())) as session:
-        session.patience_s = 0
+    with closing(Session(job.settings(), Kafka(job.settings()))) as session:
+        session.port.patience_s = 0
         assert settle(session, decision.batch, [first, second]) == (first,)
         with pytest.raises(ottla.TransactionUnfinished, match="is decided, and 1 of its transactions are not commit"):
             settle(session, decision.batch, decision.entries)
@@ -79,7 +81,7 @@ def test_a_kill_while_lost_rows_are_written_again(job: Job, engine: Engine) -> N
 def test_rows_lost_again_are_written_again(job: Job) -> None:
     decided(job, (0, 2))
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     prepared = [message for message in messages if hasattr(message, "entry")]
@@ -112,6 +114,41 @@ def test_lost_rows_are_refused_from_other_tasks(changed: dict[str, int], told: s
     assert sorted(rows) == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2)])
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("changed", [{"tasks": 2}, {"tasks": 4}, {"rows_per_batch": 50}])
+def test_a_batch_of_which_nothing_is_there_is_written_by_any_tasks_with_any_rows(
+    changed: dict[str, int], job: Job
+) -> None:
+    decided(job, (0, 1, 2))
+    # Whoever comes next reads in the decision itself that it is void.
+    for _ in range(2):
+        planned = plan(session_of(job.settings()))
+        assert planned.last is not None
+        assert planned.last.is_void
+    other = dataclasses.replace(job, **changed)  # type: ignore[arg-type]
+    driver.main(other.text())
+    assert_every_row_once(other)
+
+
+def test_a_part_that_cannot_be_written_again_is_given_up_when_somebody_says_so(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided(job, lost=(1,), landed=(0,))
+    other = dataclasses.replace(job, tasks=2, run_id="second")
+    with pytest.raises(ottla.UserMistake, match=f"ottla sink recover {job.sink_id} --accept-loss"):
+        driver.main(other.text())
+    command = ["sink", "recover", job.sink_id, "-b", job.bootstrap_servers]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert "20 rows of batch 0 of query query-1 were taken back" in told
+    assert "those of tasks 1; those of tasks 0, 2 are there" in told
+    assert main([*command, "--accept-loss"]) == 0
+    assert "counts as done without 20 rows of 60" in capsys.readouterr().out
+    assert main(command) == 0
+    driver.main(other.text())
+    rows = sorted(row for of_partition in visible_rows(job).values() for row in of_partition)
+    assert rows == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2), *range(60, 180)])
 
 
 def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:
@@ -157,7 +194,7 @@ def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int
 
 def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     entry = messages[1].entry  # type: ignore[union-attr]
     assert entry is not None
@@ -170,7 +207,7 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
     with pytest.raises(
         ottla.TransactionError, match=r"is decided, and 20 of its rows were taken back by transaction.tim"
     ):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)
 

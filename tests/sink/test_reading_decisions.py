@@ -13,7 +13,7 @@ from ottla.records.plain import Record, encode_batch
 from ottla.sink.batch import BatchId, Entry, Span, Totals
 from ottla.sink.decision import Decision, decode, encode
 from ottla.sink.identities import coordinator_id, is_free, prefix_of, slot_of, task_transactional_id
-from ottla.sink.sweep import fate_described, fates, sweep, to_describe
+from ottla.sink.sweep import fates, sweep, to_describe
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 KEY = b"orders"
@@ -46,7 +46,7 @@ class Log:
         self.end += 1
 
     def read(self) -> TransactionLog:
-        log = TransactionLog(KEY)
+        log = TransactionLog(lambda record: record.key == KEY)
         log.take(self.stored)
         return log
 
@@ -142,44 +142,28 @@ def listed(of: TransactionIdentity, state: str) -> ListedTransaction:
 class TestSweeping:
     def test_what_is_decided_is_committed_and_what_is_not_is_aborted(self) -> None:
         ours, stray = entry(1), identity("t2", 2)
-        found = sweep(
-            [listed(ours.identity, "Ongoing"), listed(stray, "Ongoing"), listed(identity("driver", 9), "Ongoing")],
-            {"t1": described(ours.identity, "Ongoing"), "t2": described(stray, "Ongoing")},
-            decision(ours),
-        )
+        found = sweep({"t1": described(ours.identity, "Ongoing"), "t2": described(stray, "Ongoing")}, decision(ours))
         assert found == ((ours,), (stray,), (), ())
 
-    @pytest.mark.parametrize("state", ["CompleteCommit", "PrepareCommit"])
-    def test_what_has_landed_needs_nothing(self, state: str) -> None:
+    def test_what_is_not_open_is_looked_up(self) -> None:
         ours = entry(1)
-        assert sweep([listed(ours.identity, state)], {}, decision(ours)) == ((), (), (), ())
-
-    @pytest.mark.parametrize("state", ["CompleteAbort", "PrepareAbort", "Empty", "Dead"])
-    def test_what_does_not_look_so_is_looked_up(self, state: str) -> None:
-        ours = entry(1)
-        assert sweep([listed(ours.identity, state)], {}, decision(ours)).doubtful == (ours,)
+        assert sweep({}, decision(ours)).doubtful == (ours,)
+        assert sweep({"t1": described(ours.identity, "Empty")}, decision(ours)).doubtful == (ours,)
 
     def test_an_id_that_was_taken_again_is_looked_up_and_the_new_transaction_aborted(self) -> None:
         ours = entry(1)
         newer = ours.identity._replace(producer_epoch=5)
-        found = sweep([listed(newer, "Ongoing")], {"t1": described(newer, "Ongoing")}, decision(ours))
+        found = sweep({"t1": described(newer, "Ongoing")}, decision(ours))
         assert found == ((), (newer,), (ours,), ())
 
-    def test_what_no_broker_lists_is_looked_up(self) -> None:
-        assert sweep([], {}, decision(entry(1))).doubtful == (entry(1),)
-
-    def test_a_producer_id_that_was_replaced_is_looked_up(self) -> None:
-        found = sweep([listed(identity("t1", 77), "CompleteCommit")], {}, decision(entry(1)))
-        assert found.doubtful == (entry(1),)
-
     def test_what_was_known_to_have_landed_and_atomic_batches_are_left_alone(self) -> None:
-        landed = entry(1, landed=True)
-        assert sweep([], {}, decision(landed)) == ((), (), (), ())
-        assert sweep([], {}, decision(entry(1), atomic=True)) == ((), (), (), ())
+        settled = decision(entry(1, landed=True), entry(2, lost=True))
+        assert sweep({}, settled) == ((), (), (), ())
+        assert sweep({}, decision(entry(1), atomic=True)) == ((), (), (), ())
 
     def test_identities_without_a_transaction_are_told(self) -> None:
         idle = identity("t2", 2)
-        assert sweep([listed(idle, "Empty")], {"t2": described(idle, "Empty")}, None).idle == (idle,)
+        assert sweep({"t2": described(idle, "Empty")}, None).idle == (idle,)
 
     def test_epochs_are_asked_for_where_they_matter(self) -> None:
         all_states = ("Ongoing", "Empty", "CompleteCommit", "PrepareAbort")
@@ -197,25 +181,19 @@ class TestFates:
         found = fates(entries, log.read())
         assert [found[offset] for offset in offsets.values()] == [Fate.COMMITTED, Fate.ABORTED, Fate.OPEN]
         other_epoch = entry(0, offsets["kept"], identity=identity("t", 0, 2))
-        assert fates([other_epoch, entry(7, 99)], log.read()) == {}
+        assert fates([other_epoch, entry(7, 99)], log.read()) == {offsets["kept"]: None}
 
-    @pytest.mark.parametrize(
-        ("state", "epoch", "fate"),
-        [
-            ("CompleteCommit", 3, Fate.COMMITTED),
-            ("CompleteCommit", 4, Fate.COMMITTED),
-            ("CompleteCommit", 5, None),
-            ("CompleteAbort", 4, Fate.ABORTED),
-            ("Ongoing", 3, Fate.OPEN),
-            ("Ongoing", 4, None),
-            ("Empty", 4, None),
-        ],
-    )
-    def test_a_coordinators_memory_tells_less(self, state: str, epoch: int, fate: Fate | None) -> None:
-        ours = entry(1, identity=identity("t1", 1, 3))
-        assert fate_described(ours, described(identity("t1", 1, epoch), state)) is fate
-        assert fate_described(ours, described(identity("t1", 2, epoch), state)) is None
-        assert fate_described(ours, None) is None
+    def test_a_marker_that_compaction_has_taken_was_aborted_and_one_that_was_deleted_tells_nothing(self) -> None:
+        log = Log()
+        gone = log.end
+        log.end += 1
+        kept = log.data(0, b"", epoch=3)
+        log.marker(0, COMMIT, epoch=4)
+        entries = [entry(1, gone), entry(2, kept, identity=identity("t", 0, 3))]
+        assert fates(entries, log.read()) == {gone: Fate.ABORTED, kept: Fate.COMMITTED}
+        trimmed = log.read()
+        trimmed.first_offset = kept
+        assert fates(entries, trimmed) == {gone: None, kept: Fate.COMMITTED}
 
 
 class TestIdentities:
@@ -259,7 +237,9 @@ class TestIdentities:
 class TestRecords:
     def test_a_decision_is_read_as_it_was_written(self) -> None:
         spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))
-        made = decision(entry(0, 5, spans=spans), entry(2, 6, landed=True), totals=Totals(6, (1 << 64) - 1))
+        entries = entry(0, 5, spans=spans), entry(2, 6, landed=True), entry(3, 7, lost=True)
+        totals = Totals(6, (1 << 64) - 1)
+        made = decision(*entries, totals=totals, run_id="r", differed=2, loss_accepted=True)
         assert decode(encode(made)) == made
 
     def test_offsets_are_left_out_where_there_are_too_many(self) -> None:

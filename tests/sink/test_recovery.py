@@ -12,6 +12,7 @@ from ottla.cli import main
 from ottla.sink.barriers import Barrier
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
+from ottla.sink.session import session_of
 from ottla.sink.transaction_log import Fate
 
 from . import driver
@@ -92,16 +93,16 @@ def test_what_a_dead_driver_did_not_decide_is_taken_back(
 
 def test_a_decision_that_is_being_written_is_told_and_ended(job: Job, engine: Engine) -> None:
     engine.kill_at(Barrier.COMMIT_ASKED, after=1)
-    assert describe(job.settings()).deciding
-    recover(job.settings())
-    state = describe(job.settings())
+    assert describe(session_of(job.settings())).deciding
+    recover(session_of(job.settings()))
+    state = describe(session_of(job.settings()))
     assert not state.deciding
     assert state.decisions[-1].batch.batch_id == 0
 
 
 def test_rows_that_are_lost_are_told(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     decided(job, lost=(1,), landed=(0,))
-    state = describe(job.settings())
+    state = describe(session_of(job.settings()))
     assert sorted(fate.value for fate in state.fates.values() if fate) == ["aborted", "committed", "open"]
     assert run("show", job.sink_id, "-b", job.bootstrap_servers) == 0
     assert "lost by timeout" in capsys.readouterr().out
@@ -113,11 +114,11 @@ def test_rows_that_are_lost_are_told(job: Job, capsys: pytest.CaptureFixture[str
 
 def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
-    assert len(recover(settings).aborted) == 3
+    assert len(recover(session_of(settings)).aborted) == 3
     with pytest.raises(ottla.ProducerFenced, match="end this one"):
-        driver.committing.commit(settings, messages)
+        driver.committing.commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)
 
@@ -126,17 +127,17 @@ def test_a_query_that_runs_goes_on_where_recovery_came_between_two_batches(job: 
     settings = job.settings()
     for batch in range(2):
         driver.run_batch(job, settings, batch)
-        assert recover(settings)[1:] == ((), (), ())
+        assert recover(session_of(settings))[1:] == ((), (), ())
     assert_every_row_once(job, batches=2)
 
 
 def test_telling_changes_nothing(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
-    assert len(describe(settings).open) == 3
-    driver.committing.commit(settings, messages)
-    assert set(describe(settings).fates.values()) == {Fate.COMMITTED}
+    assert len(describe(session_of(settings)).open) == 3
+    driver.committing.commit(session_of(settings), messages)
+    assert set(describe(session_of(settings)).fates.values()) == {Fate.COMMITTED}
     assert_every_row_once(job, batches=1)
 
 

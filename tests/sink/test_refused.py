@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ottla
+from ottla.cli import main
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId
 from ottla.sink.commit import commit
 from ottla.sink.planning import plan
+from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 
 from . import driver
-from .conftest import assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
 from .driver import Checkpoint, Job, run_batch, run_task
 
 
@@ -39,15 +44,15 @@ def test_a_sink_id_used_by_another_query_is_refused(job: Job, tmp_path: Path) ->
 def test_a_sink_of_another_query_is_refused_before_that_one_is_fenced(job: Job) -> None:
     settings = job.settings()
     run_batch(job, settings, 0)
-    planned = plan(settings, "query-1")
+    planned = plan(session_of(settings), "query-1")
     messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
     with pytest.raises(
         ottla.UserMistake, match=r"belongs to batch 0 of query query-1, and this is query query-2: .*sink\.id"
     ):
-        plan(settings, "query-2")
+        plan(session_of(settings), "query-2")
     # The one that runs goes on as if nothing had been.
-    commit(settings, messages)
-    plan(settings, "query-1")
+    commit(session_of(settings), messages)
+    plan(session_of(settings), "query-1")
     assert_every_row_once(job, batches=2)
 
 
@@ -61,12 +66,37 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     assert_every_row_once(job)
 
 
-def test_a_decided_batch_with_other_rows_is_refused(job: Job) -> None:
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"run_id": "first"}, "two writes of a micro-batch have one sink.id: give each write a sink.id of its own"),
+        ({"run_id": ""}, "two writes of a micro-batch have one sink.id"),
+        ({"run_id": "second", "same_rows": True}, "and same_rows=True refuses that; restore the checkpoint"),
+    ],
+)
+def test_a_decided_batch_with_other_rows_is_refused(changed: dict[str, Any], told: str, job: Job) -> None:
+    job.run_id = "first"
     driver.main(job.text())
     Checkpoint(job.checkpoint).roll_back(1)
-    other = dataclasses.replace(job, rows_per_batch=50)
-    with pytest.raises(ottla.UserMistake, match=r"has 50 rows where 60 were decided .* nothing was written"):
+    other = dataclasses.replace(job, rows_per_batch=50, **changed)
+    with pytest.raises(ottla.UserMistake, match=rf"has 50 rows where 60 were decided .* nothing was written: .*{told}"):
         driver.main(other.text())
+    assert_every_row_once(job)
+
+
+def test_a_batch_that_is_done_and_comes_again_with_other_rows_is_done_and_that_is_told(
+    job: Job, engine: Engine, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.run_id = engine.job.run_id = "first"
+    engine.kill_at(Barrier.COMMIT_SWEEP, after=2)
+    for run_id in ("second", "third"):
+        # Other rows in another number of tasks, as after a shuffle.
+        run_batch(dataclasses.replace(job, run_id=run_id, rows_per_batch=50, tasks=2), job.settings(), 2)
+        assert "None of these is written: the batch is done" in caplog.text
+        caplog.clear()
+    assert describe(session_of(job.settings())).decisions[-1].differed == 2
+    assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers]) == 0
+    assert "run again 2 times with other rows, which were not written" in capsys.readouterr().out
     assert_every_row_once(job)
 
 
@@ -93,23 +123,23 @@ def test_a_transaction_timeout_beyond_the_brokers_is_refused_at_start(job: Job) 
     with pytest.raises(
         ottla.UserMistake, match=r"is more than the brokers allow \(transaction.max.timeout.ms=900000\)"
     ):
-        plan(settings)
+        plan(session_of(settings))
 
 
 def test_a_batch_with_too_little_time_left_is_refused(job: Job) -> None:
     settings = dataclasses.replace(job.settings(), margin_ms=59_999)
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     with pytest.raises(
         ottla.TransactionError, match=r"ms left of transaction.timeout.ms \(60000\), and 59999 are needed"
     ):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     assert visible_rows(job) == {}
 
 
 def test_a_batch_that_took_longer_than_its_transactions_is_refused(job: Job) -> None:
     settings = job.settings()
-    planned = plan(settings)
+    planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     assert messages[1].entry is not None  # type: ignore[union-attr]
     # What the coordinator does when the time is up.
@@ -117,22 +147,22 @@ def test_a_batch_that_took_longer_than_its_transactions_is_refused(job: Job) -> 
     with pytest.raises(
         ottla.TransactionError, match=r"task 1 of batch 0 .* before the batch was decided .* make batches"
     ):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     run_batch(job, settings, 0)
     assert_every_row_once(job, batches=1)
 
 
 def test_tasks_of_two_plans_are_not_committed_together(job: Job) -> None:
     settings = job.settings()
-    messages = [run_task(job, settings, plan(settings), 0, task, task) for task in range(2)]
+    messages = [run_task(job, settings, plan(session_of(settings)), 0, task, task) for task in range(2)]
     second = messages[1].plan
     with pytest.raises(ottla.OttlaError, match="tasks of two plans came to one commit"):
-        commit(settings, messages)
+        commit(session_of(settings), messages)
     doubled = [run_task(job, settings, second, 0, 2, number) for number in (5, 6)]
     with pytest.raises(ottla.OttlaError, match="came to one commit twice"):
-        commit(settings, doubled)
+        commit(session_of(settings), doubled)
     assert visible_rows(job) == {}
-    plan(settings)
+    plan(session_of(settings))
     await_quiet(job)
 
 
@@ -140,12 +170,12 @@ def test_batch_writes_follow_one_another_each_under_its_own_id(job: Job) -> None
     settings = job.settings()
 
     def write(name: str, rows_of: int) -> None:
-        planned = plan(settings)
+        planned = plan(session_of(settings))
         messages = [
             driver.prepare_rows(settings, planned, BatchId(name, WRITE), task, job, job.rows_of(rows_of, task))
             for task in range(job.tasks)
         ]
-        commit(settings, messages)
+        commit(session_of(settings), messages)
 
     for _ in range(2):
         write("monday", 0)  # and again, by whoever was not sure
@@ -161,12 +191,12 @@ def test_a_control_topic_that_forgets_is_refused(cluster: ottla.Cluster, job: Jo
     with pytest.raises(
         ottla.UserMistake, match=r"'forgetful' has cleanup.policy=delete, .*ottla topics alter forgetful"
     ):
-        plan(settings)
+        plan(session_of(settings))
 
 
 def test_topics_are_made_as_safe_as_the_cluster_allows(job: Job) -> None:
     settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}-control")
-    plan(settings)
+    plan(session_of(settings))
     with ottla.Admin(job.bootstrap_servers) as admin:
         for topic in (settings.control_topic, settings.markers_topic):
             assert [len(place.replicas) for place in admin.describe(topic).partitions] == [3]

@@ -16,6 +16,7 @@ from ottla.client.admin import Admin
 from ottla.client.tables import read_table
 from ottla.sink.identities import prefix_of
 from ottla.sink.recovery import describe
+from ottla.sink.session import session_of
 from ottla.spark.exactly_once import sink_settings
 from ottla.spark.sink_options import read_sink_options
 
@@ -96,10 +97,27 @@ def test_a_micro_batch_that_spark_repeats_is_there_once_and_its_offsets_can_be_r
     assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4, 5]
     # The sink has the name of its checkpoint, and knows what it has written where.
     options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "checkpointlocation": str(stream.checkpoint)}
-    state = describe(sink_settings(read_sink_options(options, streaming=True)))
+    state = describe(session_of(sink_settings(read_sink_options(options, streaming=True))))
     told = [(decision.batch.batch_id, decision.totals.rows) for decision in state.decisions]
     assert told == [(0, 3), (1, 2)]
     assert sum(span.rows for entry in state.decisions[-1].entries for span in entry.spans) == 2
+
+
+def test_a_micro_batch_that_spark_repeats_with_other_rows_is_done_unless_they_must_be_the_same(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    def other(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("cast(value + 10 as string) value")
+
+    stream.add(1, 2)
+    stream.run(sink__id=kafka_topic)
+    stream.forget(0)
+    with pytest.raises(PySparkException, match=r"2 rows other than those decided.*sink\.same\.rows=true refuses that"):
+        stream.run(other, sink__id=kafka_topic, sink__same__rows="true")
+    stream.run(other, sink__id=kafka_topic)
+    stream.add(3)
+    stream.run(other, sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 13]
 
 
 def test_micro_batches_without_rows_are_no_trouble(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
@@ -236,7 +254,9 @@ def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
         write(rows, kafka_cluster, other, sink__id=kafka_topic)
 
     stream.add(1, 2)
-    with pytest.raises(PySparkException, match=r"2 rows other than those decided.*to another topic.*sink\.id"):
+    with pytest.raises(
+        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have one s"
+    ):
         stream.run(foreach=each)
     assert visible(kafka_cluster, other) == []
     kafka_cluster.delete_topic(other)

@@ -126,7 +126,8 @@ def test_a_sink_that_may_see_its_own_topics_and_not_write_to_them_is_told_when_p
     with ottla.Admin(kafka.bootstrap_servers) as admin:
         known = admin.list_topics()
         admin.create_topics({"__ottla_sink", "__ottla_sink_markers"} - set(known), replication_factor=1)
-        admin.alter_configs(topic="__ottla_sink", configs={"cleanup.policy": "compact"})
+        for topic in ("__ottla_sink", "__ottla_sink_markers"):
+            admin.alter_configs(topic=topic, configs={"cleanup.policy": "compact"})
     grant(kafka, *ON_TOPIC, *ON_DECISIONS_ALONE, *ON_TRANSACTIONAL_IDS)
     with pytest.raises(
         UserMistake, match=r"'__ottla_sink_markers': no WRITE on the topic\)\. Have it granted Create, "

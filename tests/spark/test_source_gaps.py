@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 import ottla
 from ottla.errors import UserMistake
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.settings import SINK_TOPICS, SinkSettings
 from ottla.spark.options import read_options
 from ottla.spark.source import OttlaDataSource
@@ -137,7 +138,7 @@ def test_times_that_spark_cannot_hold_are_told_and_can_be_left_out(cluster: ottl
 
 def test_a_pattern_for_all_topics_leaves_out_those_of_the_sink(cluster: ottla.Cluster, topic: str) -> None:
     # A stream of all topics into the sink would find a decision of its own after each micro-batch.
-    plan(SinkSettings(topic, cluster.bootstrap_servers))
+    plan(session_of(SinkSettings(topic, cluster.bootstrap_servers)))
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         for each in (topic, *SINK_TOPICS):
             producer.send(each, b"v", b"k").result()

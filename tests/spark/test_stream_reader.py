@@ -6,6 +6,7 @@ import gc
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -282,6 +283,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     assert f"partition 0 of {kafka_topic} ends at offset 2, and 9 was reached before" in str(lost.value)
     assert f"partition 2 of {kafka_topic} is gone" in str(lost.value)
     assert lenient.latestOffset(reached, ReadAllAvailable()) == end == {kafka_topic: {"0": 2, "1": 0}}
+    # This reader saw nothing of the old topic, so offsets are all that it can go by.
     assert rows(lenient, reached, end) == []
 
 
@@ -299,11 +301,50 @@ def test_a_topic_made_anew_is_told_from_the_old_one_where_its_offsets_do_not_tel
     with pytest.raises(UserMistake, match=f"topic {kafka_topic} was deleted and made anew"):
         strict.partitions(reached, end)
     assert lenient.latestOffset(reached, ReadAllAvailable()) == end
-    assert rows(lenient, reached, end) == [(0, offset) for offset in range(3, 9)]
+    assert rows(lenient, reached, end) == [(0, offset) for offset in range(9)]
     assert caplog.text.count("made anew; going on without them") == 1
     send(kafka_cluster, kafka_topic, p0=1)
     assert rows(lenient, end, lenient.latestOffset(end, ReadAllAvailable())) == [(0, 9)]
     assert caplog.text.count("made anew; going on") == 1
+
+
+def test_a_topic_made_anew_while_its_offsets_are_asked_for_is_not_taken_for_the_old_one(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=3)
+    strict, lenient = (stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False))
+    start = strict.initialOffset()
+    reached, _ = (reader.latestOffset(start, ReadAllAvailable()) for reader in (strict, lenient))
+    with ThreadPoolExecutor(2) as pool, kafka_cluster.faults.hold(api="ListOffsets", topic=kafka_topic) as asked:
+        ends = [pool.submit(reader.latestOffset, reached, ReadAllAvailable()) for reader in (strict, lenient)]
+        # Both have learned the old topic's partitions, and its name is on the way to the leaders.
+        asked.await_reached(4)
+        kafka_cluster.delete_topic(kafka_topic)
+        kafka_cluster.create_topic(kafka_topic, partitions=3)
+        send(kafka_cluster, kafka_topic, p0=9)
+        asked.release()
+        end, lenient_end = (found.result() for found in ends)
+    assert end == lenient_end == {kafka_topic: {"0": 9, "1": 0, "2": 0}}
+    with pytest.raises(UserMistake, match=f"topic {kafka_topic} was deleted and made anew"):
+        strict.partitions(reached, end)
+    assert rows(lenient, reached, end) == [(0, offset) for offset in range(9)]
+    assert caplog.text.count("made anew; going on without them") == 1
+
+
+def test_a_topic_made_anew_between_planning_and_reading_is_lost_data(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=3)
+    readers = [stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False)]
+    start = readers[0].initialOffset()
+    planned = [reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))[0] for reader in readers]
+    kafka_cluster.delete_topic(kafka_topic)
+    kafka_cluster.create_topic(kafka_topic, partitions=3)
+    send(kafka_cluster, kafka_topic, p0=9)
+    with pytest.raises(UserMistake, match=f"topic {kafka_topic} was deleted and made anew"):
+        list(readers[0].read(planned[0]))
+    assert list(readers[1].read(planned[1])) == []
+    assert f"topic {kafka_topic} was deleted and made anew" in caplog.text
 
 
 def test_a_topic_that_is_deleted_since_partitions_were_looked_for_is_lost_data(

@@ -199,6 +199,14 @@ WEAKNESSES: dict[str, Weakness] = {
             insert_before("broker/controller/leadership.py", "if not topic.configs:", "return True"),
         ],
     ),
+    "moved_before_they_are_in_sync": Weakness(
+        "Replicas that are moved count as in sync at once, and those that are to go do not wait for them.",
+        "Acknowledged records are gone, as the brokers that had them hold the partition no more.",
+        (LOST, UNDER_REPLICATED, TRUNCATED, EPOCH),
+        [
+            replace("broker/controller/moves.py", "if len(isr) < len(replicas):", "isr = replicas\n    if not isr:"),
+        ],
+    ),
     "no_epoch_check_on_truncation": Weakness(
         "A follower does not tell its last leader epoch, so it is never told where logs part (KIP-101, KIP-279).",
         "Replicas hold different records under the same offsets.",

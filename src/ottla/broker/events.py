@@ -299,20 +299,27 @@ class MoveLeader(Value):
 
 
 class BrokerAddress(Value):
-    """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names."""
+    """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names.
+
+    `rack`: its `broker.rack`, None where it has none.
+    """
 
     __slots__ = (
         "broker_id",
         "endpoints",
         "host",
         "port",
+        "rack",
     )
 
-    def __init__(self, broker_id: int, host: str, port: int, endpoints: tuple[Endpoint, ...] = ()) -> None:
+    def __init__(
+        self, broker_id: int, host: str, port: int, endpoints: tuple[Endpoint, ...] = (), rack: str | None = None
+    ) -> None:
         self.broker_id = broker_id
         self.host = host
         self.port = port
         self.endpoints = endpoints
+        self.rack = rack
 
     def on(self, listener: str) -> tuple[str, int]:
         """Host and port for clients of this listener; those of the first one where the broker has none so named."""

@@ -529,8 +529,13 @@ class Partition:
 
     def follow_high_watermark(self, high_watermark: int) -> None:
         """As follower: the leader's high watermark, as far as the log goes."""
-        if self.log is not None:
-            self.high_watermark = max(self.high_watermark, min(high_watermark, self.log.log_end_offset))
+        if self.log is None:
+            return
+        reached = min(high_watermark, self.log.log_end_offset)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            for fetch in self.consumers_waiting:
+                fetch.wake()
 
     def follow_log_start(self, offset: int) -> None:
         """As follower: the leader's log begins here, and this one's no earlier, as far as is known to be committed."""

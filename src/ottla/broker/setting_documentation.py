@@ -49,6 +49,7 @@ _OF_BROKER: dict[str, str] = {
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written to the disk.",
     "unclean.leader.election.enable": "Whether a replica that is not in sync may lead when no other is left.",
     "auto.leader.rebalance.enable": "Whether leadership goes back to preferred leaders by itself.",
+    "replica.selector.class": "Which replica leaders name to consumers that say their rack; empty: none.",
     "leader.imbalance.check.interval.seconds": "How often it is checked whether preferred leaders lead.",
     "broker.session.timeout.ms": "After how long a broker that is not heard of counts as gone.",
     "broker.heartbeat.interval.ms": "How often a broker tells the controller that it is there.",

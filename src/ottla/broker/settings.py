@@ -25,6 +25,7 @@ Value = int | float | bool | str | tuple[str, ...]
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 CLEANUP_POLICIES = ("compact", "delete")
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class Setting:
@@ -147,6 +148,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("request.timeout.ms", INT, 30_000, 1),
     Setting("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, 1),
     Setting("unclean.leader.election.enable", BOOLEAN, False),
+    # Empty: leaders name no replica to consumers, as where Kafka has no selector.
+    Setting("replica.selector.class", ("", RACK_AWARE_SELECTOR), ""),
     Setting("auto.leader.rebalance.enable", BOOLEAN, True),
     Setting("leader.imbalance.check.interval.seconds", LONG, 300, 1),
     # Kafka waits nine seconds for a broker that has gone silent; a test should not.
@@ -248,6 +251,7 @@ class BrokerSettings:
     request_timeout_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     unclean_leader_election_enable: bool
+    replica_selector_class: str
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     broker_session_timeout_ms: int

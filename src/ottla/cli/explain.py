@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,19 +19,23 @@ from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from ottla.explain.explanation import Explanation
+    from ottla.screen import Steps
     from ottla.tap.exchange import Entry
 
 _BROKEN = 1
-_STDOUT = "-"
+_STDIN = _STDOUT = "-"
 _SHRINK_S = 60
 _SHOWN_MAX = 10
+# Progress is shown after so many requests.
+_SHOWN_EVERY = 500
 
 
 def explain(
     capture: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="What `ottla proxy --record` wrote, a pcap or a pcapng (tcpdump -w, Wireshark).", metavar="CAPTURE"
+            help="What `ottla proxy --record` wrote, a pcap or a pcapng (tcpdump -w, Wireshark); - is stdin.",
+            metavar="CAPTURE",
         ),
     ],
     json_file: Annotated[str | None, typer.Option("--json", help=JSON_TO_FILE, metavar="FILE")] = None,
@@ -72,13 +78,10 @@ def explain(
             check_place(path, what=what, option=option)
     if json_file not in (None, _STDOUT):
         check_place(Path(str(json_file)), what="the explanation", option="--json")
-    found = explained(capture, shrink_seconds)
+    found = explained(capture, shrink_seconds, is_quiet=json_file == _STDOUT)
     if json_file != _STDOUT:
         _show(found)
-    if story is not None:
-        _write_story(found, story)
-    if keep is not None:
-        _keep(found, keep)
+    _write_plan(found, story, keep)
     if json_file is not None:
         text = json.dumps(found.to_dict(), indent=1) + "\n"
         if json_file == _STDOUT:
@@ -89,24 +92,54 @@ def explain(
     raise typer.Exit(_BROKEN if found.is_broken else 0)
 
 
-def explained(path: Path, shrink_s: int = _SHRINK_S) -> Explanation:
-    """All that is made of a capture; UserMistake where it is none, or has no Produce request."""
-    from ottla.explain.explanation import explain as explain_entries
-    from ottla.tap.recording import Recording
+def explained(capture: str, shrink_s: int = _SHRINK_S, *, is_quiet: bool = False) -> Explanation:
+    """All that is made of a capture; UserMistake where it is none, or has no Produce request. `-` is stdin.
 
-    if path.is_dir():
-        raise UserMistake(f"{path} is a folder: give a capture in it")
-    end_s = time.monotonic() + shrink_s
+    Progress is shown on a terminal, unless it `is_quiet`.
+    """
+    from rich.console import Console
+
+    from ottla.explain.explanation import SHRINK_RUNS_MAX, reproduce
+    from ottla.screen import open_console, showing_steps
+
     # What simulated brokers warn of is part of the faults that are tried.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
-    with path.open("rb") as file:
-        recording = Recording(file, str(path))
+    console = Console(quiet=True) if is_quiet or not sys.stdout.isatty() else open_console()
+    with showing_steps(console) as steps:
+        found = _read(capture, steps)
+        end_s = time.monotonic() + shrink_s
+        if found.suspects or found.breaches:
+            with steps.step("trying the faults in the simulator", unit="runs") as step:
+                reproduce(
+                    found,
+                    progress=lambda _, runs: step.show(runs, SHRINK_RUNS_MAX),
+                    goes_on=lambda: time.monotonic() < end_s,
+                )
+    return found
+
+
+def _read(capture: str, steps: Steps) -> Explanation:
+    from ottla.explain.explanation import read
+    from ottla.tap.recording import Recording
+
+    if capture != _STDIN and Path(capture).is_dir():
+        raise UserMistake(f"{capture} is a folder: give a capture in it")
+    name = "stdin" if capture == _STDIN else capture
+    with (
+        nullcontext(sys.stdin.buffer) if capture == _STDIN else Path(capture).open("rb") as file,
+        steps.step(f"reading {name}", unit="bytes") as step,
+    ):
+        recording = Recording(file, name)
+        size_bytes = os.fstat(file.fileno()).st_size
 
         def entries() -> Iterator[Entry]:
-            yield from recording.entries()
+            for count, entry in enumerate(recording.entries()):
+                if count % _SHOWN_EVERY == 0:
+                    step.show(recording.position, size_bytes)
+                yield entry
             yield from recording.end()
 
-        found = explain_entries(entries(), str(path), goes_on=lambda: time.monotonic() < end_s)
+        found = read(entries(), name)
         found.seen.unseen += recording.notes()
         if (cut_off := recording.cut_off()) is not None:
             found.seen.unseen.append(f"what follows: {cut_off}")
@@ -140,7 +173,9 @@ def _show(found: Explanation) -> None:
     if found.suspects:
         say()
         say("faults that are consistent with it:")
-    for suspect in found.suspects[:_SHOWN_MAX]:
+    # Those of what is broken come first: a long capture has many others.
+    broken = {each.number for breach in found.breaches for each in breach.attempts}
+    for suspect in sorted(found.suspects, key=lambda each: each.attempt.number not in broken)[:_SHOWN_MAX]:
         first, *others = [fault.tell() for fault in suspect.faults]
         or_else = f"; or {', or '.join(others)}" if others else ""
         say(f"  {_request(suspect.attempt)}: {suspect.words}")
@@ -189,20 +224,22 @@ def _request(attempt: object) -> str:
     )
 
 
-def _write_story(found: Explanation, path: Path) -> None:
+def _write_plan(found: Explanation, story: Path | None, keep: Path | None) -> None:
+    """As a story and as JSON, where there is a plan: nothing broken is no mistake of whoever asks for both."""
     from ottla.explain.replay import conclude_held
     from ottla.simulation.story import tell
     from ottla.simulation.story_page import as_page
     from ottla.whole_file import write_whole
 
-    if found.plan is None:
-        raise UserMistake("this capture shows no fault and breaks nothing, so there is no story: leave --story out")
-    write_whole(path, as_page(tell(found.plan, conclude=conclude_held)), what="the story", option="--story")
-
-
-def _keep(found: Explanation, path: Path) -> None:
-    from ottla.whole_file import write_whole
-
-    if found.plan is None:
-        raise UserMistake("this capture shows no fault and breaks nothing, so there is no plan: leave --keep out")
-    write_whole(path, json.dumps(found.plan.to_dict(), indent=1) + "\n", what="the plan", option="--keep")
+    plan = found.plan
+    if plan is None:
+        for option, path in (("--story", story), ("--keep", keep)):
+            if path is not None:
+                sys.stderr.write(
+                    f"ottla: {option} writes nothing to {path}: this capture shows no fault and breaks nothing\n"
+                )
+        return
+    if story is not None:
+        write_whole(story, as_page(tell(plan, conclude=conclude_held)), what="the story", option="--story")
+    if keep is not None:
+        write_whole(keep, json.dumps(plan.to_dict(), indent=1) + "\n", what="the plan", option="--keep")

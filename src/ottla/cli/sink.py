@@ -54,9 +54,10 @@ def show(
     Changes nothing; the query may be running.
     """
     from ottla.sink.recovery import describe
+    from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
-    state = describe(settings)
+    state = describe(session_of(settings))
     if not state.is_known:
         raise _unknown(settings)
     if as_json:
@@ -71,6 +72,14 @@ def recover(
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     control_topic: ControlTopic = "__ottla_sink",
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Let the last batch count as done without the rows that a timeout took back, and without those of "
+            "which nobody can tell. The query does not write them any more.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Commit what a sink has decided and not carried out, and abort what it has not decided.
@@ -79,11 +88,13 @@ def recover(
     by it, and fails.
     """
     from ottla.sink import recovery
+    from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
-    if not recovery.describe(settings).is_known:
+    session = session_of(settings)
+    if not recovery.describe(session).is_known:
         raise _unknown(settings)
-    done = recovery.recover(settings)
+    done = recovery.recover(session, accept_loss)
     if as_json:
         told = {
             "sink": sink_id,
@@ -97,13 +108,26 @@ def recover(
         decided = "nothing was decided" if done.decision is None else f"the last decision is {done.decision.batch}"
         tell(f"sink {sink_id}: {decided}")
         tell(f"{counted(len(done.committed), 'transaction')} committed, {len(done.aborted)} aborted")
-    if done.lost:
-        assert done.decision is not None
-        raise UserMistake(
-            f"{sum(entry.totals.rows for entry in done.lost)} rows of {done.decision.batch} were taken back by "
-            "transaction.timeout.ms after it was decided; only the query, started again from its checkpoint, or the "
-            "write under the same write.id, can write them again"
-        )
+    decision = done.decision
+    if decision is None or not done.lost:
+        return
+    lost = counted(sum(entry.totals.rows for entry in done.lost), "row")
+    if decision.loss_accepted:
+        if not as_json:
+            tell(f"{decision.batch} counts as done without {lost} of {decision.totals.rows:,} that are or may be lost")
+        return
+    kept = [entry for entry in decision.entries if not entry.lost]
+    there = f"those of tasks {_tasks(kept)} are there" if kept else "nothing of it is there"
+    raise UserMistake(
+        f"{lost} of {decision.batch} were taken back by transaction.timeout.ms after it was decided: those of tasks "
+        f"{_tasks(done.lost)}; {there}. Start the query again from its checkpoint, or run the write again under its "
+        "write.id: it writes them once more. If that cannot be, "
+        f"ottla sink recover {sink_id} --accept-loss lets the batch count as done, and nobody writes them any more"
+    )
+
+
+def _tasks(entries: Iterable[Entry]) -> str:
+    return ", ".join(str(entry.partition_id) for entry in entries)
 
 
 def _unknown(settings: SinkSettings) -> UserMistake:
@@ -151,6 +175,8 @@ def _batch_as_json(decision: Decision) -> dict[str, Any]:
         "tasks": decision.tasks,
         "atomic": decision.atomic,
         "decided": _time(decision.decided_ms),
+        "run_again_with_other_rows": decision.differed,
+        "loss_accepted": decision.loss_accepted,
     }
 
 
@@ -187,6 +213,11 @@ def _show(state: SinkState, history: bool) -> None:
                 table.add_row(*(first if not number else ("", "", "")), *place)
         if last.entries:
             tell(table)
+        if last.differed:
+            times = "once" if last.differed == 1 else f"{last.differed} times"
+            tell(f"run again {times} with other rows, which were not written")
+        if last.loss_accepted:
+            tell("counts as done without the rows that are lost or unknown: somebody has accepted that")
     else:
         tell(f"sink {state.sink_id}: nothing is decided yet")
     if history and len(state.decisions) > 1:

@@ -165,7 +165,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
 
     if keep is not None:
         check_place(keep, what="the trial", option="--keep")
-    text = scenario_text(explained(capture), capture.name)
+    text = scenario_text(explained(str(capture)), capture.name)
     name = capture.stem if keep is None else keep.stem
     scenario = read_scenario(name, text, str(keep or capture))
     if keep is not None:

@@ -45,7 +45,9 @@ class Reader(OfOneProcess):
 
     Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,
     end)}. `start` is "earliest", "latest", an offset or a datetime; `end` is "latest" (the end as it is when reading
-    begins), an offset (not read any more) or None (read on for ever).
+    begins), an offset (not read any more) or None (read on for ever). With `topic_ids` ({topic: 16 bytes, as
+    `Admin.describe` tells}) a topic of `assignments` that has another id now was deleted and made anew, and
+    reading it raises KafkaError (INCONSISTENT_TOPIC_ID).
 
     Settings are those of Kafka's consumer as keywords (`isolation_level="read_committed"`), sizes in bytes, times in
     milliseconds; `help("ottla.client.reader_settings_keywords")` and docs/settings.md tell of every one. ConfigError
@@ -61,10 +63,11 @@ class Reader(OfOneProcess):
         assignments: Mapping[tuple[str, int], tuple[Start, End]] | None = None,
         start: Start = "earliest",
         end: End = "latest",
+        topic_ids: Mapping[str, bytes] | None = None,
         **settings: Unpack[ReaderSettingsKeywords],
     ) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
-        events = _assigned(topic, assignments, start, end)
+        events = _assigned(topic, assignments, start, end, topic_ids or {})
         topics = list(dict.fromkeys(event.topic for event in events))
         self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
         self._has_topic_column = len({event.topic for event in events}) > 1
@@ -215,6 +218,7 @@ def _assigned(
     assignments: Mapping[tuple[str, int], tuple[Start, End]] | None,
     start: Start,
     end: End,
+    topic_ids: Mapping[str, bytes],
 ) -> list[Assign | AssignTopic]:
     """What the core is told to read; ConfigError for what it could not."""
     if (topic is None) == (assignments is None):
@@ -223,7 +227,7 @@ def _assigned(
         events: list[Assign | AssignTopic] = []
         for (name, partition), (first, last) in assignments.items():
             offset, is_timestamp = _read_start(first)
-            events.append(Assign(name, partition, offset, _read_end(last), is_timestamp))
+            events.append(Assign(name, partition, offset, _read_end(last), is_timestamp, topic_ids.get(name, b"")))
         return events
     names = [topic] if isinstance(topic, str) else list(dict.fromkeys(topic or ()))
     if not all(isinstance(name, str) and name for name in names):

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TypedDict
 
 from ottla.clock import Clock
-from ottla.connection.security_settings import OAuthBearerToken
+from ottla.connection.oauth_settings import OAuthBearerToken
 
 
 class ReaderSettingsKeywords(TypedDict, total=False):
@@ -51,20 +51,23 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         it ahead (ottla's own). No default.
     security_protocol: What the brokers' listener speaks: TLS (SSL), authentication (SASL_PLAINTEXT), both
         (SASL_SSL), or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
-    ssl_truststore_location: A PEM file with the CA certificates to trust; without it those that the operating
-        system trusts. No default.
-    ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
+    ssl_truststore_location: A file (PEM, JKS or PKCS12) with the CA certificates to trust; without it those that
+        the operating system trusts. No default.
+    ssl_truststore_type: The kind of truststore; without effect, since the file shows it itself. Default PEM; PEM,
         JKS, PKCS12.
+    ssl_truststore_password: What opens ssl.truststore.location where that is JKS or PKCS12. No default.
     ssl_truststore_certificates: The CA certificates to trust as PEM text, instead of ssl.truststore.location. No
         default.
-    ssl_keystore_location: A PEM file with the client's private key, its certificate, and the CA certificates that
-        signed it. No default.
-    ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
+    ssl_keystore_location: A file (PEM, JKS or PKCS12) with the client's private key, its certificate, and the CA
+        certificates that signed it. No default.
+    ssl_keystore_type: The kind of keystore; without effect, since the file shows it itself. Default PEM; PEM, JKS,
         PKCS12.
+    ssl_keystore_password: What opens ssl.keystore.location where that is JKS or PKCS12. No default.
     ssl_keystore_certificate_chain: The client's certificate and the CA certificates that signed it, as PEM text;
         needs ssl.keystore.key. No default.
     ssl_keystore_key: The client's private key as PEM text; needs ssl.keystore.certificate.chain. No default.
-    ssl_key_password: The password of the client's private key, if it is encrypted. No default.
+    ssl_key_password: The password of the client's private key, if it is encrypted; for JKS ssl.keystore.password
+        unless given. No default.
     ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
         empty leaves that out. Default https; https, .
     ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
@@ -79,8 +82,27 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     sasl_username: The user of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
     sasl_password: The password of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
     sasl_oauthbearer_token_provider: A callable that returns a token for OAUTHBEARER, text or
-        ottla.OAuthBearerToken; it is called on a thread of its own (ottla's own; Java names a class in
-        sasl.login.callback.handler.class). No default.
+        ottla.OAuthBearerToken, or the text module:function that names one; it is called on a thread of its own
+        (ottla's own; Java names a class in sasl.login.callback.handler.class). No default.
+    sasl_oauthbearer_token_endpoint_url: The URL that gives tokens for OAUTHBEARER for a client's id and secret
+        (OAuth's client credentials); http or https (Java also takes files). No default.
+    sasl_oauthbearer_client_credentials_client_id: The client's id for the token endpoint (clientId in
+        sasl.jaas.config). No default.
+    sasl_oauthbearer_client_credentials_client_secret: The client's secret for the token endpoint (clientSecret in
+        sasl.jaas.config). No default.
+    sasl_oauthbearer_scope: What the token is to be good for (scope in sasl.jaas.config). No default.
+    sasl_oauthbearer_header_urlencode: Whether id and secret are URL-encoded before they are sent, as RFC 6749 has
+        it and some endpoints do not. Default false.
+    sasl_login_callback_handler_class: Without effect; Java's clients need it for a token endpoint, so the name of
+        Kafka's own class may stand here. No default.
+    sasl_login_connect_timeout_ms: How long a connection to the token endpoint may take (Java: no limit). Default
+        10000; 1 to 2^31-1.
+    sasl_login_read_timeout_ms: How long the token endpoint may be silent (Java: no limit). Default 10000; 1 to
+        2^31-1.
+    sasl_login_retry_backoff_ms: The first pause before the token endpoint is asked again; it doubles each time.
+        Default 100; 0 to 2^31-1.
+    sasl_login_retry_backoff_max_ms: For how long a token endpoint that cannot be reached, or answers 5xx, 408 or
+        429, is asked again. Default 10000; 0 to 2^31-1.
     sasl_login_refresh_window_factor: The share of an OAUTHBEARER token's time after which a new one is asked for.
         Default 0.8; 0.5 to 1.0.
     isolation_level: read_committed leaves out records of aborted and of unfinished transactions. Default
@@ -97,6 +119,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         67108864; 1 to 2^31-1.
     default_api_timeout_ms: How long a partition may stay out of reach before reading it fails. Default 60000; 1 to
         2^31-1.
+    client_rack: Where this client is, by the name that the brokers near it have in broker.rack: leaders whose
+        brokers have a replica selector name a replica there to read from. Default "".
     check_crcs: Whether the CRC of every batch is checked. Default true.
     """
 
@@ -119,9 +143,11 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     security_protocol: str | None
     ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
+    ssl_truststore_password: str | None
     ssl_truststore_certificates: str | None
     ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
+    ssl_keystore_password: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None
     ssl_key_password: str | None
@@ -133,7 +159,17 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     sasl_jaas_config: str | None
     sasl_username: str | None
     sasl_password: str | None
-    sasl_oauthbearer_token_provider: Callable[[], str | OAuthBearerToken] | None
+    sasl_oauthbearer_token_provider: str | Callable[[], str | OAuthBearerToken] | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_header_urlencode: bool | str | None
+    sasl_login_callback_handler_class: str | None
+    sasl_login_connect_timeout_ms: int | str | None
+    sasl_login_read_timeout_ms: int | str | None
+    sasl_login_retry_backoff_ms: int | str | None
+    sasl_login_retry_backoff_max_ms: int | str | None
     sasl_login_refresh_window_factor: float | str | None
     isolation_level: str | None
     fetch_min_bytes: int | str | None
@@ -142,4 +178,5 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     max_partition_fetch_bytes: int | str | None
     prefetch_max_bytes: int | str | None
     default_api_timeout_ms: int | str | None
+    client_rack: str | None
     check_crcs: bool | str | None

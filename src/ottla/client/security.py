@@ -14,7 +14,9 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from ottla.clock import MACHINE, MachineClock
-from ottla.connection.security_settings import OAUTHBEARER, OAuthBearerToken, SecuritySettings
+from ottla.connection.oauth_settings import OAuthBearerToken
+from ottla.connection.security_settings import SecuritySettings
+from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     import ssl
@@ -30,7 +32,7 @@ def unguessable(settings: SecuritySettings, rng: Random) -> Random:
 class Security:
     """One client's; ConfigError or MissingExtra where the settings cannot be used on this machine."""
 
-    __slots__ = ("_asking", "_clock", "_good_until_s", "_settings", "_token", "tls")
+    __slots__ = ("_asking", "_clock", "_good_until_s", "_provider", "_settings", "_token", "tls")
 
     def __init__(self, settings: SecuritySettings, clock: MachineClock = MACHINE) -> None:
         self._clock = clock
@@ -48,6 +50,11 @@ class Security:
             from ottla.connection.authentication import check_scram
 
             check_scram(settings)
+        self._provider: Callable[[], Any] | None = None
+        if settings.tokens is not None:
+            from ottla.client.token_provider import provider_of
+
+            self._provider = provider_of(settings.tokens, clock)
 
     @classmethod
     def of(cls, settings: SecuritySettings, clock: MachineClock) -> Security | None:
@@ -78,8 +85,13 @@ class Security:
 
     def _ask(self, given: Callable[[Any, str], None]) -> None:
         try:
+            assert self._provider is not None
             with self._asking:
-                token = self._good_token() or self._keep(self._new_token())
+                token = self._good_token() or self._keep(self._provider())
+        except OttlaError as error:
+            # Ours, of which each text is one for a person.
+            given(None, str(error))
+            return
         except BaseException as error:
             # The error itself may quote what was sent to the token's issuer; only its kind is told.
             _log.debug("the token provider raised %s", type(error).__name__)
@@ -93,12 +105,3 @@ class Security:
             self._good_until_s = now_s + (token.expires_at_s - now_s) * self._settings.token_refresh_factor
             self._token = token
         return token
-
-    def _new_token(self) -> Any:
-        provider = self._settings.token_provider
-        if provider is not None:
-            return provider()
-        from ottla.connection.authentication import unsecured_token
-
-        assert self._settings.mechanism == OAUTHBEARER
-        return unsecured_token(self._settings.unsecured_claims or {}, self._clock.wall_ms() / 1000)

@@ -23,28 +23,29 @@ from typing import Any
 
 from ottla.client.channel import CLOSED_IN_HANDSHAKE, Lost
 from ottla.client.poller import READABLE, WRITABLE
-from ottla.connection.security_settings import TLS_FAILED, TO_PEM, SecuritySettings
+from ottla.client.stores import is_store, read_keystore, read_truststore
+from ottla.connection.security_settings import TLS_FAILED, SecuritySettings
 from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
 _PIECE_BYTES = 65_536
+# More than all certificates of the world; a device that never ends is not read for ever.
+_STORE_BYTES_MAX = 64 << 20
+_OUT = "leave it out"
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_JKS = b"\xfe\xed\xfe\xed"
-# The beginning of DER, and of every PKCS12 store.
-_DER = b"\x30"
 
 # OpenSSL's reasons (in lower case, with spaces) -> what to do.
 _ADVICE = (
     ("hostname mismatch", "connect by a name that is in it, or set ssl.endpoint.identification.algorithm to nothing"),
     ("ip address mismatch", "connect by a name that is in it, or set ssl.endpoint.identification.algorithm to nothing"),
-    ("certificate verify failed", "name who issued the broker's certificate in ssl.truststore.location (PEM)"),
-    ("certificate required", "the broker wants a certificate of yours: give ssl.keystore.location (PEM)"),
+    ("certificate verify failed", "name who issued the broker's certificate in ssl.truststore.location"),
+    ("certificate required", "the broker wants a certificate of yours: give ssl.keystore.location"),
     ("unknown ca", "the broker does not know who issued the certificate in ssl.keystore.location"),
     (
         "certificate unknown",
         "the broker does not accept the certificate in ssl.keystore.location; often it does not know who issued it",
     ),
-    ("bad certificate", "the broker wants a certificate of yours that it accepts: look at ssl.keystore.location (PEM)"),
+    ("bad certificate", "the broker wants a certificate of yours that it accepts: look at ssl.keystore.location"),
     ("certificate expired", "the certificate in ssl.keystore.location is too old for the broker"),
     ("wrong version number", "the other side does not speak TLS: set security.protocol without SSL, or another port"),
     ("record layer failure", "the other side does not speak TLS: set security.protocol without SSL, or another port"),
@@ -62,8 +63,7 @@ def client_context(security: SecuritySettings) -> ssl.SSLContext:
     _choose_versions(context, security)
     _believe(context, security)
     if security.keystore_location is not None:
-        _check_readable("ssl.keystore.location", security.keystore_location)
-        _show(context, security.keystore_location, "ssl.keystore.location", security.key_password)
+        _show_file(context, security.keystore_location, security)
     elif security.keystore_key is not None:
         names = "ssl.keystore.key and ssl.keystore.certificate.chain"
         with _as_file(f"{security.keystore_key}\n{security.keystore_certificate_chain}\n") as path:
@@ -117,13 +117,18 @@ def _believe(context: ssl.SSLContext, security: SecuritySettings) -> None:
     if location is None and text is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return
+    told = f"ssl.truststore.location={_shown_path(location)}" if location is not None else "ssl.truststore.certificates"
+    believed: str | bytes | None = text
     if location is not None:
-        _check_readable("ssl.truststore.location", location)
+        content = _content(told, location)
+        if is_store(content):
+            believed, location = read_truststore(content, told, security.truststore_password), None
+        elif security.truststore_password is not None:
+            raise ConfigError(f"{told} is not a JKS or PKCS12 store, so ssl.truststore.password opens nothing; {_OUT}.")
     try:
-        context.load_verify_locations(cafile=location, cadata=text)
+        context.load_verify_locations(cafile=location, cadata=believed)
     except (ssl.SSLError, ValueError):
-        name = "ssl.truststore.certificates" if location is None else f"ssl.truststore.location={_shown_path(location)}"
-        raise ConfigError(f"{name} holds no certificate in PEM; {TO_PEM}.") from None
+        raise ConfigError(f"{told} holds no certificate; it must be PEM, JKS or PKCS12.") from None
 
 
 def _shown_path(path: str) -> str:
@@ -132,17 +137,29 @@ def _shown_path(path: str) -> str:
     return path if is_path else "[hidden]"
 
 
-def _check_readable(name: str, location: str) -> None:
+def _content(told: str, location: str) -> bytes:
     try:
         with Path(location).open("rb") as file:
-            beginning = file.read(4)
+            return file.read(_STORE_BYTES_MAX)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{name}={_shown_path(location)} cannot be read ({reason}).") from None
-    if beginning == _JKS or beginning.startswith(_DER):
+        raise ConfigError(f"{told} cannot be read ({reason}).") from None
+
+
+def _show_file(context: ssl.SSLContext, location: str, security: SecuritySettings) -> None:
+    told = f"ssl.keystore.location={_shown_path(location)}"
+    content = _content(told, location)
+    if is_store(content):
+        pem = read_keystore(content, told, security.keystore_password, security.key_password)
+        with _as_file(pem) as path:
+            _show(context, path, told, None)
+        return
+    if security.keystore_password is not None:
         raise ConfigError(
-            f"{name}={_shown_path(location)} is a store of Java's or another binary file, not PEM; {TO_PEM}."
+            f"{told} is not a JKS or PKCS12 store, so ssl.keystore.password opens nothing; {_OUT}, or give "
+            "ssl.key.password for a key in PEM."
         )
+    _show(context, location, "ssl.keystore.location", security.key_password)
 
 
 def _show(context: ssl.SSLContext, path: str, names: str, password: str | None) -> None:
@@ -163,8 +180,7 @@ def _show(context: ssl.SSLContext, path: str, names: str, password: str | None) 
             raise ConfigError(f"ssl.key.password {problem} the private key in {names}.") from None
         reason = _reason_of(error) if isinstance(error, ssl.SSLError) else "not usable"
         raise ConfigError(
-            f"{names} cannot be used ({reason}): it must hold a private key and the certificate made for it, in PEM; "
-            f"of a store of Java's, {TO_PEM}."
+            f"{names} cannot be used ({reason}): it must hold a private key and the certificate made for it."
         ) from None
 
 

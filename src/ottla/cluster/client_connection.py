@@ -22,7 +22,7 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import API_VERSIONS, PRODUCE
+from ottla.broker.apis import API_VERSIONS
 from ottla.broker.events import ClientContext, ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.spoken_versions import unsupported_version_response
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
@@ -287,8 +287,8 @@ class ClientConnection:
                     return
             if self._authenticator is not None and self._authenticate(header, message):
                 continue
-            # A Produce request that wants no acknowledgement is never answered.
-            self._busy = header.request_api_key != PRODUCE or message.acks != 0
+            # Also if no answer is expected: the core says when it has handled the request.
+            self._busy = True
             request = RequestReceived(
                 self.connection_id,
                 header.correlation_id,

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -42,8 +42,8 @@ class Cluster:
     end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
     `listeners`: several listeners, by name, instead of the one on `port`; see `Listener`.
     `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings by Kafka's
-    names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`). `clock`: an ottla.Clock that brokers
-    and controller go by.
+    names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`). `racks`: the `broker.rack` of each
+    broker, in the order of their ids. `clock`: an ottla.Clock that brokers and controller go by.
 
     Errors: UserMistake (port in use, folder not usable or in use), ConfigError. The first use that finds the brokers'
     process dead raises OttlaError.
@@ -58,10 +58,12 @@ class Cluster:
         listeners: Mapping[str, Listener] | None = None,
         in_process: bool = False,
         settings: Mapping[str, Any] | None = None,
+        racks: Sequence[str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         _check_size(brokers, port)
         check_arguments(listeners=listeners, settings=settings)
+        _check_racks(racks, brokers)
         self._clock = None if clock is None else read_clock(clock)
         if listeners is not None and port:
             raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
@@ -90,6 +92,7 @@ class Cluster:
                 temporary=self._temporary,
                 listeners={name: listener.to_dict() for name, listener in doors.items()},
                 settings=dict(settings or {}),
+                racks=list(racks or ()),
                 clock=None if self._clock is None else self._clock.state(),
             )
             if self._clock is not None:
@@ -467,6 +470,13 @@ def _folder_named(data_dir: str | os.PathLike[str]) -> str:
             f"({sys.getfilesystemencoding()}): set PYTHONUTF8=1, or LC_ALL to a locale of UTF-8."
         ) from None
     return folder
+
+
+def _check_racks(racks: Sequence[str] | None, brokers: int) -> None:
+    if racks is None:
+        return
+    if isinstance(racks, str) or len(racks) != brokers or not all(isinstance(rack, str) and rack for rack in racks):
+        raise ConfigError(f"racks={racks!r} must be {brokers} names, one for each broker.")
 
 
 def _check_size(brokers: int, port: int) -> None:

@@ -122,6 +122,7 @@ class Commands:
         temporary: bool,
         listeners: dict[str, dict[str, Any]],
         settings: dict[str, Any],
+        racks: list[str],
         clock: list[Any] | None = None,
     ) -> None:
         if clock is not None:
@@ -136,7 +137,7 @@ class Commands:
             for broker_id in range(1, brokers + 1):
                 doors.append(open_doors(entrances, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
-            self._brokers = self._make_brokers(doors, broker_settings, self._data_dir)
+            self._brokers = self._make_brokers(doors, broker_settings, self._data_dir, racks)
             self._brokers.boot()
         except BaseException as error:
             self._brokers = None
@@ -156,11 +157,14 @@ class Commands:
         self._clock.follow(state)
         self._loop.call_soon(answer, None)
 
-    def _make_brokers(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> EmbeddedBrokers:
+    def _make_brokers(
+        self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir, racks: list[str]
+    ) -> EmbeddedBrokers:
         by_id = dict(enumerate(doors, start=1))
+        rack_of = dict(enumerate(racks, start=1))
         brokers = EmbeddedBrokers(
             self._loop,
-            [_address(broker_id, of_broker) for broker_id, of_broker in by_id.items()],
+            [_address(broker_id, of_broker, rack_of.get(broker_id)) for broker_id, of_broker in by_id.items()],
             by_id,
             {broker_id: data_dir.storage(broker_folder(broker_id)) for broker_id in by_id},
             data_dir.storage("controller"),
@@ -448,9 +452,9 @@ def _check_api(fault: Fault) -> None:
         raise fault.wrong(f"api={api!r} is no request that brokers answer;{hint} they answer {', '.join(answered)}")
 
 
-def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:
+def _address(broker_id: int, doors: list[Door], rack: str | None = None) -> BrokerAddress:
     endpoints = tuple(Endpoint(door.name, *door.advertised) for door in doors)
-    return BrokerAddress(broker_id, endpoints[0].host, endpoints[0].port, endpoints)
+    return BrokerAddress(broker_id, endpoints[0].host, endpoints[0].port, endpoints, rack)
 
 
 def _described(part: PartitionImage) -> dict[str, Any]:

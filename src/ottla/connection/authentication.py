@@ -24,12 +24,12 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
+from ottla.connection.oauth_settings import OAuthBearerToken
 from ottla.connection.security_settings import (
     OAUTHBEARER,
     PLAIN,
     SASL_FAILED,
     SCRAM,
-    OAuthBearerToken,
     SecuritySettings,
 )
 from ottla.connection.setting import shown

@@ -31,6 +31,8 @@ RENAMED: Mapping[str, str] = {
     "queued.max.messages.kbytes": "prefetch.max.bytes (in bytes)",
     "request.required.acks": "acks",
     "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
     "socket.receive.buffer.bytes": "receive.buffer.bytes (-1 for the system's, not 0)",
     "socket.send.buffer.bytes": "send.buffer.bytes (-1 for the system's, not 0)",
     "socket.timeout.ms": "request.timeout.ms",
@@ -114,7 +116,20 @@ _ABOUT: tuple[tuple[str, str], ...] = (
     ("ssl.key ssl.certificate https.ca.location https.ca.pem", _TLS),
     ("sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.name sasl.kerberos.domain.name", _KERBEROS),
     (
-        "sasl.oauthbearer.config sasl.oauthbearer.method",
+        "sasl.oauthbearer.method",
+        "has no counterpart: where sasl.oauthbearer.token.endpoint.url is given, tokens come from there; leave it out.",
+    ),
+    (
+        "sasl.oauthbearer.extensions",
+        'belongs into sasl.jaas.config: OAuthBearerLoginModule required extension_NAME="text";.',
+    ),
+    (
+        "sasl.oauthbearer.config",
+        "has no counterpart: give a function that returns the token as sasl.oauthbearer.token.provider, or "
+        "sasl.oauthbearer.token.endpoint.url.",
+    ),
+    (
+        "sasl.oauthbearer.metadata.authentication.type",
         "has no counterpart: give a function that returns the token as sasl.oauthbearer.token.provider.",
     ),
     (

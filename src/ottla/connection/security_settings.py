@@ -1,8 +1,8 @@
 """Who a client is and whom it believes: the rows of `security.protocol`, `ssl.*` and `sasl.*`, checked together.
 
-Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are PEM
-(KIP-651), given as files or as text; `sasl.username` and `sasl.password` are librdkafka's short way beside
-`sasl.jaas.config`; `sasl.oauthbearer.token.provider` is a Python callable where Java names a class.
+Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are files
+(PEM, JKS, PKCS12) or PEM text (KIP-651); `sasl.username` and `sasl.password` are librdkafka's short way beside
+`sasl.jaas.config`. What OAUTHBEARER needs stands in `oauth_settings.py`.
 `NOT_IN_PYTHON` says of Java's other settings, in one sentence each, what to do instead.
 
 Invariants: nothing here reads a file (client/tls.py does, where the connection is made ready). No `repr`, and no
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.connection.jaas import JaasConfig, parse_jaas
-from ottla.connection.setting import Setting, refuse_coroutine, shown
+from ottla.connection.oauth_settings import HOW_TO_GET_TOKENS, MSK_PROVIDER, OAUTH_SETTINGS, PROVIDER, TokenSource
+from ottla.connection.setting import Setting, shown
 from ottla.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -33,27 +33,6 @@ _PATH_MAX = 1024
 # How the reasons begin of connections that were lost because somebody did not believe somebody.
 SASL_FAILED = "authentication failed"
 TLS_FAILED = "the TLS handshake failed"
-
-TO_PEM = (
-    "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12 and then "
-    "openssl pkcs12 -in STORE.p12 -out STORE.pem make a PEM file of it"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthBearerToken:
-    """What a token provider returns: the token, when it ends, and extensions for the broker (RFC 7628).
-
-    `expires_at_s` is in seconds since 1970 (`time.time()`); a token without it is asked for anew at every
-    authentication, one with it is used again until most of its time is over.
-    """
-
-    value: str = field(repr=False)
-    expires_at_s: float | None = None
-    extensions: Mapping[str, str] = field(default_factory=dict)
-
-
-TokenProvider = Callable[[], "str | OAuthBearerToken"]
 
 
 def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[str, ...]]:
@@ -93,14 +72,29 @@ def _read_path(name: str, instead: str) -> Callable[[Any], str]:
     return read
 
 
-def _read_provider(value: Any) -> Any:
-    if not callable(value):
-        raise ConfigError(
-            "sasl.oauthbearer.token.provider must be a callable without arguments that returns a token (str) or an "
-            f"ottla.OAuthBearerToken, not {type(value).__name__}."
-        )
-    refuse_coroutine("sasl.oauthbearer.token.provider", value)
-    return value
+_MECHANISM = Setting(
+    "sasl.mechanism",
+    str,
+    None,
+    "How the client authenticates. Java's default is GSSAPI, which ottla does not have: it must be given for SASL.",
+    allowed=MECHANISMS,
+    any_case=True,
+    group="Security",
+)
+_MECHANISMS_ELSEWHERE = {
+    "GSSAPI": "is Kerberos, which ottla does not have; allowed are "
+    f"{', '.join(MECHANISMS)}: have the brokers offer a listener for one of them, or for TLS certificates "
+    "(security.protocol=SSL).",
+    "AWS_MSK_IAM": f"is a mechanism of a Java library of Amazon's; the same brokers take sasl.mechanism={OAUTHBEARER} "
+    f"with {PROVIDER}={MSK_PROVIDER} (pip install 'ottla[aws]').",
+}
+
+
+def _read_mechanism(value: Any) -> Any:
+    word = value.strip().upper() if isinstance(value, str) else ""
+    if word in _MECHANISMS_ELSEWHERE:
+        raise ConfigError(f"sasl.mechanism={word} {_MECHANISMS_ELSEWHERE[word]}")
+    return _MECHANISM.read(value)
 
 
 SECURITY_SETTINGS: tuple[Setting, ...] = (
@@ -117,7 +111,8 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.truststore.location",
         str,
         None,
-        "A PEM file with the CA certificates to trust; without it those that the operating system trusts.",
+        "A file (PEM, JKS or PKCS12) with the CA certificates to trust; without it "
+        "those that the operating system trusts.",
         takes="str | PathLike[str]",
         reads=_read_path("ssl.truststore.location", "ssl.truststore.certificates"),
         kip=651,
@@ -127,10 +122,18 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.truststore.type",
         str,
         "PEM",
-        "The kind of truststore; Java's JKS and PKCS12 must be turned into PEM.",
+        "The kind of truststore; without effect, since the file shows it itself.",
         allowed=("PEM", "JKS", "PKCS12"),
         any_case=True,
         kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.truststore.password",
+        str,
+        None,
+        "What opens ssl.truststore.location where that is JKS or PKCS12.",
+        secret=True,
         group="Security",
     ),
     Setting(
@@ -146,7 +149,8 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.keystore.location",
         str,
         None,
-        "A PEM file with the client's private key, its certificate, and the CA certificates that signed it.",
+        "A file (PEM, JKS or PKCS12) with the client's private key, its certificate, and the CA "
+        "certificates that signed it.",
         takes="str | PathLike[str]",
         reads=_read_path("ssl.keystore.location", "ssl.keystore.key and ssl.keystore.certificate.chain"),
         kip=651,
@@ -156,10 +160,18 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.keystore.type",
         str,
         "PEM",
-        "The kind of keystore; Java's JKS and PKCS12 must be turned into PEM.",
+        "The kind of keystore; without effect, since the file shows it itself.",
         allowed=("PEM", "JKS", "PKCS12"),
         any_case=True,
         kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.password",
+        str,
+        None,
+        "What opens ssl.keystore.location where that is JKS or PKCS12.",
+        secret=True,
         group="Security",
     ),
     Setting(
@@ -184,7 +196,7 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         "ssl.key.password",
         str,
         None,
-        "The password of the client's private key, if it is encrypted.",
+        "The password of the client's private key, if it is encrypted; for JKS ssl.keystore.password unless given.",
         secret=True,
         group="Security",
     ),
@@ -226,12 +238,13 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         group="Security",
     ),
     Setting(
-        "sasl.mechanism",
+        _MECHANISM.name,
         str,
         None,
-        "How the client authenticates. Java's default is GSSAPI, which ottla does not have: it must be given for SASL.",
+        _MECHANISM.doc,
         allowed=MECHANISMS,
-        any_case=True,
+        takes="str",
+        reads=_read_mechanism,
         group="Security",
     ),
     Setting(
@@ -254,37 +267,13 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         secret=True,
         group="Security",
     ),
-    Setting(
-        "sasl.oauthbearer.token.provider",
-        object,
-        None,
-        "A callable that returns a token for OAUTHBEARER, text or ottla.OAuthBearerToken; it is called on a thread of "
-        "its own (ottla's own; Java names a class in sasl.login.callback.handler.class).",
-        takes="Callable[[], str | OAuthBearerToken]",
-        reads=_read_provider,
-        kip=255,
-        group="Security",
-    ),
-    Setting(
-        "sasl.login.refresh.window.factor",
-        float,
-        0.8,
-        "The share of an OAUTHBEARER token's time after which a new one is asked for.",
-        lowest=0.5,
-        highest=1.0,
-        kip=255,
-        group="Security",
-    ),
+    *OAUTH_SETTINGS,
 )
 
-_PROVIDER = "give a callable as sasl.oauthbearer.token.provider (sasl_oauthbearer_token_provider=...)"
 _JAVA_CLASS = "names a Java class, which Python cannot load"
 _KERBEROS = "is for Kerberos (GSSAPI), which ottla does not have; take SCRAM, PLAIN, OAUTHBEARER or TLS certificates."
 
 NOT_IN_PYTHON: Mapping[str, str] = {
-    "ssl.keystore.password": "is for JKS and PKCS12; a PEM keystore has no password of its own: give ssl.key.password "
-    "for its key.",
-    "ssl.truststore.password": "is for JKS and PKCS12; a PEM truststore has no password: leave it out.",
     "ssl.provider": "chooses among Java's security providers; ottla uses OpenSSL: leave it out.",
     "security.providers": "lists Java's security providers; ottla uses OpenSSL: leave it out.",
     "ssl.keymanager.algorithm": "chooses among Java's key managers; ottla uses OpenSSL: leave it out.",
@@ -292,14 +281,7 @@ NOT_IN_PYTHON: Mapping[str, str] = {
     "ssl.secure.random.implementation": "chooses among Java's random numbers; OpenSSL has its own: leave it out.",
     "ssl.engine.factory.class": f"{_JAVA_CLASS}; the other ssl settings say all that ottla's TLS can do.",
     "sasl.client.callback.handler.class": f"{_JAVA_CLASS}; give sasl.username and sasl.password.",
-    "sasl.login.callback.handler.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
-    "sasl.login.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
-    "sasl.login.connect.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
-    "sasl.login.read.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
-    "sasl.login.retry.backoff.ms": "is for Java's own way to a token endpoint; here a token is asked for again with "
-    "the next connection, after reconnect.backoff.ms.",
-    "sasl.login.retry.backoff.max.ms": "is for Java's own way to a token endpoint; here a token is asked for again "
-    "with the next connection, after reconnect.backoff.ms.",
+    "sasl.login.class": f"{_JAVA_CLASS}; {HOW_TO_GET_TOKENS}.",
     "sasl.login.refresh.window.jitter": "spreads the refreshes of Java's login thread; ottla asks for a token when a "
     "connection needs one: leave it out.",
     "sasl.login.refresh.min.period.seconds": "paces Java's login thread; ottla asks for a token when a connection "
@@ -320,15 +302,15 @@ def not_in_python(name: str) -> str | None:
     """What to do instead of one of Java's security settings that has no meaning here; None for other names."""
     said = NOT_IN_PYTHON.get(name)
     if said is None and name.startswith(_OAUTH_PREFIX):
-        said = f"is for Java's own way to fetch or check tokens; {_PROVIDER}."
+        said = f"is for a way of Java's to make or check tokens that ottla does not have; {HOW_TO_GET_TOKENS}."
     return None if said is None else f"{name} {said}"
 
 
 class SecuritySettings:
     """The rows of `SECURITY_SETTINGS` after all checks; what the protocol does not need is None.
 
-    `username` and `password` are those of PLAIN and SCRAM; `unsecured_claims` of an OAUTHBEARER token without a
-    signature, for development. `repr` names protocol and mechanism and nothing else.
+    `username` and `password` are those of PLAIN and SCRAM; `tokens` is for OAUTHBEARER. `repr` names protocol and
+    mechanism and nothing else.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -339,21 +321,22 @@ class SecuritySettings:
         self.mechanism: str | None = values["sasl_mechanism"]
         self.username: str | None = values["sasl_username"]
         self.password: str | None = values["sasl_password"]
-        self.token_provider: TokenProvider | None = values["sasl_oauthbearer_token_provider"]
+        self.tokens: TokenSource | None = None
         self.token_refresh_factor: float = values["sasl_login_refresh_window_factor"]
-        self.unsecured_claims: dict[str, str] | None = None
         self.truststore_location: str | None = values["ssl_truststore_location"]
         self.truststore_certificates: str | None = values["ssl_truststore_certificates"]
         self.keystore_location: str | None = values["ssl_keystore_location"]
         self.keystore_certificate_chain: str | None = values["ssl_keystore_certificate_chain"]
         self.keystore_key: str | None = values["ssl_keystore_key"]
+        self.truststore_password: str | None = values["ssl_truststore_password"]
+        self.keystore_password: str | None = values["ssl_keystore_password"]
         self.key_password: str | None = values["ssl_key_password"]
         self.checks_host_name = values["ssl_endpoint_identification_algorithm"] == "https"
         self.tls_versions = self._choose_tls_versions(values["ssl_protocol"], values["ssl_enabled_protocols"])
         self.cipher_suites: tuple[str, ...] = values["ssl_cipher_suites"]
         self._check_stores(values)
         if self.is_sasl:
-            self._check_sasl(values["sasl_jaas_config"])
+            self._check_sasl(values)
 
     def __repr__(self) -> str:
         return f"<SecuritySettings {self.protocol} {self.mechanism or ''}>"
@@ -369,9 +352,11 @@ class SecuritySettings:
 
     def _check_stores(self, values: Mapping[str, Any]) -> None:
         for store in ("truststore", "keystore"):
-            kind = values[f"ssl_{store}_type"]
-            if kind != "PEM":
-                raise ConfigError(f"ssl.{store}.type={kind} is a store of Java's that Python cannot open; {TO_PEM}.")
+            if values[f"ssl_{store}_password"] is not None and values[f"ssl_{store}_location"] is None:
+                raise ConfigError(
+                    f"ssl.{store}.password is for the file ssl.{store}.location (JKS or PKCS12), which is not given; "
+                    "give both, or neither."
+                )
         if self.truststore_location and self.truststore_certificates:
             raise ConfigError("ssl.truststore.location and ssl.truststore.certificates say the same; keep one.")
         texts = (self.keystore_certificate_chain, self.keystore_key)
@@ -385,14 +370,15 @@ class SecuritySettings:
                 "ssl.keystore.location."
             )
 
-    def _check_sasl(self, jaas_text: str | None) -> None:
+    def _check_sasl(self, values: Mapping[str, Any]) -> None:
+        jaas_text: str | None = values["sasl_jaas_config"]
         if self.mechanism is None:
             raise ConfigError(
                 f"security.protocol={self.protocol} needs sasl.mechanism; allowed are {', '.join(MECHANISMS)}."
             )
         jaas = self._read_jaas(jaas_text) if jaas_text else None
         if self.mechanism == OAUTHBEARER:
-            self._check_oauthbearer(jaas)
+            self.tokens = TokenSource(values, jaas.options if jaas else {})
             return
         if self.username is None or self.password is None:
             raise ConfigError(
@@ -417,14 +403,3 @@ class SecuritySettings:
             self.username = jaas.options.get("username")
             self.password = jaas.options.get("password")
         return jaas
-
-    def _check_oauthbearer(self, jaas: JaasConfig | None) -> None:
-        options = jaas.options if jaas else {}
-        prefix = "unsecuredLoginStringClaim_"
-        claims = {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
-        if self.token_provider is None and not claims.get("sub"):
-            raise ConfigError(
-                f"sasl.mechanism=OAUTHBEARER needs tokens: {_PROVIDER}; for development an "
-                'unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes one without a signature.'
-            )
-        self.unsecured_claims = claims or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ _LEDGER_COLUMNS = [
 ]
 
 
-def note_sent(witness: Witness, ledger: Path, given: pa.Table, times: BatchTimes) -> None:
+def note_sent(witness: Witness, ledger: Path, given: Callable[[range], pa.RecordBatch], times: BatchTimes) -> None:
     """Write down, of the part that is judged record by record, what was sent and what the producer was told.
 
-    `given`: a row per record, in the order of their numbers: `key` as text, and the `partition` that was asked for,
-    null where the key decides.
+    `given`: a row for each record of these numbers: `key` as text, and the `partition` that was asked for, null where
+    the key decides.
     """
     (producer,) = witness.chronicle.producers
     ordinals = dict.fromkeys(witness.top, 0)
@@ -63,13 +63,13 @@ def note_sent(witness: Witness, ledger: Path, given: pa.Table, times: BatchTimes
 
 
 def sent_rows(
-    ledger: Path, given: pa.Table, numbers: range, *columns: str
+    ledger: Path, given: Callable[[range], pa.RecordBatch], numbers: range, *columns: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The ledger's row of each record of these numbers, beside these columns of what was handed over."""
     number = pc.field(schema.SEQUENCE)
     within = (number >= numbers.start) & (number < numbers.stop)
     rows = pq.read_table(ledger, columns=_LEDGER_COLUMNS, filters=within).sort_by(schema.SEQUENCE)
-    asked = given.select(columns).slice(numbers.start, len(numbers))
+    asked = given(numbers).select(list(columns))
     return zip(rows.to_pylist(), asked.to_pylist(), strict=True)
 
 

@@ -16,8 +16,9 @@ from ottla.tap.exchange import Exchange, Outcome
 
 # A request without an answer may still be under way, for so long at most.
 _SETTLED_US = 4_000_000
-# A replica that readers fetch from may know of the end so much later (replica.lag.time.max.ms).
-_REPLICA_LAG_US = 30_000_000
+# A follower that stands still holds the high watermark back for so long: replica.lag.time.max.ms, 30 s, is looked at
+# every 15 s.
+_HELD_BACK_US = 60_000_000
 
 
 @dataclass(slots=True)
@@ -42,6 +43,10 @@ class Breach:
 
 def find_breaches(placement: Placement) -> list[Breach]:
     """All of one partition, in the order of their kinds."""
+    if not placement.seen.is_known or placement.begins_again:
+        return []
+    if not placement.seen.is_timed:
+        return _copies(placement)
     return [*_duplicates(placement), *_losses(placement), *_reordered(placement)]
 
 
@@ -61,20 +66,31 @@ def _breach(
 # ---- stored more than once ------------------------------------------------------------------------------------------
 
 
-def _duplicates(placement: Placement) -> list[Breach]:
+def _copies(placement: Placement) -> list[Breach]:
+    """The same bytes, fetched at more offsets than they were sent for."""
     found = []
-    told: set[int] = set()
     by_digest: dict[str | None, list[Sending]] = {}
     for sending in placement.seen.sendings:
         by_digest.setdefault(sending.first.batch.sha256, []).append(sending)
-    for digest, offsets in placement.copies.items():
+    for digest in placement.copies:
         senders = by_digest.get(digest, [])
-        if senders and len(offsets) > len(senders):
+        offsets = placement.new_copies(senders[0]) if senders else []
+        if len(offsets) > len(senders):
             sending = max(senders, key=lambda each: len(each.attempts))
-            told |= {id(each) for each in senders}
-            times = f"{len(sending.attempts)} times" if len(sending.attempts) > 1 else "once"
-            words = f"the same {_records(sending)} stand at offsets {_listed(offsets)}; they were sent {times}"
+            count = len(sending.attempts)
+            times = "once" if count == 1 else "twice" if count == 2 else f"{count} times"
+            records = sending.first.batch.record_count
+            same = "record stands" if records == 1 else f"{records:,} records stand"
+            sent = "it was" if records == 1 else "they were"
+            words = f"the same {same} at offsets {_listed(offsets)}; {sent} sent {times}"
             found.append(_breach(DUPLICATED, placement, sending, tuple(offsets), words))
+    return found
+
+
+def _duplicates(placement: Placement) -> list[Breach]:
+    found = _copies(placement)
+    digests = {each.attempts[0].batch.sha256 for each in found}
+    told = {id(each) for each in placement.seen.sendings if each.first.batch.sha256 in digests}
     for sending in placement.seen.sendings:
         if sending.again is not None and id(sending) not in told and _stands_divided(placement, sending):
             told.add(id(sending))
@@ -82,27 +98,33 @@ def _duplicates(placement: Placement) -> list[Breach]:
             assert offset is not None
             assert other is not None
             assert other.offset is not None
+            stands = _verb(sending, "stands", "stand")
             words = (
-                f"{_records(sending)} stand at offset {offset}, and the first of them was sent again in a batch that "
+                f"{stands} at offset {offset}, and the first of them was sent again in a batch that was acknowledged "
+                f"at offset {other.offset}"
             )
-            words += f"was acknowledged at offset {other.offset}"
             found.append(_breach(DUPLICATED, placement, sending, (offset, other.offset), words, other))
+    of_attempt = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
     for filled in placement.filled:
-        copied = _copied_by_all(filled, placement)
-        for sending in copied:
+        for sending in _copied_by_all(filled, of_attempt):
             if id(sending) in told:
                 continue
             told.add(id(sending))
             acked = sending.acked_again
-            again = "" if acked is None else f", and they were acknowledged at offset {acked.offset}"
-            last = f"to {filled.end - 1} are" if filled.end > filled.begin + 1 else "is"
-            words = (
-                f"offset{'s' * (filled.end > filled.begin + 1)} {filled.begin} {last} taken by {_records(sending)} "
-                f"whose answer did not come, or was an error{again}"
-            )
             told_at = () if acked is None or acked.offset is None else (acked.offset,)
+            words = _words_of_copy(filled, sending, acked)
             found.append(_breach(DUPLICATED, placement, sending, (filled.begin, *told_at), words))
     return found
+
+
+def _words_of_copy(filled: Filled, sending: Sending, acked: Attempt | None) -> str:
+    records = sending.first.batch.record_count
+    is_one = filled.end == filled.begin + 1
+    where = f"offset {filled.begin} holds" if is_one else f"offsets {filled.begin} to {filled.end - 1} hold"
+    more = " among others" if filled.end > filled.begin + records else ""
+    again = "sent more than once" if acked is None else f"sent again and acknowledged at offset {acked.offset}"
+    which = "it was" if records == 1 else "they were"
+    return f"{where}{more} {_records(sending)} whose answer did not come, or was an error; {which} {again}"
 
 
 def _stands_divided(placement: Placement, sending: Sending) -> bool:
@@ -112,9 +134,8 @@ def _stands_divided(placement: Placement, sending: Sending) -> bool:
     return sending.acked is None and at is not None and other is not None and other.offset not in (None, at)
 
 
-def _copied_by_all(filled: Filled, placement: Placement) -> list[Sending]:
+def _copied_by_all(filled: Filled, of_attempt: dict[int, Sending]) -> list[Sending]:
     """Those who have a copy elsewhere, one for the gap at least, whichever selection is true."""
-    of_attempt = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
     chosen: list[list[Sending]] = []
     for selection in filled.selections:
         sendings = [of_attempt[each.number] for each in selection]
@@ -122,6 +143,8 @@ def _copied_by_all(filled: Filled, placement: Placement) -> list[Sending]:
         if not copied:
             return []
         chosen.append(copied)
+    if not chosen:
+        return []
     common = [each for each in chosen[0] if all(each in copied for copied in chosen)]
     return list(dict.fromkeys(common)) or chosen[0][:1]
 
@@ -137,7 +160,7 @@ def _losses(placement: Placement) -> list[Breach]:
         if sending is None or acked is None or acked.offset != lost.begin or _stands_now(placement, sending):
             continue
         words = (
-            f"{_records(sending)} were acknowledged at offset {lost.begin}, where other records stand "
+            f"{_verb(sending, 'was', 'were')} acknowledged at offset {lost.begin}, where something else stands "
             f"{(after.known_us - lost.known_us) / 1e6:,.3f} s later"
         )
         found.append(_breach(LOST, placement, sending, (lost.begin,), words))
@@ -151,18 +174,22 @@ def _stands_now(placement: Placement, sending: Sending) -> bool:
 
 
 def _cut_off(placement: Placement) -> list[Breach]:
-    """Acknowledged beyond an end that was told long afterwards."""
-    if not placement.seen.ends:
+    """Acknowledged beyond an end that was told long afterwards, by a broker that took records: followers know less."""
+    leaders = {each.exchange.broker for each in placement.seen.attempts if each.is_acked}
+    ends = [each for each in placement.seen.ends if each.broker in leaders]
+    if not ends:
         return []
-    asked_us, _, end = max(placement.seen.ends)
+    asked_us, _, end, _ = max(ends)
     found = []
     for each in placement.ranges:
         sending = each.sending
         acked = None if sending is None else sending.acked
         if sending is None or acked is None or acked.offset != each.begin or each.begin < end:
             continue
-        if asked_us > each.known_us + _REPLICA_LAG_US:
-            words = f"{_records(sending)} were acknowledged at offset {each.begin}, and the partition ends at {end}"
+        if asked_us > each.known_us + _HELD_BACK_US:
+            words = (
+                f"{_verb(sending, 'was', 'were')} acknowledged at offset {each.begin}, and the partition ends at {end}"
+            )
             found.append(_breach(LOST, placement, sending, (each.begin, end), words))
     return found
 
@@ -177,30 +204,44 @@ def _never_stored(placement: Placement) -> list[Breach]:
         return []
     found = []
     counts: dict[str, int] = {}
+    begun_us = _end_known_at(placement)
+    last_us = max((each.sending.first.sent_us for each in placement.ranges if each.sending is not None), default=0)
     for sending in unasked:
-        digest = sending.first.batch.sha256
-        if digest is None or sending.first.sent_us + _SETTLED_US > read_us:
+        digest, sent_us = sending.first.batch.sha256, sending.first.sent_us
+        # Where something was read that was sent behind it, the high watermark was not held back before it.
+        is_settled = sent_us + (_SETTLED_US if sent_us < last_us else _HELD_BACK_US) <= read_us
+        if digest is None or sent_us < begun_us or not is_settled:
             continue
         counts[digest] = counts.get(digest, 0) + 1
         if counts[digest] > len(placement.copies.get(digest, ())):
-            words = f"{_records(sending)} were sent with acks=0, and no Fetch of the whole partition has them"
+            words = f"{_verb(sending, 'was', 'were')} sent with acks=0, and no Fetch of the whole partition shows "
+            words += "it" if sending.first.batch.record_count == 1 else "them"
             found.append(_breach(LOST, placement, sending, (), words))
     return found
+
+
+def _end_known_at(placement: Placement) -> int:
+    """From when on whatever is stored stands behind the first known offset: readers may have begun late."""
+    if placement.begin == 0:
+        return 0
+    ends = [each.seen_us for each in placement.seen.ends if each.offset >= placement.begin]
+    told = [each.known_us for each in placement.ranges]
+    return min((*ends, *told))
 
 
 def _read_whole_at(placement: Placement) -> int | None:
     """When the last Fetch was asked that completes a read of everything since the first known offset; None for none."""
     read_to, read_us = placement.begin, None
-    ends = [end for _, _, end in placement.seen.ends]
+    ends = [each.offset for each in placement.seen.ends]
     for fetch in sorted(placement.seen.fetched, key=lambda each: each.begin):
         if fetch.begin > read_to:
             return None
         read_to = max(read_to, fetch.end)
     if not ends or read_to < max(ends):
         return None
-    for asked_us, _, end in placement.seen.ends:
-        if end == read_to:
-            read_us = max(read_us or 0, asked_us)
+    for each in placement.seen.ends:
+        if each.offset == read_to:
+            read_us = max(read_us or 0, each.asked_us)
     return read_us
 
 
@@ -223,8 +264,8 @@ def _reordered(placement: Placement) -> list[Breach]:
         after = lowest.get(producer)
         if after is not None and after[0] < stands_at:
             words = (
-                f"{_records(sending)} stand at offset {stands_at}, behind records at offset {after[0]} that were sent "
-                f"after them"
+                f"{_verb(sending, 'stands', 'stand')} at offset {stands_at}, behind what was sent later and stands at "
+                f"offset {after[0]}"
             )
             found.append(_breach(REORDERED, placement, sending, (after[0], stands_at), words, after[1].first))
         if after is None or stands_at < after[0]:
@@ -234,13 +275,6 @@ def _reordered(placement: Placement) -> list[Breach]:
 
 def _first_copies(placement: Placement) -> dict[int, int]:
     """Of each sending the first offset, where no attempt of it can stand before that unseen."""
-    doubtful = {
-        each.number
-        for filled in placement.filled
-        if len(filled.selections) > 1
-        for chosen in filled.selections
-        for each in chosen
-    }
     is_read = _read_whole_at(placement) is not None
     equals: dict[str, int] = {}
     for sending in placement.seen.sendings:
@@ -250,13 +284,13 @@ def _first_copies(placement: Placement) -> dict[int, int]:
     for sending in placement.seen.sendings:
         digest = sending.first.batch.sha256 or ""
         copies = placement.copies.get(digest, [])
-        if equals[digest] > 1 and len(copies) > 1:
+        if (equals[digest] > 1 and len(copies) > 1) or len(placement.new_copies(sending)) < len(copies):
             continue  # which of the copies is whose, nobody knows
         known = [*copies, *(each.stands_at for each in sending.attempts if each.stands_at is not None)]
         # Where all was read every copy is known; else each attempt has to be.
         unknown = [each for each in sending.attempts if each.stands_at is None and not each.is_absent]
         is_open = not is_read and bool(unknown)
-        is_doubtful = is_open or any(each.number in doubtful for each in sending.attempts)
+        is_doubtful = is_open or any(each.number in placement.doubtful for each in sending.attempts)
         if known and not is_doubtful and sending.first.sent_us >= placement.seen.first_us(sending):
             found[id(sending)] = min(known)
     return found
@@ -284,6 +318,11 @@ def _producers(placement: Placement) -> dict[int, int]:
 def _records(sending: Sending) -> str:
     count = sending.first.batch.record_count
     return f"{count:,} record{'' if count == 1 else 's'}"
+
+
+def _verb(sending: Sending, one: str, many: str) -> str:
+    """How many records, and the verb for so many."""
+    return f"{_records(sending)} {one if sending.first.batch.record_count == 1 else many}"
 
 
 def _listed(offsets: list[int]) -> str:

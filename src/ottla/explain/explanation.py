@@ -114,24 +114,35 @@ def read(entries: Iterable[Entry], name: str) -> Explanation:
             "(`ottla tap` shows what is in it)"
         )
     placements = [place_batches(each) for each in seen.partitions.values()]
+    for placement in placements:
+        if placement.begins_again:
+            topic, partition = placement.seen.place
+            seen.unseen.append(
+                f"what became of {topic}-{partition}: its offsets begin again at 0, and whether the topic was deleted "
+                "and made again was not told"
+            )
     breaches = [each for placement in placements for each in find_breaches(placement)]
     return Explanation(seen, placements, breaches, find_suspects(seen, placements, breaches))
 
 
-def explain(
-    entries: Iterable[Entry],
-    name: str,
+def explain(entries: Iterable[Entry], name: str, *, shrinks: bool = True) -> Explanation:
+    """All of a capture."""
+    found = read(entries, name)
+    reproduce(found, shrinks=shrinks)
+    return found
+
+
+def reproduce(
+    found: Explanation,
     *,
     shrinks: bool = True,
     progress: Callable[[Plan, int], None] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
-) -> Explanation:
-    """All of a capture; `progress` and `goes_on` are as for `shrink`."""
-    found = read(entries, name)
+) -> None:
+    """Try the faults of what was read in the simulator; `progress` and `goes_on` are as for `shrink`."""
     if not found.suspects and not found.breaches:
-        return found
+        return
     found.replayed = replay(found.seen, found.placements, found.suspects, found.breaches)
     if shrinks and found.breaches and found.replayed.is_same:
         wanted = found.breaches[0].kind
         found.small = make_small(found.replayed, wanted, runs_max=SHRINK_RUNS_MAX, progress=progress, goes_on=goes_on)
-    return found

@@ -2,21 +2,29 @@
 
 What a broker answered and what a Fetch showed is known. Between two known batches there may be offsets that nobody
 told of: batches whose answer never came, or was an error, fill them where their numbers of records add up. Where more
-than one selection of them adds up, only what all of them have in common is concluded. A partition is not counted in
+than one selection of them adds up, only what all of them have in common is concluded; where there are too many
+selections to try, only whether each of them has a batch that stands elsewhere, too. A partition is not counted in
 which transactions are (their markers take offsets, too), or to which somebody writes whose requests were not captured.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
+from typing import NamedTuple
 
 from ottla.explain.sighting import Attempt, PartitionSeen, Sending
 from ottla.tap.exchange import Outcome
 
-# So many attempts may fill a gap; of more, all selections are not tried.
-_CANDIDATES_MAX = 12
+# Bytes with a timestamp that is so much older than their request may have been sent before, too.
+_FRESH_US = 60_000_000
+# Of more attempts that may fill a gap, not all selections are tried; of a larger gap, nothing is concluded from sums.
+_CANDIDATES_MAX, _SUM_MAX = 12, 1 << 16
+# From so many of them likely selections are made.
+_SAMPLED = 6
 
 
 @dataclass(slots=True)
@@ -36,11 +44,16 @@ class Range:
 
 @dataclass(slots=True)
 class Filled:
-    """A gap that attempts explain: each selection of them that adds up."""
+    """A gap that attempts explain: each selection of them that adds up.
+
+    `is_sampled`: there are too many selections, and these are likely ones; none where it is not certain that each has a
+    batch that stands elsewhere, too.
+    """
 
     begin: int
     end: int
     selections: list[tuple[Attempt, ...]]
+    is_sampled: bool = False
 
 
 @dataclass(slots=True)
@@ -51,6 +64,8 @@ class Placement:
     acknowledged, and another batch was told or fetched at its offsets later. `is_comparable`: fetched batches have the
     bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`: everything from the
     first to the last known offset is explained. `has_strangers`: others write there whose requests were not captured.
+    `possible`: numbers of the attempts that may stand in a gap, `doubtful` those that may also stand nowhere.
+    `first_told`: the lowest offset that was acknowledged: what stands from there on was stored during the capture.
     """
 
     seen: PartitionSeen
@@ -58,11 +73,14 @@ class Placement:
     overwritten: list[tuple[Range, Range]] = field(default_factory=list)
     copies: dict[str, list[int]] = field(default_factory=dict)
     filled: list[Filled] = field(default_factory=list)
+    possible: set[int] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
     unexplained: list[tuple[int, int]] = field(default_factory=list)
     is_comparable: bool = True
     is_compacted: bool = False
     is_transactional: bool = False
     has_strangers: bool = False
+    first_told: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -73,6 +91,23 @@ class Placement:
     def begin(self) -> int:
         """The first offset that is known."""
         return self.ranges[0].begin if self.ranges else 0
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether the log began again at offset 0, and the topic may have been deleted and made again."""
+        return any(
+            not known.begin and not before.begin and known.known_us > self.seen.sure_us
+            for before, known in self.overwritten
+        )
+
+    def new_copies(self, sending: Sending) -> list[int]:
+        """Where its bytes were fetched, without what may have been stored before the capture began."""
+        batch = sending.first.batch
+        offsets = self.copies.get(batch.sha256 or "", [])
+        stamp_ms = batch.max_timestamp_ms
+        if stamp_ms is not None and stamp_ms * 1000 + _FRESH_US >= sending.first.sent_us:
+            return offsets
+        return [each for each in offsets if self.first_told is not None and each >= self.first_told]
 
 
 def place_batches(seen: PartitionSeen) -> Placement:
@@ -90,8 +125,9 @@ def place_batches(seen: PartitionSeen) -> Placement:
     )
     placement.is_comparable = not fetched or any(each.sha256 in produced for each in fetched)
     told = [each.offset for each in seen.attempts if each.is_acked and each.offset is not None]
-    placement.has_strangers = bool(told) and any(
-        each.base_offset >= min(told) and each.sha256 not in produced for each in fetched
+    placement.first_told = min(told, default=None)
+    placement.has_strangers = placement.first_told is not None and any(
+        each.base_offset >= placement.first_told and each.sha256 not in produced for each in fetched
     )
     _take_ranges(placement)
     _take_copies(placement)
@@ -119,9 +155,10 @@ def _known(placement: Placement) -> list[Range]:
         by_digest.setdefault(sending.first.batch.sha256, []).append(sending)
     for fetch in seen.fetched:
         for batch in fetch.batches:
-            digest = batch.sha256 if placement.is_comparable else None
-            senders = by_digest.get(batch.sha256) if digest is not None else None
+            # Bytes that nobody sent may be a batch that the broker compressed anew, or one that was damaged.
+            senders = by_digest.get(batch.sha256) if placement.is_comparable and batch.sha256 is not None else None
             sender = senders[0] if senders else None
+            digest = batch.sha256 if senders else None
             end = batch.base_offset + batch.record_count
             sent_us = fetch.asked_us if sender is None else sender.first.sent_us
             found.append(Range(batch.base_offset, end, digest, sent_us, fetch.seen_us, sender))
@@ -164,72 +201,145 @@ def _take_copies(placement: Placement) -> None:
     for each in placement.ranges:
         if each.digest is not None:
             placement.copies.setdefault(each.digest, []).append(each.begin)
+    equals = Counter(each.first.batch.sha256 for each in placement.seen.sendings)
     for sending in placement.seen.sendings:
-        offsets = placement.copies.get(sending.first.batch.sha256 or "", [])
+        digest = sending.first.batch.sha256
+        offsets = placement.copies.get(digest or "", []) if equals[digest] == 1 else []
         silent = [each for each in sending.attempts if each.stands_at is None]
         left = [offset for offset in offsets if all(each.stands_at != offset for each in sending.attempts)]
         if len(offsets) and len(silent) == 1 and len(left) == 1:
             silent[0].stands_at = left[0]
 
 
-def _fill_gaps(placement: Placement) -> None:
+class _Gap(NamedTuple):
+    """Offsets that nobody told of; `behind`: what was sent with the batch that stands behind them."""
+
+    begin: int
+    end: int
+    known_us: int
+    behind: Sending | None
+
+
+def _gaps(placement: Placement) -> list[_Gap]:
     """Between two known batches, and up to the highest watermark that was told."""
     ranges = placement.ranges
-    if not ranges:
-        return
-    gaps = [(before.end, after.begin, after.known_us) for before, after in pairwise(ranges) if before.end < after.begin]
-    if ends := placement.seen.ends:
-        _, known_us, end = max(ends, key=lambda each: (each[2], -each[1]))
-        if end > ranges[-1].end:
-            gaps.append((ranges[-1].end, end, known_us))
-    acked = {id(each) for each in placement.seen.sendings if each.acked is not None}
+    found = [
+        _Gap(before.end, after.begin, after.known_us, after.sending)
+        for before, after in pairwise(ranges)
+        if before.end < after.begin
+    ]
+    if ranges and placement.seen.ends:
+        end = max(placement.seen.ends, key=lambda each: (each.offset, -each.seen_us))
+        if end.offset > ranges[-1].end:
+            found.append(_Gap(ranges[-1].end, end.offset, end.seen_us, None))
+    return found
+
+
+def _fill_gaps(placement: Placement) -> None:
+    sending_of = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
     # An idempotent batch of which the broker told where it stands is there only once.
     open_ones = [
-        attempt
-        for sending in placement.seen.sendings
-        for attempt in sending.attempts
-        if attempt.stands_at is None and not attempt.is_acked and not (attempt.is_idempotent and id(sending) in acked)
+        each
+        for each in placement.seen.attempts
+        if each.stands_at is None
+        and not each.is_acked
+        and not (each.is_idempotent and sending_of[each.number].acked is not None)
     ]
-    for begin, end, known_us in gaps:
-        candidates = [each for each in open_ones if each.stands_at is None and each.sent_us <= known_us]
-        selections = _adding_up(candidates, end - begin)
-        if not selections:
-            placement.unexplained.append((begin, end))
+    open_ones.sort(key=lambda each: each.sent_us)
+    alone = [each for each in open_ones if sending_of[each.number].acked_again is None]
+    sampled_us = 0
+    for gap in _gaps(placement):
+        filled = _fill(gap, open_ones, alone, sending_of)
+        if filled is None:
+            placement.unexplained.append((gap.begin, gap.end))
             continue
-        placement.filled.append(Filled(begin, end, selections))
-        if len(selections) == 1 and not placement.has_strangers:
-            offset = begin
-            for each in selections[0]:
+        placement.filled.append(filled)
+        numbers = {each.number for chosen in filled.selections for each in chosen}
+        placement.possible |= numbers
+        if filled.is_sampled:
+            sampled_us = max(sampled_us, gap.known_us)
+        elif len(filled.selections) > 1:
+            placement.doubtful |= numbers
+        elif not placement.has_strangers:
+            offset = gap.begin
+            for each in sorted(filled.selections[0], key=lambda each: each.number):
                 each.stands_at = offset
                 offset += each.batch.record_count
+            open_ones = [each for each in open_ones if each.stands_at is None]
+            alone = [each for each in alone if each.stands_at is None]
+    sampled = {each.number for each in open_ones if each.sent_us <= sampled_us}
+    placement.possible |= sampled
+    placement.doubtful |= sampled
     if placement.unexplained or placement.has_strangers:
         placement.unexplained += [(each.begin, each.end) for each in placement.filled]
         placement.filled.clear()
 
 
+def _fill(gap: _Gap, open_ones: list[Attempt], alone: list[Attempt], sending_of: dict[int, Sending]) -> Filled | None:
+    """What may stand there; None where nothing adds up.
+
+    `open_ones` may stand anywhere, `alone` those of them that stand nowhere else; both are sorted by their times.
+    """
+    count = gap.end - gap.begin
+    near = list(islice(_fitting(open_ones, gap), _CANDIDATES_MAX + 1))
+    if len(near) <= _CANDIDATES_MAX or len(open_ones) <= count:
+        candidates = _likeliest(list(_fitting(open_ones, gap)), gap, sending_of)
+        if sum(map(_size, candidates)) == count:
+            return Filled(gap.begin, gap.end, [tuple(candidates)])
+        if len(candidates) <= _CANDIDATES_MAX:
+            selections = _adding_up(candidates, count)
+            return Filled(gap.begin, gap.end, selections) if selections else None
+    if count > _SUM_MAX or not _can_add_up(_fitting(open_ones, gap), count):
+        return None
+    is_copied = not _can_add_up(_fitting(alone, gap), count)
+    likely = _adding_up(_likeliest(near[:_SAMPLED], gap, sending_of), count) if is_copied else []
+    return Filled(gap.begin, gap.end, likely, is_sampled=True)
+
+
+def _fitting(attempts: list[Attempt], gap: _Gap) -> Iterator[Attempt]:
+    """Those that may stand in a gap; what was sent last comes first."""
+    sent_before = bisect_right(attempts, gap.known_us, key=lambda each: each.sent_us)
+    count = gap.end - gap.begin
+    return (each for each in islice(reversed(attempts), len(attempts) - sent_before, None) if _size(each) <= count)
+
+
+def _likeliest(attempts: list[Attempt], gap: _Gap, sending_of: dict[int, Sending]) -> list[Attempt]:
+    """What was sent again and acknowledged just behind the gap comes first."""
+    return sorted(attempts, key=lambda each: sending_of[each.number] is not gap.behind)
+
+
+def _size(attempt: Attempt) -> int:
+    """How many offsets it takes."""
+    return attempt.batch.record_count
+
+
 def _adding_up(candidates: list[Attempt], count: int) -> list[tuple[Attempt, ...]]:
-    """All selections of these with so many records; none where there are too many to try."""
-    fitting = [each for each in candidates if each.batch.record_count <= count]
-    if sum(each.batch.record_count for each in fitting) == count:
-        return [tuple(fitting)]
-    if len(fitting) > _CANDIDATES_MAX:
-        return []
+    """All selections of these with so many records."""
     return [
         chosen
-        for size in range(1, len(fitting) + 1)
-        for chosen in combinations(fitting, size)
-        if sum(each.batch.record_count for each in chosen) == count
+        for size in range(1, len(candidates) + 1)
+        for chosen in combinations(candidates, size)
+        if sum(map(_size, chosen)) == count
     ]
+
+
+def _can_add_up(candidates: Iterable[Attempt], count: int) -> bool:
+    """Whether some of these have so many records; the bits of `sums` are the numbers that can be had."""
+    sums, mask = 1, (1 << count + 1) - 1
+    for each in candidates:
+        sums |= sums << _size(each) & mask
+        if sums >> count & 1:
+            return True
+    return False
 
 
 def _note_absent(placement: Placement) -> None:
     """An attempt is stored nowhere if all offsets where it could stand are others'."""
     if not placement.is_whole or not placement.ranges:
         return
-    doubtful = {each.number for filled in placement.filled for chosen in filled.selections for each in chosen}
     last_us = max(each.known_us for each in placement.ranges)
     for attempt in placement.seen.attempts:
-        if attempt.stands_at is not None or attempt.is_acked or attempt.number in doubtful:
+        if attempt.stands_at is not None or attempt.is_acked or attempt.number in placement.possible:
             continue
         is_below = placement.begin == 0 or any(each.known_us <= attempt.sent_us for each in placement.ranges)
         is_due = attempt.exchange.outcome is not Outcome.NOT_DUE

@@ -16,6 +16,7 @@ from ottla.audit.promises import claimed
 from ottla.errors import UserMistake
 from ottla.explain.explanation import Explanation
 from ottla.faults.fault import Fault
+from ottla.printable import printable
 from ottla.simulation.plan import SEND, ProducerPlan
 
 _RECORDS_LEAST = 60
@@ -43,6 +44,8 @@ def scenario_text(found: Explanation, name: str) -> str:
     kinds = [kind for kind in _SHOWN if kind in shown and kind in [each.kind for each in found.breaches]]
     if found.small is not None:
         kinds = [found.small.kind]
+    # A file's name may have characters that TOML does not take.
+    name = printable(name)
     producer = next(each for each in plan.producers if any(act.do == SEND for act in each.acts))
     lines = [
         f"title = {_text(f'As in {name}: ' + ' and '.join(kinds))}",
@@ -63,7 +66,7 @@ def _teaching(found: Explanation, name: str) -> list[str]:
     said = [f"{each.kind}: {each.words}." for each in found.breaches[:3]]
     more = f"And {len(found.breaches) - 3} more." if len(found.breaches) > 3 else ""
     words = [f"Made by ottla trial --from {name}.", *said, *([more] if more else [])]
-    return [re.sub(r'["\\]', "'", each) for each in words]
+    return [re.sub(r'["\\]', "'", printable(each)) for each in words]
 
 
 def _fault(fault: Fault) -> list[str]:
@@ -113,4 +116,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text)
+    # TOML has no pairs of surrogates, as JSON's escapes have for emoji.
+    return json.dumps(text, ensure_ascii=False)

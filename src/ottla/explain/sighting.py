@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ottla.explain.topics import UNKNOWN, Topics
 from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind
 
 Place = tuple[str, int]
+# Packets of several interfaces stand in a capture in about the order of their times.
+_DISORDER_US = 1_000
 # A batch may have been sent before the capture began and be sent again for so long after that.
 _SENT_AGAIN_WITHIN_US = 60_000_000
 NO_PRODUCER = -1
@@ -112,18 +116,32 @@ class Fetched:
     batches: tuple[Batch, ...]
 
 
+class End(NamedTuple):
+    """A high watermark: when it was asked for and told, and by which broker."""
+
+    asked_us: int
+    seen_us: int
+    offset: int
+    broker: str
+
+
 @dataclass(slots=True)
 class PartitionSeen:
-    """One partition; `ends`: (asked, answered, high watermark) of everything that told one.
+    """One partition of one topic; `ends`: every high watermark that was told.
 
     `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
+    `is_known`: whether all is about one topic, and not perhaps about several of the same name. `sure_us`: until when
+    that was told; afterwards the topic may have been deleted and made again. `is_timed`: whether times can be compared.
     """
 
     place: Place
+    is_known: bool = True
+    sure_us: int = 0
+    is_timed: bool = True
     attempts: list[Attempt] = field(default_factory=list)
     sendings: list[Sending] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
-    ends: list[tuple[int, int, int]] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
     begun_us: dict[str, int] = field(default_factory=dict)
 
     def first_us(self, sending: Sending) -> int:
@@ -135,7 +153,7 @@ class PartitionSeen:
 class Sighting:
     """All that a capture shows; `unseen` says in sentences without their ends what it cannot show."""
 
-    partitions: dict[Place, PartitionSeen] = field(default_factory=dict)
+    partitions: dict[tuple[str, int, str | None], PartitionSeen] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     began_us: int = 0
@@ -162,17 +180,24 @@ def look(entries: Iterable[Entry]) -> Sighting:
     """What these entries show."""
     seen = Sighting()
     remarks: list[Remark] = []
+    last_us, is_timed = 0, True
     for entry in entries:
         if isinstance(entry, Remark):
             remarks.append(entry)
-        else:
-            seen.exchanges.append(entry)
+            continue
+        seen.exchanges.append(entry)
+        # Exchanges come in the order in which they were complete, unless a clock was set back.
+        complete_us = _complete_us(entry)
+        is_timed &= complete_us is None or complete_us >= max(last_us, entry.request_us or 0) - _DISORDER_US
+        last_us = max(last_us, complete_us or 0)
     times = [each.time_us for each in seen.exchanges]
     ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
     seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
+    topics = Topics(seen.exchanges)
     for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
-        for part in exchange.partitions:
-            _take(seen, exchange, part)
+        if exchange.api in ("Produce", "Fetch"):
+            for part in exchange.partitions:
+                _take(seen, exchange, part, topics)
     begun_us = _begun_us(seen)
     for number, attempt in enumerate(_in_order(seen), 1):
         attempt.number = number
@@ -181,9 +206,17 @@ def look(entries: Iterable[Entry]) -> Sighting:
             attempt.nth = nth
         partition.sendings = _sendings(partition.attempts)
         partition.begun_us = begun_us
+        partition.is_timed = is_timed
         _find_divided_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
     return seen
+
+
+def _complete_us(exchange: Exchange) -> int | None:
+    """When it was complete; None where older versions did not tell."""
+    if exchange.outcome is Outcome.UNANSWERED:
+        return exchange.end_us
+    return exchange.request_us if exchange.outcome is Outcome.NOT_DUE else exchange.response_us
 
 
 def _host(exchange: Exchange) -> str:
@@ -204,14 +237,16 @@ def _in_order(seen: Sighting) -> list[Attempt]:
     return sorted(found, key=lambda each: each.sent_us)
 
 
-def _take(seen: Sighting, exchange: Exchange, part: PartitionPart) -> None:
-    topic = part.topic or part.topic_id
-    if topic is None or part.partition is None or exchange.api not in ("Produce", "Fetch", "ListOffsets"):
+def _take(seen: Sighting, exchange: Exchange, part: PartitionPart, topics: Topics) -> None:
+    topic = topics.of(exchange, part)
+    if topic is None or part.partition is None:
         return
-    place = topic, part.partition
-    partition = seen.partitions.get(place)
+    place = topic.name, part.partition
+    partition = seen.partitions.get((*place, topic.which))
     if partition is None:
-        partition = seen.partitions[place] = PartitionSeen(place)
+        partition = seen.partitions[*place, topic.which] = PartitionSeen(place, topic.which != UNKNOWN)
+    if topic.is_certain:
+        partition.sure_us = exchange.time_us
     asked_us, seen_us = exchange.time_us, exchange.response_us or exchange.time_us
     if exchange.api == "Produce":
         for batch in part.batches:
@@ -220,7 +255,7 @@ def _take(seen: Sighting, exchange: Exchange, part: PartitionPart) -> None:
     if part.error is not None:
         return
     if exchange.api == "Fetch" and part.high_watermark is not None:
-        partition.ends.append((asked_us, seen_us, part.high_watermark))
+        partition.ends.append(End(asked_us, seen_us, part.high_watermark, exchange.broker))
     if exchange.api == "Fetch" and part.batches:
         first, last = part.batches[0], part.batches[-1]
         begin = first.base_offset if part.offset is None else min(first.base_offset, part.offset)
@@ -282,6 +317,10 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
         found.append("bytes that were not captured")
     if RemarkKind.BEGINNING_UNSEEN in kinds or any(each.outcome is Outcome.UNASKED for each in seen.exchanges):
         found.append("requests that were in flight when the capture began")
+    if any(not each.is_timed for each in seen.partitions.values()):
+        found.append(
+            "what was before and what behind: the clock was set back during the capture, so times prove nothing"
+        )
     if seen.is_one_way:
         found.append("what brokers answered: no answer was captured, only what clients sent")
     elif _in_flight_at_end(seen):
@@ -289,6 +328,8 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
     unread = [each for each in seen.exchanges if each.api == "Produce" and each.unread is not None]
     if unread:
         found.append(f"{_counted(len(unread), 'Produce request')} that could not be decoded")
+    if unknown := sorted({each.place[0] for each in seen.partitions.values() if not each.is_known}):
+        found.append(f"which topic some requests for {', '.join(unknown)} meant: there were several of that name")
     produced = [each for each in seen.partitions.values() if each.attempts]
     unfetched = [f"{each.place[0]}-{each.place[1]}" for each in produced if not each.fetched]
     unasked = any(a.exchange.outcome is Outcome.NOT_DUE for each in produced if not each.fetched for a in each.attempts)

@@ -164,11 +164,12 @@ def _delivered_again(placements: list[Placement]) -> list[Suspect]:
     found = []
     for placement in placements:
         for sending in placement.seen.sendings:
-            copies = placement.copies.get(sending.first.batch.sha256 or "", [])
+            copies = placement.new_copies(sending)
             if len(copies) > len(sending.attempts):
                 attempt = sending.attempts[-1]
-                words = f"sent {len(sending.attempts)} times, and it stands at {len(copies)} offsets"
-                words = words.replace("sent 1 times", "sent once")
+                count = len(sending.attempts)
+                times = "once" if count == 1 else f"{count} times"
+                words = f"sent {times}, and it stands at {len(copies)} offsets"
                 found.append(Suspect(words, attempt, (fault_of(attempt, "redeliver", delay_ms=1),)))
     return found
 

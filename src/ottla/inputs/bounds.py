@@ -1,8 +1,8 @@
 """How much a file of rows may hold: its rows are kept in memory as a whole, so this is asked before they are read.
 
 A small file can hold a lot: gzip makes a thousandth of a line that repeats, and Parquet keeps a value once for all rows
-that have it. What is counted is what the rows take as JSON, from above and without making it: that is what is sent, and
-neither the Arrow table nor the text of the file takes more.
+that have it. What is counted is what the rows take as JSON, from above and without making it. What is kept is the Arrow
+table and, while it is made, the text of the file: neither takes more than that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from ottla.errors import UserMistake
 
-ROWS_BYTES_MAX = 1 << 30
+ROWS_BYTES_MAX = 3 << 29
 # A record of this size is sixteen times what Kafka takes unless told otherwise (message.max.bytes).
 LINE_BYTES_MAX = 16 << 20
 DEPTH_MAX = 100

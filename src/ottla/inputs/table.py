@@ -59,16 +59,28 @@ def _read_parquet(source: Source) -> pa.Table:
     import pyarrow.parquet as pq
 
     room = Room(source.path)
-    batches = []
     with pq.ParquetFile(source.path) as file:
         names = file.schema_arrow.names
         room.take_rows(file.metadata.num_rows, names)
+        chunks: list[list[pa.Array[Any]]] = [[] for _ in names]
         for batch in file.iter_batches(batch_size=_ROWS_AT_A_TIME):
             columns = [_decoded(column) for column in batch.columns]
             room.take(sum(size_as_json(column) for column in columns))
-            batches.append(pa.RecordBatch.from_arrays(columns, names))
-        schema = batches[0].schema if batches else file.schema_arrow
-    return pa.Table.from_batches(batches, schema)
+            for known, column in zip(chunks, columns, strict=True):
+                known.append(column)
+        if not chunks or not chunks[0]:
+            return file.schema_arrow.empty_table()
+    # One column after the other, so that never all of them are there twice.
+    return pa.Table.from_arrays([_joined(known) for known in chunks], names)
+
+
+def _joined(chunks: list[pa.Array[Any]]) -> pa.ChunkedArray[Any]:
+    """One chunk of many, which are forgotten; several where one could not hold them."""
+    import pyarrow as pa
+
+    joined: Any = pa.chunked_array(chunks).combine_chunks()
+    chunks.clear()
+    return pa.chunked_array(joined if isinstance(joined, pa.ChunkedArray) else [joined])
 
 
 def _decoded(column: pa.Array[Any]) -> pa.Array[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Recording:
         self._payloads = payloads
         self._topic_names = topic_names
         self._writer: CaptureWriter | None = CaptureWriter(path, **about)
+        self.clock = SteadyClock(lambda: time.time_ns() // 1000)
 
     def of(self, number: int, client: str, broker: str) -> RecordedConnection:
         """What one connection is told to."""
@@ -53,6 +55,24 @@ class Recording:
             writer.close()
 
 
+class SteadyClock:
+    """Microseconds since 1970, which never go back: where the machine's clock was set back, they go on from there."""
+
+    def __init__(self, machine_us: Callable[[], int]) -> None:
+        self._machine_us = machine_us
+        self._ahead_us = 0
+        self._last_us = 0
+
+    def now_us(self) -> int:
+        """The time now."""
+        now_us = self._machine_us() + self._ahead_us
+        if now_us < self._last_us:
+            self._ahead_us += self._last_us - now_us
+            now_us = self._last_us
+        self._last_us = now_us
+        return now_us
+
+
 class RecordedConnection:
     """One connection of a recording."""
 
@@ -63,20 +83,15 @@ class RecordedConnection:
 
     def request(self, frame: memoryview) -> None:
         """A frame came from the client."""
-        self._recording.write(self._talk.take_request(frame, _now_us()))
+        self._recording.write(self._talk.take_request(frame, self._recording.clock.now_us()))
 
     def answer(self, pieces: list[Any]) -> None:
         """These pieces, length first, leave for the client."""
         frame = pieces[1] if len(pieces) == 2 and len(pieces[0]) == _LENGTH_BYTES else b"".join(pieces)[_LENGTH_BYTES:]
-        self._recording.write(self._talk.take_response(memoryview(frame), _now_us()))
+        self._recording.write(self._talk.take_response(memoryview(frame), self._recording.clock.now_us()))
 
     def end(self) -> None:
         """The connection is over. Ending twice is allowed."""
         if not self._is_over:
             self._is_over = True
-            self._recording.write(self._talk.end(_now_us()))
-
-
-def _now_us() -> int:
-    """Microseconds since 1970."""
-    return time.time_ns() // 1000
+            self._recording.write(self._talk.end(self._recording.clock.now_us()))

@@ -10,6 +10,7 @@ from ottla.reader.position cimport Position
 cdef class ReaderCore:
     cdef public dict _fetching
     cdef public object _isolation_level
+    cdef public object _nearest_us
     cdef public list _open
     cdef public list _outputs
     cdef public dict _positions
@@ -28,6 +29,8 @@ cdef class ReaderCore:
     cdef _advance(self, now_us)
     @cython.locals(position=Position)
     cdef _ask(self, now_us)
+    cdef bint _keeps_nearest(self, Position position, now_us) except -1
+    cdef _leave_nearest(self, Position position, now_us)
     cdef _reachable_leader(self, Position position, now_us)
     cdef bint _is_in_doubt(self, Position position, node_id) except -1
     cdef _gives_up(self, Position position, now_us)

@@ -15,9 +15,15 @@ where these epochs end in the leader's log (OffsetForLeaderEpoch); each Fetch al
 truncated, the position fails with `LogTruncated`: reading on would skip records, or give other records for offsets
 already read. Brokers before Kafka 2.3 cannot be asked; their logs are taken as they are.
 
+With `client.rack` a leader may name a replica nearby, without any records (KIP-392). The position is then fetched from
+there, for `metadata.max.age.ms` or until the leader changes; offsets and epochs are still asked of the leader. Where
+the replica refuses, cannot be reached or is no longer known, the position goes back to the leader, which is not told
+the rack for as long: so it gives the records itself.
+
 Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
 `Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
-KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (truncated logs), 595 (diverging epochs), 951.
+KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (truncated logs), 392 (nearest replica), 595
+(diverging epochs), 951.
 """
 
 from __future__ import annotations
@@ -46,7 +52,7 @@ from ottla.reader.events import (
     ReadFailed,
     TopicAssigned,
 )
-from ottla.reader.failures import out_of_range, topic_error, truncated
+from ottla.reader.failures import made_anew, out_of_range, topic_error, truncated
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
@@ -67,6 +73,7 @@ class ReaderCore:
         self.connection = ConnectionCore(settings.connection, rng)
         self._settings = settings
         self._rng = rng
+        self._nearest_us = settings.connection.metadata_max_age_ms * 1000
         self._isolation_level = 1 if settings.read_committed else 0
         self._positions: dict[tuple[str, int], Position] = {}
         # Positions that are not over, those served least recently first.
@@ -131,7 +138,9 @@ class ReaderCore:
         key = (event.topic, event.partition)
         if key in self._positions:
             return
-        position = Position(event.topic, event.partition, event.start, event.end, event.start_is_timestamp)
+        position = Position(
+            event.topic, event.partition, event.start, event.end, event.start_is_timestamp, event.topic_id
+        )
         self._positions[key] = position
         self._open.append(position)
         self.connection.want_topic(event.topic, now_us)
@@ -205,6 +214,10 @@ class ReaderCore:
             reading = position.state is PositionState.READING
             if position.is_over or (reading and position.buffered_bytes > room_bytes):
                 continue
+            if reading and position.nearest >= 0 and self._keeps_nearest(position, now_us):
+                if self.connection.can_send(position.nearest, now_us):
+                    fetches.setdefault(position.nearest, []).append(position)
+                continue
             node_id = self._reachable_leader(position, now_us)
             if node_id is None:
                 continue
@@ -224,9 +237,30 @@ class ReaderCore:
             if not self._fetching.get(node_id):
                 self._fetch(node_id, positions, now_us)
 
+    def _keeps_nearest(self, position: Position, now_us: int) -> bool:
+        """Whether the replica that the leader named is still to be read from."""
+        connection, node_id = self.connection, position.nearest
+        epoch = connection.metadata.leader_epoch(position.topic, position.partition)
+        if now_us >= position.nearest_until_us or epoch != position.checked_epoch:
+            position.nearest = -1
+            return False
+        if node_id not in connection.metadata.brokers or connection.why_not(node_id) is not None:
+            self._leave_nearest(position, now_us)
+            return False
+        return True
+
+    def _leave_nearest(self, position: Position, now_us: int) -> None:
+        """Go back to the leader, and have no replica named for a while: what is wrong with it may last."""
+        position.nearest = -1
+        position.shuns_nearest_until_us = now_us + self._nearest_us
+        self.connection.refresh_metadata(now_us)
+
     def _reachable_leader(self, position: Position, now_us: int) -> int | None:
         """The leader's node id when a request would leave now; otherwise the position is stuck, and says why."""
         topic, partition = position.topic, position.partition
+        if position.topic_id and self._is_made_anew(position):
+            self._fail(position, made_anew(position))
+            return None
         node_id = self.connection.leader(topic, partition)
         if node_id is not None:
             if self.connection.can_send(node_id, now_us):
@@ -260,6 +294,11 @@ class ReaderCore:
             position.is_stuck("its leader is not known", now_us)
             self.connection.want_topic(topic, now_us)
         return None
+
+    def _is_made_anew(self, position: Position) -> bool:
+        """Whether the topic that has the name now is not the one that is to be read, as far as the cluster has ids."""
+        known = self.connection.metadata.topics.get(position.topic)
+        return known is not None and any(known.topic_id) and known.topic_id != position.topic_id
 
     def _is_in_doubt(self, position: Position, node_id: int) -> bool:
         """Whether this leader must be asked about its log first: the position was not checked against it yet."""
@@ -355,7 +394,9 @@ class ReaderCore:
                     partition_max_bytes=settings.max_partition_fetch_bytes,
                 )
             )
+        shuns = any(position.shuns_nearest_until_us > now_us for position in positions)
         request = FetchRequest(
+            rack_id="" if shuns else settings.client_rack,
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_max_bytes,
@@ -375,6 +416,10 @@ class ReaderCore:
             self._fetching[node_id] = False
         for position in asked.positions:
             position.in_flight = False
+        if asked.is_fetch and (answer.message is None or answer.message.error_code):
+            for position in asked.positions:
+                if position.nearest == node_id:
+                    self._leave_nearest(position, now_us)
         if answer.message is None:
             for position in asked.positions:
                 self._pause(position, answer.failure or "the request was not answered", now_us)
@@ -441,15 +486,24 @@ class ReaderCore:
         for position, told in self._matched(asked, parts, now_us):
             if position.is_over:
                 continue
-            if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            diverging = told.diverging_epoch is not None and told.diverging_epoch.end_offset >= 0
+            if position.nearest >= 0 and position.nearest == broker_id and (told.error_code or diverging):
+                # It may lack what the leader has: the leader decides.
+                self._learn_leader(position, told)
+                self._leave_nearest(position, now_us)
+            elif told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._fail(position, out_of_range(position, told, broker_id))
             elif told.error_code:
                 self._learn_leader(position, told)
                 self._on_error(position, told.error_code, broker_id, now_us)
-            elif told.diverging_epoch is not None and told.diverging_epoch.end_offset >= 0:
+            elif diverging:
+                assert told.diverging_epoch is not None
                 self._fail(position, truncated(position, told.diverging_epoch.end_offset, broker_id))
             else:
                 position.went_well()
+                if told.preferred_read_replica >= 0 and not told.records:
+                    position.nearest = told.preferred_read_replica
+                    position.nearest_until_us = now_us + self._nearest_us
                 if self._take_records(position, told, broker_id):
                     served.append(position)
         if served and len(asked.positions) > 1:

@@ -11,13 +11,15 @@ from ottla.errors import OttlaError
 @dataclass(slots=True, frozen=True)
 class Assign:
     """Event: read this partition from `start` (an offset, or a timestamp with `start_is_timestamp`; -2 earliest,
-    -1 latest) up to, not including, `end` (None: forever; -1: the end as it is when the reader first asks)."""
+    -1 latest) up to, not including, `end` (None: forever; -1: the end as it is when the reader first asks). A topic
+    with another id than `topic_id` (empty: any) is not the one that is meant."""
 
     topic: str
     partition: int
     start: int = -2
     end: int | None = None
     start_is_timestamp: bool = False
+    topic_id: bytes = b""
 
 
 @dataclass(slots=True, frozen=True)

@@ -16,6 +16,16 @@ def topic_error(topic: str, error_code: int, partition: int | None = None) -> Ka
     return kafka_error(error_code, detail, topic=topic, partition=partition)
 
 
+def made_anew(position: Position) -> KafkaError:
+    """The error for a topic that was deleted, and another one made that has its name."""
+    return kafka_error(
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        f"topic {position.topic} was deleted and made anew; its old records are gone: start again in the new one",
+        topic=position.topic,
+        partition=position.partition,
+    )
+
+
 def out_of_range(position: Position, told: PartitionData, broker_id: int | None) -> KafkaError:
     """The error for an offset that the partition does not hold."""
     held = ""

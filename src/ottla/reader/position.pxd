@@ -18,13 +18,17 @@ cdef class Position:
     cdef public bint in_flight
     cdef public bint is_bounded
     cdef public object not_before_us
+    cdef public object nearest
+    cdef public object nearest_until_us
     cdef public object partition
+    cdef public object shuns_nearest_until_us
     cdef public object start
     cdef public bint start_is_timestamp
     cdef public object state
     cdef public object stuck_reason
     cdef public object stuck_since_us
     cdef public object topic
+    cdef public object topic_id
     cdef public object wanted_start
 
     cpdef asks_for(self)

@@ -57,6 +57,9 @@ class Position:
     Leader epochs are -1 where they are not known. `epoch` is that of the last record read (`has_read`), or the one that
     came with `start`; `end_epoch` came with `end`. `checked_epoch` is the epoch of the last leader whose log agreed
     with these; `asked_epoch` is that of the leader to which the present request was sent.
+
+    `nearest` is the replica that the leader named to be read from (KIP-392), -1 for none, up to `nearest_until_us`.
+    Until `shuns_nearest_until_us` the leader is not to name one, because the last one was of no use.
     """
 
     __slots__ = (
@@ -72,19 +75,32 @@ class Position:
         "has_read",
         "in_flight",
         "is_bounded",
+        "nearest",
+        "nearest_until_us",
         "not_before_us",
         "partition",
+        "shuns_nearest_until_us",
         "start",
         "start_is_timestamp",
         "state",
         "stuck_reason",
         "stuck_since_us",
         "topic",
+        "topic_id",
         "wanted_start",
     )
 
-    def __init__(self, topic: str, partition: int, start: int, end: int | None, start_is_timestamp: bool) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int | None,
+        start_is_timestamp: bool,
+        topic_id: bytes = b"",
+    ) -> None:
         self.topic = topic
+        self.topic_id = topic_id
         self.partition = partition
         self.state = PositionState.LOCATING
         self.wanted_start = start
@@ -105,6 +121,9 @@ class Position:
         self.failures = 0
         self.stuck_since_us: int | None = None
         self.stuck_reason = ""
+        self.nearest = -1
+        self.nearest_until_us = 0
+        self.shuns_nearest_until_us = 0
 
     def move(self, event: PositionEvent) -> None:
         """Follow the transition table; `RuntimeError` for a move that is not in it."""

@@ -80,6 +80,15 @@ READER_SETTINGS: tuple[Setting, ...] = (
         kip=266,
         group="Reading",
     ),
+    Setting(
+        "client.rack",
+        str,
+        "",
+        "Where this client is, by the name that the brokers near it have in broker.rack: leaders whose brokers have a "
+        "replica selector name a replica there to read from.",
+        kip=392,
+        group="Reading",
+    ),
     Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked.", group="Reading"),
 )
 
@@ -90,6 +99,7 @@ class ReaderSettings:
     TABLE: ClassVar = READER_SETTINGS
 
     check_crcs: bool
+    client_rack: str
     connection: ConnectionSettings
     default_api_timeout_ms: int
     fetch_max_bytes: int

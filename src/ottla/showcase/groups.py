@@ -72,7 +72,7 @@ def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: P
     reads = [read for read in witness.chronicle.reads if read.is_final and read.isolation_level == UNCOMMITTED]
     numbers = {record.number for read in reads for record in read.records if record.number >= 0}
     span = range(min(numbers, default=0), min(max(numbers, default=-1) + 1, records.count))
-    for row, sent in sent_rows(ledger, records.table, span, "value"):
+    for row, sent in sent_rows(ledger, records.made, span, "value"):
         if row[schema.SEQUENCE] not in numbers:
             continue
         partition, offset = row[schema.PARTITION], row[schema.OFFSET]

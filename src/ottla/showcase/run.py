@@ -230,7 +230,7 @@ def _produce(
         witness.settle()
         witness.choose_part()
         witness.read_part("after sending")
-        note_sent(witness, ledger, records.table, times)
+        note_sent(witness, ledger, records.made, times)
         witness.note_faults(counts)
     return witnesses, fired
 

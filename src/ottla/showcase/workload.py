@@ -1,7 +1,8 @@
 """Sends an input once under one guarantee, and writes down what was sent and what was learned.
 
-The records are made once and sent three times: value the row as JSON, key the key column as text, and the row's number
-in the header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it.
+The records are the same each time: value the row as JSON, key the key column as text, and the row's number in the
+header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it. The JSON takes
+several times the memory of the rows, so it is made again whenever it is needed, a piece at a time.
 
 Where batches are cut depends on the input alone: the size limit follows from the number of bytes, so that there are
 about `BATCHES_WANTED` of them, enough for every fault to fire at least twenty times; with a row at least per batch,
@@ -48,13 +49,15 @@ _LOOK_AROUND_S = 2.0
 
 @dataclass(slots=True, frozen=True)
 class Records:
-    """An input ready to be sent: columns `key` (text), `value` (bytes), `headers`, `partition`; a row per record.
+    """An input ready to be sent, a record per row.
 
     `partition` is null where the key decides. `size_bytes` is what the records take
     uncompressed, `batch_bytes` where a batch is cut.
     """
 
-    table: pa.Table
+    rows: pa.Table
+    keys: pa.StringArray
+    partition: pa.Int32Array
     key_crc: pa.Int64Array
     value_crc: pa.Int64Array
     size_bytes: int
@@ -64,47 +67,70 @@ class Records:
     @property
     def count(self) -> int:
         """How many records there are."""
-        return self.table.num_rows
+        return self.rows.num_rows
+
+    def made(self, numbers: range) -> pa.RecordBatch:
+        """The records of these numbers: columns `key` (text), `value` (bytes), `headers`, `partition`."""
+        begin, count = numbers.start, len(numbers)
+        columns = {
+            "key": self.keys.slice(begin, count),
+            "value": _values(self.rows, numbers),
+            "headers": sequence_headers(numbers),
+            "partition": self.partition.slice(begin, count),
+        }
+        return pa.record_batch(list(columns.values()), list(columns))
+
+    def pieces(self) -> Iterator[range]:
+        """The numbers of all records in pieces; where they are cut follows from the count alone."""
+        return _pieces(self.count)
 
     def compressed_bytes_estimate(self) -> int:
         """Rather too few than too many bytes for one copy of all records on disk, from how a sample compresses."""
         from ottla.records.compression import compress
 
-        values: Any = self.table.column("value").slice(0, 2_000)
-        sample = b"".join(values.to_pylist())
+        sample = b"".join(_values(self.rows, range(min(self.count, 2_000))).to_pylist())
         return int(self.size_bytes * min(1.0, 0.8 * len(compress("lz4", None, sample)) / max(1, len(sample))))
 
 
 def make_records(source: Source, table: pa.Table) -> Records:
     """The records of a table, with their checksums; `UserMistake` for columns that JSON or a key cannot hold."""
     keys: Any = key_strings(table, source).combine_chunks()
-    json: Any = json_column(table, None)
-    values: Any = pa.array(json)
     rows = table.num_rows
-    size_bytes = _FRAMING_BYTES * rows + sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (keys, values))
+    size_bytes = _FRAMING_BYTES * rows + (pc.sum(pc.binary_length(keys)).as_py() or 0)
+    checksums = []
+    for numbers in _pieces(rows):
+        values = _values(table, numbers)
+        size_bytes += pc.sum(pc.binary_length(values)).as_py() or 0
+        checksums.append(crc_column(values))
     partitions = 3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1
-    columns = {
-        "key": keys,
-        "value": values,
-        "headers": sequence_headers(rows),
-        "partition": _partitions_of_keyless(keys, partitions),
-    }
     return Records(
-        table=pa.table(columns),
+        rows=table,
+        keys=keys,
+        partition=_partitions_of_keyless(keys, partitions),
         key_crc=crc_column(keys),
-        value_crc=crc_column(values),
+        value_crc=pa.concat_arrays(checksums),
         size_bytes=size_bytes,
         partitions=partitions,
         batch_bytes=max(1, size_bytes // BATCHES_WANTED if rows > BATCHES_WANTED else 1),
     )
 
 
-def sequence_headers(rows: int) -> pa.Array[Any]:
+def _pieces(rows: int) -> Iterator[range]:
+    step = max(1, -(-rows // _CHUNKS))
+    return (range(begin, min(begin + step, rows)) for begin in range(0, rows, step))
+
+
+def _values(rows: pa.Table, numbers: range) -> Any:
+    made: Any = json_column(rows.slice(numbers.start, len(numbers)), None, numbers.start)
+    return pa.array(made)
+
+
+def sequence_headers(numbers: range) -> pa.Array[Any]:
     """A column of headers, one per row: `ottla.sequence` with the row's number as eight bytes big-endian."""
-    name = schema.SEQUENCE_HEADER.encode()
+    name, rows = schema.SEQUENCE_HEADER.encode(), len(numbers)
     names = _fixed_width(pa.string(), name * rows, len(name), rows)
-    numbers = _fixed_width(pa.binary(), np.arange(rows, dtype=">u8").tobytes(), 8, rows)
-    pairs = pa.StructArray.from_arrays([names, numbers], names=["key", "value"])
+    encoded = np.arange(numbers.start, numbers.stop, dtype=">u8").tobytes()
+    pairs = pa.StructArray.from_arrays([names, _fixed_width(pa.binary(), encoded, 8, rows)], names=["key", "value"])
     one_each: Any = pa.array(np.arange(rows + 1, dtype=np.int32))
     column: pa.Array[Any] = pa.ListArray.from_arrays(one_each, pairs)
     return column
@@ -140,7 +166,7 @@ def send_records(
     )
     try:
         delivery = producer.send_table(
-            topic, _chunks(records, advance), key="key", value="value", headers="headers", partition="partition"
+            topic, _batches(records, advance), key="key", value="value", headers="headers", partition="partition"
         )
         _wait(delivery, check)
         learned = delivery.result(0)
@@ -194,12 +220,11 @@ def _outcomes(learned: pa.Table) -> Any:
     return pc.if_else(pc.is_null(error), schema.ACKED, bad)
 
 
-def _chunks(records: Records, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-    """The records in pieces, for the progress bar's sake; how many follows from their number alone."""
-    step = max(1, -(-records.count // _CHUNKS))
-    for batch in records.table.to_batches(max_chunksize=step):
-        yield batch
-        advance(batch.num_rows)
+def _batches(records: Records, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    """The records piece by piece."""
+    for numbers in records.pieces():
+        yield records.made(numbers)
+        advance(len(numbers))
 
 
 def _fixed_width(kind: Any, data: bytes, width: int, rows: int) -> pa.Array[Any]:

@@ -15,6 +15,7 @@ from ottla.faults.fault import make_fault
 from ottla.simulation.arrivals import idle_for_long, keep_brokers_busy
 from ottla.simulation.chance import Chance
 from ottla.simulation.drawing import draw_faults, draw_times
+from ottla.simulation.moves import draw_moves
 from ottla.simulation.plan import (
     ABORT,
     BEGIN,
@@ -75,6 +76,9 @@ _SENT_AGAIN_SHARE = 0.04
 _HANDED_OVER_AGAIN_SHARE = 0.04
 # How many runs have a reader that has deleted what it has read.
 _PURGING_SHARE = 0.06
+# How many runs have replicas that are moved, and among how many brokers.
+_MOVING_SHARE = 0.08
+_MOVING_BROKERS = (3, 4, 4, 5)
 # How many runs have brokers that take their time, and how many have producers that idle for hours.
 _BUSY_SHARE = 0.06
 _IDLE_SHARE = 0.01
@@ -88,9 +92,14 @@ _CODECS = ("gzip", "snappy", "lz4", "zstd")
 def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
     """The plan of a seed: three brokers, two producers (one transactional), so many records and faults.
 
-    Some have a second transactional producer, with a quarter as many records more.
+    Where replicas move there are up to five brokers. Some have a second transactional producer, with a quarter as many
+    records more.
     """
     plan = _plan(seed, records)
+    moving = Chance(f"moves {seed}")
+    moves = moving.random() < _MOVING_SHARE
+    if moves:
+        plan.brokers = moving.choice(_MOVING_BROKERS)
     second = Chance(f"second transactional producer {seed}")
     if second.random() < _SECOND_SHARE:
         _add_transactional(plan, second, records)
@@ -129,6 +138,8 @@ def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
     purging = Chance(f"purging {seed}")
     if purging.random() < _PURGING_SHARE:
         purging.choice(plan.readers).purges = True
+    if moves:
+        plan.moves = draw_moves(moving, plan)
     return plan
 
 

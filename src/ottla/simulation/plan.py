@@ -86,6 +86,20 @@ class ReaderPlan:
 
 
 @dataclass(slots=True)
+class MovePlan:
+    """Somebody asks `at_us` for a partition's replicas to be moved (AlterPartitionReassignments, KIP-455).
+
+    `replicas`: the brokers that are to hold it, the one that leads if it can first; None: the move that is under way is
+    to stop.
+    """
+
+    topic: str
+    partition: int
+    replicas: list[int] | None
+    at_us: int
+
+
+@dataclass(slots=True)
 class TimedFault:
     """A fault that begins `at_us`, and is healed `lasts_us` later."""
 
@@ -125,6 +139,7 @@ class Plan:
     faults: list[TimedFault]
     severity: str = MILD
     service: list[ServicePlan] = field(default_factory=list)
+    moves: list[MovePlan] = field(default_factory=list)
     format: int = FORMAT
 
     @property

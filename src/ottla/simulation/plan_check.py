@@ -30,6 +30,7 @@ from ottla.simulation.plan import (
     SEND,
     SEVERITIES,
     Act,
+    MovePlan,
     Plan,
     ProducerPlan,
     ReaderPlan,
@@ -130,7 +131,9 @@ def _plan(data: dict[str, Any]) -> Plan:
     given["readers"] = _made(given, "readers", _reader_plan)
     given["faults"] = _made(given, "faults", _timed_fault)
     given["service"] = _made(given, "service", lambda item: _checked(ServicePlan(**item)))
-    # The optional ones must be there, too: they were not always.
+    # Plans of this format that were kept before replicas moved have none that move.
+    given["moves"] = _made({"moves": [], **given}, "moves", lambda item: _checked(MovePlan(**item)))
+    # The other optional ones must be there, too: they were not always.
     given = {each.name: given.pop(each.name) for each in fields(Plan)} | given
     plan = _checked(Plan(**given))
     if plan.severity not in SEVERITIES:
@@ -207,6 +210,7 @@ _TYPES: dict[Any, tuple[type, ...]] = {
     "int | None": (int, type(None)),
     "str": (str,),
     "bool": (bool,),
+    "list[int] | None": (list, type(None)),
     "dict[str, Any]": (dict,),
     "list[list[str | None]]": (list,),
 }
@@ -249,6 +253,8 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from _at(place, _service_faults(plan, service, taken))
     for place, timed in _placed("faults", plan.faults):
         yield from _at(f"{place}, {timed.kind!r}", _misfits(plan, timed))
+    for place, move in _placed("moves", plan.moves):
+        yield from _at(place, _move_faults(plan, move))
 
 
 def _at(place: str, faults: Iterator[str]) -> Iterator[str]:
@@ -332,6 +338,28 @@ def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) ->
         yield from _wrong(act, {"topic": one_of(list(partitions)), "number": _INT64})
         partition = whole(0, partitions[act.topic] - 1)
         yield from _wrong(act, {"partition": _none_or(partition) if act.do == SEND else partition})
+
+
+def move_misfit(plan: Plan, move: MovePlan) -> str | None:
+    """None where these replicas may be moved in the plan, otherwise why not."""
+    return next(_move_faults(plan, move), None)
+
+
+def _move_faults(plan: Plan, move: MovePlan) -> Iterator[str]:
+    partitions = partitions_of(plan)
+    yield from _wrong(move, {"at_us": _TIME_US, "topic": one_of(list(partitions))})
+    if move.topic in partitions:
+        yield from _wrong(move, {"partition": whole(0, partitions[move.topic] - 1)})
+    holders = May(
+        f"None, or different brokers from 0 to {plan.brokers - 1}, one at least",
+        lambda value: value is None or _are_brokers(value, plan.brokers),
+    )
+    yield from _wrong(move, {"replicas": holders})
+
+
+def _are_brokers(holders: list[Any], brokers: int) -> bool:
+    are_known = all(type(each) is int and 0 <= each < brokers for each in holders)
+    return bool(holders) and are_known and len(dict.fromkeys(holders)) == len(holders)
 
 
 def _misfits(plan: Plan, timed: TimedFault) -> Iterator[str]:

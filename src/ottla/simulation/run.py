@@ -19,11 +19,12 @@ from ottla.evidence.decoded import DecodedBatches
 from ottla.faults.drift_clock import DriftClock
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.fingerprint import fingerprint
+from ottla.simulation.mover_script import MoverScript
 from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import SEND, Plan, ProducerPlan, ReaderPlan
 from ottla.simulation.produced import ProduceRequests
 from ottla.simulation.reader_script import ReaderScript, ScriptedReader
-from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
+from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer, ZombieScript
 from ottla.simulation.sent_records import contents
 from ottla.simulation.states import States
 from ottla.simulation.timed_faults import TimedFaults
@@ -96,6 +97,7 @@ class Run:
         self.began_us = 0
         # Scripts that may be able to go on.
         self.stirred: dict[Script, None] = {}
+        self.mover: MoverScript | None = None
         self._unfinished: dict[Script, None] = {}
         self._writers: list[Script] = []
         self._dark: tuple[int, int] | None = None
@@ -117,6 +119,9 @@ class Run:
             self.add(ProducerScript(producer, self))
         for reader in self.plan.readers:
             self.add(ReaderScript(reader, partitions[reader.topic], self))
+        if self.plan.moves:
+            self.mover = MoverScript(self)
+            self.add(self.mover)
         self.faults.begin()
         self._let_pass(lambda: not self._unfinished and self.faults.is_over, _FAULTS_US)
         self.faults.heal()
@@ -126,6 +131,8 @@ class Run:
         if not self._settle():
             self.chronicle.stuck.append(f"not all replicas are in sync: {self.witness.image()}")
         self.witness.take_stock()
+        if self.mover is not None and not self.chronicle.stuck:
+            self.mover.look_at_the_end()
         if not self.chronicle.stuck:
             self.chronicle.ended_us = self.world.scheduler.now_us
         self.chronicle.faults = [
@@ -140,7 +147,7 @@ class Run:
     def add(self, script: Script) -> None:
         """One more coroutine."""
         self._unfinished[script] = None
-        if not isinstance(script, ReaderScript):
+        if isinstance(script, ProducerScript | ZombieScript):
             self._writers.append(script)
         self.stirred[script] = None
 
@@ -295,6 +302,8 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
     except Exception:
         # A judge that breaks has not acquitted anybody. What a core raised stands last: a trace is named by its end.
         crashed = traceback.format_exc() + (f"\n{crashed}" if crashed is not None else "")
+    for kind in run.faults.met_moves:
+        run.states.seen[f"replicas moving beside {kind}"] = None
     run.states.add_tallies(judged)
     fired: dict[str, int] = {}
     missed: dict[str, int] = {}

@@ -1,11 +1,12 @@
 """Makes a failing plan as small as it can be while the same kind of thing is still found.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the parts of a
-plan, the ones that explain most first: faults, brokers that take their time, producers, readers, whole transactions
-and single acts, topics and partitions; then what is left is made plainer (shorter pauses, no keys, the settings'
-defaults). Leaving something out shifts the world's draws, so a smaller plan is another run: a step is kept if, and only
-if, what was looked for is found again. Deterministic: same plan, same result, unless whoever asked for it says in the
-midst that it is enough. The number of runs is bounded, too; the smallest plan found until then is what there is.
+plan, the ones that explain most first: faults, brokers that take their time, moves of replicas, producers, readers,
+whole transactions and single acts, topics and partitions; then what is left is made plainer (shorter pauses, no keys,
+the settings' defaults). Leaving something out shifts the world's draws, so a smaller plan is another run: a step is
+kept if, and only if, what was looked for is found again. Deterministic: same plan, same result, unless whoever asked
+for it says in the midst that it is enough. The number of runs is bounded, too; the smallest plan found until then is
+what there is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Plan, ProducerPlan, TimedFault
-from ottla.simulation.plan_check import misfit
+from ottla.simulation.plan_check import misfit, move_misfit
 from ottla.simulation.run import execute
 
 T = TypeVar("T")
@@ -122,6 +123,7 @@ class _Job:
 def _fewer_faults(job: _Job) -> None:
     job.fewest(job.plan.faults, lambda left: replace(job.plan, faults=left))
     job.fewest(job.plan.service, lambda left: replace(job.plan, service=left))
+    job.fewest(job.plan.moves, lambda left: replace(job.plan, moves=left))
 
 
 def _fewer_clients(job: _Job) -> None:
@@ -130,8 +132,12 @@ def _fewer_clients(job: _Job) -> None:
 
 
 def _fitting(plan: Plan) -> Plan:
-    """Without the faults of what is no longer in it: they would never fire, and `plan_check` refuses them."""
-    return replace(plan, faults=[each for each in plan.faults if misfit(plan, each) is None])
+    """Without the faults and moves of what is no longer in it: none of it would happen, and `plan_check` refuses it."""
+    return replace(
+        plan,
+        faults=[each for each in plan.faults if misfit(plan, each) is None],
+        moves=[each for each in plan.moves if move_misfit(plan, each) is None],
+    )
 
 
 def _fewer_acts(job: _Job) -> None:

@@ -3,9 +3,9 @@
 `fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
 that did not pass. A fault that never fires says why in `missed`; without a reason it had to fire.
 
-In a mild plan what may cost a broker keeps out of the way of a power cut: as long as the controller still believes that
-a broker has what it has lost, another's end could make that one lead, and what was acked would be gone, as it would be
-with Kafka.
+In a mild plan what may cost a broker keeps out of the way of a power cut, and so do moves of replicas: as long as the
+controller still believes that a broker has what it has lost, another's end could make that one lead, and what was acked
+would be gone, as it would be with Kafka.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class TimedFaults:
         # Those that apply to requests and were not alone in force, and those that began when nobody wrote any more.
         self._beside_others: dict[int, None] = {}
         self._came_late: dict[int, None] = {}
+        # Those that were in force while replicas were moved.
+        self._met_moves: dict[int, None] = {}
         self.missed = [_NEVER_BEGAN] * len(faults)
         self._world.faults.on_broker_affected = self._broker_affected
 
@@ -59,6 +61,16 @@ class TimedFaults:
     def is_over(self) -> bool:
         """Whether every fault has had its time."""
         return len(self._ended) == len(self._faults)
+
+    def note_moves(self) -> None:
+        """Replicas are being moved now."""
+        self._met_moves |= dict.fromkeys(self._in_force())
+
+    @property
+    def met_moves(self) -> list[str]:
+        """The kinds of faults that have fired and were in force while replicas were moved."""
+        met = [self._faults[number].kind for number in self._met_moves if self._effects[number].fired]
+        return list(dict.fromkeys(met))
 
     def heal(self) -> None:
         """End everything that still lasts; all brokers and the controller run afterwards."""
@@ -81,6 +93,7 @@ class TimedFaults:
             effect = self._world.faults.add(timed.fault)
             self._effects[number] = effect
             self.missed[number] = effect.missed
+            self._run.witness.moves.note_what_they_meet()
         self._world.scheduler.after(timed.lasts_us, self._end, number)
 
     def _note_company(self, number: int, timed: TimedFault) -> None:
@@ -138,6 +151,7 @@ class TimedFaults:
             return False
         if self._run.is_power_cut_unnoticed():
             return True
-        return timed.kind == "power_off" and any(
-            self._faults[number].fault.may_cost_a_broker for number in self._in_force()
+        return timed.kind == "power_off" and (
+            bool(self._run.witness.moves.moving)
+            or any(self._faults[number].fault.may_cost_a_broker for number in self._in_force())
         )

@@ -30,6 +30,7 @@ cdef class Witness:
     cdef public list _images
     cdef public list _names
     cdef public dict _roles
+    cdef public object moves
     cdef public object _run
     cdef public list _watched
     cdef public object _world

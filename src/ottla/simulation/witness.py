@@ -19,7 +19,7 @@ from ottla.audit.chronicles.chronicle import (
     ReplicaSeen,
     Watermark,
 )
-from ottla.broker.events import ClusterImage
+from ottla.broker.events import ClusterImage, PartitionImage
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
@@ -27,6 +27,7 @@ from ottla.evidence.decoded import heads_in, readable
 from ottla.host.disk_faults import whole_headers
 from ottla.records.batch_header import CorruptBatch, check_crc
 from ottla.simulation.clients import SimulatedReader
+from ottla.simulation.moves_seen import MovesSeen, has_arrived
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
@@ -72,7 +73,8 @@ class Witness:
         # By broker: the image it goes by, and its replicas with what was noted of them last.
         self._images: list[Any] = [None] * len(run.world.brokers)
         self._watched: list[list[_Watched]] = [[] for _ in run.world.brokers]
-        self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._roles: dict[tuple[str, int], PartitionImage] = {}
+        self.moves = MovesSeen(run)
         # (topic, partition) -> leader epoch -> up to where its leader has been seen to commit
         self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
         # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
@@ -200,6 +202,7 @@ class Witness:
                     if broker_id in part.replicas:
                         cut[name, index] = self._end_on_disk(broker_id, name, index)
         broker_ends.append(BrokerEnd(self._world.scheduler.now_us, broker_id, kind, cut))
+        self.moves.note_end(kind)
 
     def _end_on_disk(self, broker_id: int, name: str, index: int) -> int:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
@@ -222,18 +225,22 @@ class Witness:
         assert leaderships is not None
         for name, partitions in self._partitions(image).items():
             for index, part in enumerate(partitions):
-                role = part.leader, part.leader_epoch, part.isr
                 before = self._roles.get((name, index))
-                if role == before:
+                if part == before:
                     continue
-                self._roles[name, index] = role
+                self._roles[name, index] = part
                 now_us = self._world.scheduler.now_us
-                is_unclean = before is not None and part.leader >= 0 and part.leader not in before[2]
-                if before is not None and part.leader < 0 and part.isr and part.isr[0] not in before[2]:
+                # Of a move that has come to its end, the last replicas have just come to be in sync.
+                in_sync = None if before is None or has_arrived(before, part) else before.isr
+                is_unclean = in_sync is not None and part.leader >= 0 and part.leader not in in_sync
+                if in_sync is not None and part.leader < 0 and part.isr and part.isr[0] not in in_sync:
                     # Only who led alone is in sync alone: it was elected, and fell, before anybody could look.
                     fallen = part.isr[0], part.leader_epoch - 1, part.isr
-                    leaderships.append(Leadership(now_us, name, index, *fallen, True))
-                leaderships.append(Leadership(now_us, name, index, *role, is_unclean))
+                    leaderships.append(Leadership(now_us, name, index, *fallen, True, part.replicas))
+                role = part.leader, part.leader_epoch, part.isr
+                leaderships.append(Leadership(now_us, name, index, *role, is_unclean, part.replicas))
+                self.moves.note(name, index, before, part)
+        self.moves.note_what_they_meet()
 
     # ---- in the end ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ KIP-939 (two-phase commit) will let prepared transactions outlive every timeout:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionUnfinished
@@ -40,22 +39,17 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
     """Find out what became of these, committing what is still open; `trouble` is why that is not known."""
     lost: list[Entry] = []
     left = list(entries)
-    deadline = time.monotonic() + session.patience_s
+    deadline = session.port.passed_s() + session.port.patience_s
     while left:
         known = session.fates(left)
-        lost += [entry for entry in left if known[entry.marker_offset] is Fate.ABORTED]
+        lost += [entry for entry in left if known.get(entry.marker_offset) is Fate.ABORTED]
         for entry in left:
-            if known[entry.marker_offset] is None:
-                raise OttlaError(
-                    f"whether task {entry.partition_id} of {batch} was committed cannot be found out any more: its "
-                    f"marker is gone from {session.settings.markers_topic!r} and its coordinator has forgotten it; "
-                    f"look for its rows ({_places(entry)}) with a read_committed reader, and go on with a sink.id of "
-                    "its own for what is missing"
-                )
-        left = [entry for entry in left if known[entry.marker_offset] is Fate.OPEN]
+            if known.get(entry.marker_offset, Fate.OPEN) is None:
+                raise _unknown(session, batch, entry)
+        left = [entry for entry in left if known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN]
         if not left:
             break
-        if time.monotonic() >= deadline:
+        if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
                 f"committed yet: {trouble or 'their coordinators do not say why'}; the next start goes on with them, "
@@ -66,8 +60,24 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
         # Ended now, or about to be: the marker says so in a moment.
         left = [entry for entry in left if told[entry.identity] is not None]
         if left:
-            session.pause()
+            session.port.pause()
     return tuple(lost)
+
+
+def unknown(session: Session, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Those of which nobody can tell any more what became of them."""
+    known = session.fates(entries)
+    return tuple(entry for entry in entries if known.get(entry.marker_offset) is None)
+
+
+def _unknown(session: Session, batch: BatchId, entry: Entry) -> OttlaError:
+    sink_id = session.settings.sink_id
+    return OttlaError(
+        f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed cannot be found out any more: "
+        f"somebody has deleted its marker from topic {session.settings.markers_topic!r}. Look for its rows "
+        f"({_places(entry)}) with a read_committed reader. Then let the batch count as done with what is there: "
+        f"ottla sink recover {sink_id} --accept-loss"
+    )
 
 
 def _places(entry: Entry) -> str:

@@ -29,11 +29,13 @@ class Attempt(NamedTuple):
     """One attempt at one partition: the number that is the attempt's own, the partition's, and Spark's of the attempt.
 
     `attempt_number` tells nothing for certain, for a stage that is run again counts from 0: it is kept for people.
+    `run_id` is one of the query's starts: no engine runs a batch twice in one run.
     """
 
     task_attempt_id: int
     partition_id: int
     attempt_number: int = 0
+    run_id: str = ""
 
 
 class Totals(NamedTuple):
@@ -63,7 +65,8 @@ class Span(NamedTuple):
 class Entry(NamedTuple):
     """A task's transaction, as the decision holds it; `marker_offset` is where it left its marker.
 
-    `landed`: it was known to be committed when the decision was written, which repeats an earlier one then.
+    `landed` and `lost` are notes of what became of it: committed, or taken back by a timeout. Without a note it is
+    open, or its marker must be asked.
     """
 
     partition_id: int
@@ -72,12 +75,14 @@ class Entry(NamedTuple):
     marker_offset: int
     spans: tuple[Span, ...]
     landed: bool = False
+    lost: bool = False
 
 
 class Last(NamedTuple):
     """The last decision as far as tasks need to know it: its batch, its totals, how many tasks it had.
 
-    `lost` are the rows of it that a timeout took back, by partition; where there are any, `kept` are the others.
+    `lost` are the rows of it that a timeout took back, by partition; where there are any, `kept` are the others. Where
+    there are no others, the decision is void. `run_id` is the run in which it was decided.
     """
 
     batch: BatchId
@@ -85,6 +90,12 @@ class Last(NamedTuple):
     tasks: int
     lost: dict[int, Totals]
     kept: dict[int, Totals]
+    run_id: str = ""
+
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing of it is there: it can be written again by any tasks, with any rows."""
+        return bool(self.lost) and not self.kept
 
 
 class Plan(NamedTuple):

@@ -8,7 +8,6 @@ makes sure that nothing can be decided any more, and then looks whether it was.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
@@ -19,16 +18,15 @@ from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import is_to_be_marked, try_to_mark
+from ottla.sink.landing import try_to_write_again
 from ottla.sink.planning import abort_strays, look
-from ottla.sink.refusals import Message, check_apart, check_skipped, check_together, role, sum_of
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.refusals import Message, check_apart, check_together, is_same_again, or_accept, role, sum_of
+from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
 
 
-def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
+def commit(session: Session, messages: Sequence[Message]) -> None:
     """Decide the batch of these messages and make it visible; returns when all of it is.
 
     Raises UserMistake or TransactionError where it is refused, and nothing of it is visible; ProducerFenced where
@@ -37,12 +35,13 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     """
     if not messages:
         return
+    settings = session.settings
     plan, batch = check_together(settings, messages)
-    session = session_of(settings)
     reach(Barrier.COMMIT_CHECK)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
-        check_skipped(settings.sink_id, plan.last, messages)
+        if not is_same_again(settings, plan.last, messages):
+            _tell_differing(session, plan, messages)
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
     if settings.atomic:
@@ -54,8 +53,8 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
         _sweep(session, coordinator, decision, batch)
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
-        if coordinator is not None and is_to_be_marked(decision):
-            try_to_mark(writer, decision)
+        if coordinator is not None and decision.unsettled:
+            try_to_write_again(writer, decision.settled(lost=()))
     reach(Barrier.COMMIT_END)
 
 
@@ -72,11 +71,29 @@ def _make_visible(session: Session, decision: Decision) -> None:
         )
 
 
+def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -> None:
+    """A batch that is done came again with other rows: none of them is written, and that is told and counted."""
+    assert plan.last is not None
+    found = sum_of(messages)
+    _log.warning(
+        "%s of sink %r is stored with the %d rows it had when it was decided. It was run again because the query ended "
+        "before it noted that, and had %d rows, not the same ones. None of these is written: the batch is done",
+        plan.last.batch,
+        session.settings.sink_id,
+        plan.last.totals.rows,
+        found.rows,
+    )
+    decision = session.read_decision()
+    if decision is not None and decision.batch == plan.last.batch:
+        with DecisionWriter(session, plan.coordinator) as writer:
+            try_to_write_again(writer, decision._replace(differed=decision.differed + 1))
+
+
 def carry_out(session: Session, decision: Decision) -> Lost:
     """Commit what a decision names, and return what a timeout has taken back; an atomic one is so already."""
     if decision.atomic:
         return ()
-    return apply(session, decision.batch, [entry for entry in decision.entries if not entry.landed])
+    return apply(session, decision.batch, decision.unsettled)
 
 
 def _sweep(
@@ -106,16 +123,17 @@ def _to_decide(
     settings, last = session.settings, plan.last
     written = [message.entry for message in prepared if message.entry is not None]
     kept: list[Entry] = []
-    if last is not None and last.batch == batch:
-        check_skipped(settings.sink_id, last, messages)
+    if last is not None and last.batch == batch and not last.is_void:
+        is_same_again(settings, last, messages)
         before = session.read_decision()
         rewritten = {entry.partition_id for entry in written}
         if before is None or before.batch != batch or len(messages) != last.tasks or rewritten != set(last.lost):
             raise TransactionError(
                 f"{batch} of sink {settings.sink_id!r} has {len(messages)} tasks and had {last.tasks}: what a timeout "
                 "took back can only be written again by the same tasks; run it with the number of partitions it had"
+                f"{or_accept(settings.sink_id)}"
             )
-        kept = [entry._replace(landed=True) for entry in before.entries if entry.partition_id not in rewritten]
+        kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
     else:
         for message in messages:
             role(settings.sink_id, last, batch, message.attempt.partition_id)
@@ -124,10 +142,20 @@ def _to_decide(
     entries = tuple(sorted([*written, *kept]))
     totals = sum_of(messages)
     tasks = len(messages)
-    return Decision(settings.sink_id, batch, totals, tasks, entries, plan.coordinator, _now_ms(), settings.atomic)
+    return Decision(
+        settings.sink_id,
+        batch,
+        totals,
+        tasks,
+        entries,
+        plan.coordinator,
+        session.port.now_ms(),
+        settings.atomic,
+        messages[0].attempt.run_id,
+    )
 
 
-def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
+def abort(session: Session, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
     """Give up a batch, so that readers need not wait for what its tasks sent; what is decided is committed instead.
 
     `messages` may lack those of tasks that failed (None). Where all do, only `plan` tells what there is to give up.
@@ -138,7 +166,7 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
         plan = known[0].plan
     if plan is None:
         return
-    session = session_of(settings)
+    settings = session.settings
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(Barrier.ABORT_FENCE)
@@ -158,7 +186,3 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
         session.end([entry.identity for entry in entries], committed=False)
         _sweep(session, coordinator, decision, batch)
     reach(Barrier.ABORT_RETURN)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,7 +10,6 @@ Whoever gets no answer asks for the commit again, and in the end reads R: only t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished
@@ -77,8 +76,8 @@ def _check(session: Session, plan: Plan, decision: Decision, prepared: Sequence[
     entries = [message.entry for message in prepared if message.entry is not None]
     claims = [message.claim for message in prepared if message.claim is not None]
     identities = [*(entry.identity for entry in entries), *claims]
-    described = session.admin.describe_transactions(identity.transactional_id for identity in identities)
-    check_alive(settings, batch, entries, described, plan.planned_ms, time.time_ns() // 1_000_000)
+    described = session.port.describe_transactions(identity.transactional_id for identity in identities)
+    check_alive(settings, batch, entries, described, plan.planned_ms, session.port.now_ms())
     if settings.atomic:
         if not are_only_claims(claims, described):
             raise attempted_twice(batch)

@@ -7,6 +7,7 @@ own transaction: with that transaction's commit marker the batch is decided, and
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ottla.errors import OttlaError
@@ -22,7 +23,9 @@ class Decision(NamedTuple):
     """What is decided: every row of `batch` is written by the transactions in `entries`, and by no other.
 
     `tasks` is how many there were, those without rows among them; `coordinator` is who decided. With `atomic` the
-    entries' transaction is the coordinator's own, which this record was part of.
+    entries' transaction is the coordinator's own, which this record was part of. `run_id`: in which run of the query.
+    `differed`: how often the batch was run again with other rows, which were not written. `loss_accepted`: somebody has
+    said that it counts as done without its lost entries.
     """
 
     sink_id: str
@@ -33,6 +36,32 @@ class Decision(NamedTuple):
     coordinator: TransactionIdentity
     decided_ms: int
     atomic: bool = False
+    run_id: str = ""
+    differed: int = 0
+    loss_accepted: bool = False
+
+    @property
+    def unsettled(self) -> tuple[Entry, ...]:
+        """Entries of which it does not say what became of them; an atomic decision is committed with them."""
+        return () if self.atomic else tuple(each for each in self.entries if not each.landed and not each.lost)
+
+    @property
+    def lost(self) -> tuple[Entry, ...]:
+        """Entries whose rows a timeout has taken back."""
+        return tuple(each for each in self.entries if each.lost)
+
+    def settled(self, lost: Collection[Entry]) -> Decision:
+        """With a note at each entry that had none: lost, or landed."""
+        gone = {each.marker_offset for each in lost}
+        told = {each.marker_offset for each in self.unsettled}
+        return self._replace(
+            entries=tuple(
+                each._replace(lost=each.marker_offset in gone, landed=each.marker_offset not in gone)
+                if each.marker_offset in told
+                else each
+                for each in self.entries
+            )
+        )
 
 
 def is_same(one: Decision, other: Decision) -> bool:
@@ -58,6 +87,9 @@ def _encode(decision: Decision, *, with_spans: bool) -> bytes:
         "atomic": decision.atomic,
         "coordinator": list(decision.coordinator),
         "decided_ms": decision.decided_ms,
+        "run": decision.run_id,
+        "differed": decision.differed,
+        "loss_accepted": decision.loss_accepted,
         "entries": [encode_entry(entry, with_spans=with_spans) for entry in decision.entries],
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
@@ -72,6 +104,7 @@ def encode_entry(entry: Entry, *, with_spans: bool = True) -> dict[str, Any]:
         "digest": entry.totals.digest,
         "marker": entry.marker_offset,
         "landed": entry.landed,
+        "lost": entry.lost,
         "offsets": [list(span) for span in entry.spans] if with_spans else [],
     }
 
@@ -95,6 +128,9 @@ def decode(value: bytes) -> Decision:
             TransactionIdentity(*told["coordinator"]),
             told["decided_ms"],
             told["atomic"],
+            told["run"],
+            told["differed"],
+            told["loss_accepted"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OttlaError(
@@ -111,4 +147,5 @@ def _decode_entry(told: dict[str, Any]) -> Entry:
         told["marker"],
         tuple(Span(*span) for span in told["offsets"]),
         told["landed"],
+        told["lost"],
     )

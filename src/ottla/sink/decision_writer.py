@@ -57,8 +57,7 @@ class DecisionWriter:
             given = self.session.settings.for_sending(self._coordinator.transactional_id)
             for name in _OWN:
                 given.pop(name.replace(".", "_"), None)
-            self._producer = Producer.from_config({**given, **_OWN})
-            self._producer.init_transactions(self._coordinator)
+            self._producer = self.session.port.producer({**given, **_OWN}, self._coordinator)
         return self._producer
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Writes R again once all transactions that it names are committed (they have landed), with a note of that in it.
+"""Writes R again with a note at each transaction that it names: committed (landed), or taken back by a timeout (lost).
 
-Coordinators forget idle transactional ids (`transactional.id.expiration.ms`), and markers are kept for a day. After a
-longer pause only R can say that they were committed.
+From then on nobody needs to be asked about them: not their coordinators, which forget idle transactional ids
+(`transactional.id.expiration.ms`) and tell of an id's last transaction only, and not their markers.
 """
 
 from __future__ import annotations
@@ -9,38 +9,25 @@ from __future__ import annotations
 import logging
 
 from ottla.errors import OttlaError
-from ottla.sink.applying import Lost
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 
 _log = logging.getLogger("ottla.sink")
 
 
-def landed(decision: Decision) -> Decision:
-    """The decision with the note that all its entries are committed."""
-    return decision._replace(entries=tuple(entry._replace(landed=True) for entry in decision.entries))
+def write_again(writer: DecisionWriter, decision: Decision) -> None:
+    """Write R again with its notes; raises what the writer raises."""
+    writer.write(decision, lambda: None, asked_times=1)
 
 
-def is_to_be_marked(decision: Decision | None, lost: Lost = ()) -> bool:
-    """Whether R lacks the note that all is committed. Atomic decisions need none: R and rows are committed together."""
-    if decision is None or decision.atomic or lost:
-        return False
-    return not all(entry.landed for entry in decision.entries)
-
-
-def mark(writer: DecisionWriter, decision: Decision) -> None:
-    """Write R again, with the note that all of it is committed; raises what the writer raises."""
-    writer.write(landed(decision), lambda: None, asked_times=1)
-
-
-def try_to_mark(writer: DecisionWriter, decision: Decision) -> None:
-    """As `mark`, but a failure is only logged: the next plan tries again."""
+def try_to_write_again(writer: DecisionWriter, decision: Decision) -> None:
+    """As `write_again`, but a failure is only logged: the next plan tries again."""
     try:
-        mark(writer, decision)
+        write_again(writer, decision)
     except (OttlaError, TimeoutError) as error:
         _log.warning(
-            "%s of sink %r is committed, but its decision record could not be updated to say so; the next start of the "
-            "query updates it, if brokers still know the transactions by then: %s",
+            "%s of sink %r is committed, but its decision record could not be updated; the next start of the query "
+            "does it: %s",
             decision.batch,
             decision.sink_id,
             error,

@@ -8,7 +8,7 @@ meanwhile is not hit. Nothing is aborted by whoever is not the newest driver aft
 
 from __future__ import annotations
 
-import time
+import logging
 
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
@@ -20,14 +20,15 @@ from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of, slot_of
-from ottla.sink.landing import is_to_be_marked, mark
+from ottla.sink.landing import write_again
 from ottla.sink.refusals import check_query
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
-from ottla.sink.sweep import Sweep, lost_of, sweep, to_describe
+from ottla.sink.session import Session
+from ottla.sink.sweep import Sweep, sweep, to_describe
+
+_log = logging.getLogger("ottla.sink")
 
 
-def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
+def plan(session: Session, query_id: str | None = None) -> Plan:
     """Make way for a batch; call it once for each, in the driver.
 
     Where it is known that the batch will be one of `query_id`, a sink that belongs to another query is refused before
@@ -35,21 +36,22 @@ def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     Raises UserMistake for what cannot be used, TransactionUnfinished where the last decision cannot be carried out yet,
     KafkaError for what brokers refuse, Unreachable.
     """
-    session = session_of(settings)
     session.ensure_topics()
     if query_id is not None:
         _check_owner(session, query_id)
     reach(Barrier.PLAN_FENCE)
-    planned_ms = time.time_ns() // 1_000_000
+    planned_ms = session.port.now_ms()
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
     reach(Barrier.PLAN_LANDED)
-    if decision is not None and is_to_be_marked(decision, lost):
-        coordinator = _mark(session, coordinator, decision)
+    if decision is not None and decision.unsettled:
+        decision = decision.settled(lost)
+        coordinator = _note(session, coordinator, decision)
+        tell_lost(decision)
     reach(Barrier.PLAN_END)
-    last = None if decision is None else _last(decision, lost)
+    last = None if decision is None else last_of(decision)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
 
 
@@ -63,17 +65,17 @@ def _check_owner(session: Session, query_id: str) -> None:
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
     """R after fencing: no decision is under way, so one that seems to be is only not replicated yet."""
-    deadline = time.monotonic() + session.patience_s
+    deadline = session.port.passed_s() + session.port.patience_s
     while True:
         decision = session.read_decision()
         if not session.is_deciding(coordinator.producer_id):
             return decision
-        if time.monotonic() >= deadline:
+        if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
-                f"{session.patience_s:.0f} s; see whether all brokers are well, and start again"
+                f"{session.port.patience_s:.0f} s; see whether all brokers are well, and start again"
             )
-        session.pause()
+        session.port.pause()
 
 
 def clean(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> tuple[Lost, Sweep]:
@@ -98,14 +100,14 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     return lost, found
 
 
-def _mark(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
-    """Note in R that the last decision has landed, since a driver that died did not; returns the identity after that.
+def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
+    """Note in R what became of the last decision, since a driver that died did not; returns the identity after that.
 
     Unlike after a commit, a failure is raised: this plan's tasks and its decision need the coordinator's identity.
     """
     with DecisionWriter(session, coordinator) as writer:
         try:
-            mark(writer, decision)
+            write_again(writer, decision)
         except OttlaError as error:
             if is_fenced(error):
                 raise _taken_over(session) from error
@@ -130,9 +132,8 @@ def look(session: Session, coordinator: TransactionIdentity, decision: Decision 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """The same for who will change nothing."""
-    listed = session.admin.list_transactions(prefix_of(session.settings.sink_id))
-    described = session.admin.describe_transactions(to_describe(listed, session.coordinator_id))
-    return sweep(listed, described, decision)
+    listed = session.port.list_transactions(prefix_of(session.settings.sink_id))
+    return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 
 def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
@@ -144,12 +145,34 @@ def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) 
             ) from error
 
 
-def _last(decision: Decision, lost: Lost) -> Last:
-    gone, kept = lost_of(decision, {entry.marker_offset for entry in lost})
+def tell_lost(decision: Decision) -> None:
+    """Log which rows of a decided batch a timeout has taken back, and which are there."""
+    lost = decision.lost
+    if not lost:
+        return
+    gone = sum(entry.totals.rows for entry in lost)
+    _log.warning(
+        "%d of %d rows of %s of sink %r were taken back by a timeout after it was decided: those of tasks %s. %s",
+        gone,
+        decision.totals.rows,
+        decision.batch,
+        decision.sink_id,
+        ", ".join(str(entry.partition_id) for entry in lost),
+        "Nothing of it is there, so it is written anew"
+        if len(lost) == len(decision.entries)
+        else "The others are there; the same tasks must write the same rows again",
+    )
+
+
+def last_of(decision: Decision) -> Last:
+    """What tasks need to know of the last decision, of which all is settled."""
+    lost = () if decision.loss_accepted else decision.lost
+    kept = [entry for entry in decision.entries if not entry.lost] if lost else []
     return Last(
         decision.batch,
         decision.totals,
         decision.tasks,
-        {partition_id: entry.totals for partition_id, entry in gone.items()},
-        {partition_id: entry.totals for partition_id, entry in kept.items()} if gone else {},
+        {entry.partition_id: entry.totals for entry in lost},
+        {entry.partition_id: entry.totals for entry in kept},
+        decision.run_id,
     )

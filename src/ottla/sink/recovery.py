@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.applying import unknown
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import is_to_be_marked, try_to_mark
+from ottla.sink.landing import write_again
 from ottla.sink.planning import clean, read_settled, survey
-from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
 
@@ -39,7 +39,11 @@ class SinkState(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What was done: entries that were committed, transactions that were aborted, entries whose rows a timeout took."""
+    """What was done: entries that were committed, transactions that were aborted.
+
+    `lost` are entries of the last decision whose rows are not there (with `accept_loss` also those of which nobody can
+    tell).
+    """
 
     decision: Decision | None
     committed: tuple[Entry, ...]
@@ -47,40 +51,60 @@ class Recovered(NamedTuple):
     lost: tuple[Entry, ...]
 
 
-def describe(settings: SinkSettings) -> SinkState:
+def describe(session: Session) -> SinkState:
     """Tell what was decided and what became of it; raises Unreachable, KafkaError."""
-    session = session_of(settings)
-    if not session.has_topics():
-        return SinkState(settings.sink_id, (), {}, (), False)
+    if not session.port.has_topics():
+        return SinkState(session.settings.sink_id, (), {}, (), False)
     last = session.read_decision()
     deciding = session.is_deciding(but=last)
     decisions = tuple(session.read_decisions())
     last = decisions[-1] if decisions else None
     found = survey(session, last)
-    fates = {} if last is None else _fates(session, last, found.commit, found.doubtful)
-    return SinkState(settings.sink_id, decisions, fates, found.abort, deciding)
+    fates = {} if last is None else _fates(session, last, found.doubtful)
+    return SinkState(session.settings.sink_id, decisions, fates, found.abort, deciding)
 
 
-def _fates(
-    session: Session, last: Decision, still_open: tuple[Entry, ...], doubtful: tuple[Entry, ...]
-) -> dict[int, Fate | None]:
+def _fates(session: Session, last: Decision, doubtful: tuple[Entry, ...]) -> dict[int, Fate | None]:
     fates: dict[int, Fate | None] = {entry.marker_offset: Fate.COMMITTED for entry in last.entries}
-    fates.update((entry.marker_offset, Fate.OPEN) for entry in still_open)
-    fates.update(session.fates(doubtful))
+    fates.update((entry.marker_offset, Fate.ABORTED) for entry in last.lost)
+    fates.update((entry.marker_offset, Fate.OPEN) for entry in last.unsettled)
+    known = session.fates(doubtful)
+    fates.update((entry.marker_offset, known.get(entry.marker_offset)) for entry in doubtful)
     return fates
 
 
-def recover(settings: SinkSettings) -> Recovered:
-    """Commit what is decided, abort what is not, and fence whoever may still be at it; raises what `plan` raises."""
-    session = session_of(settings)
-    if not session.has_topics():
+def recover(session: Session, accept_loss: bool = False) -> Recovered:
+    """Commit what is decided, abort what is not, and fence whoever may still be at it; raises what `plan` raises.
+
+    With `accept_loss` the last batch counts as done with what is there of it: rows that a timeout took back are not
+    written any more, nor are those of which nobody can tell.
+    """
+    if not session.port.has_topics():
         return Recovered(None, (), (), ())
     coordinator = session.fence()
     decision = read_settled(session, coordinator)
-    lost, found = clean(session, coordinator, decision)
-    if decision is not None and is_to_be_marked(decision, lost):
-        with DecisionWriter(session, coordinator) as writer:
-            try_to_mark(writer, decision)
+    with DecisionWriter(session, coordinator) as writer:
+        if decision is not None and accept_loss:
+            decision = _without_unknown(writer, decision)
+        lost, found = clean(session, writer.identity or coordinator, decision)
+        if decision is not None:
+            settled = decision.settled(lost)
+            settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))
+            if settled != decision:
+                write_again(writer, settled)
+            decision = settled
     gone = {entry.marker_offset for entry in lost}
-    committed = tuple(entry for entry in (*found.commit, *found.doubtful) if entry.marker_offset not in gone)
-    return Recovered(decision, committed, found.abort, lost)
+    committed = tuple(entry for entry in found.commit if entry.marker_offset not in gone)
+    return Recovered(decision, committed, found.abort, () if decision is None else decision.lost)
+
+
+def _without_unknown(writer: DecisionWriter, decision: Decision) -> Decision:
+    """The decision with those entries noted as lost of which nobody can tell what became of them."""
+    doubtful = survey(writer.session, decision).doubtful
+    forgotten = {entry.marker_offset for entry in unknown(writer.session, doubtful)}
+    if not forgotten:
+        return decision
+    entries = tuple(each._replace(lost=True) if each.marker_offset in forgotten else each for each in decision.entries)
+    decision = decision._replace(entries=entries, loss_accepted=True)
+    write_again(writer, decision)
+    return decision

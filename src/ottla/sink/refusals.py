@@ -45,6 +45,8 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
             f"sink {sink_id!r} has written batch {decided.batch_id}, and this is batch {batch.batch_id} of the same "
             f"query: the checkpoint was rolled back; {_CHECKPOINT}"
         )
+    if batch.batch_id == decided.batch_id and last.is_void:
+        return Role.WRITE
     if batch.batch_id == decided.batch_id:
         return Role.REWRITE if partition_id in last.lost else Role.SKIP
     _refuse_lost(sink_id, last)
@@ -69,11 +71,16 @@ def _refuse_lost(sink_id: str, last: Last) -> None:
         rows = sum(totals.rows for totals in last.lost.values())
         is_write = last.batch.batch_id == WRITE
         again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
-        remedy = f"only that {again}"
+        remedy = f"only that {again} brings them back"
         raise UserMistake(
             f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and its transactions timed out "
-            f"before all of it was committed; {remedy} brings them back"
+            f"before all of it was committed; {remedy}{or_accept(sink_id)}"
         )
+
+
+def or_accept(sink_id: str) -> str:
+    """The remedy that is left where rows cannot be had again."""
+    return f". If that cannot be, ottla sink recover {sink_id} --accept-loss lets the batch count as done without them"
 
 
 def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals) -> None:
@@ -83,7 +90,7 @@ def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals)
         raise UserMistake(
             f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
             f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; run it with the "
-            "number of partitions it had and a source that repeats itself"
+            f"number of partitions it had ({last.tasks}) and a source that repeats itself{or_accept(sink_id)}"
         )
 
 
@@ -93,21 +100,41 @@ def _rows(found: Totals, wanted: Totals) -> str:
     return f"{found.rows} rows where {wanted.rows} were decided"
 
 
-def check_skipped(sink_id: str, last: Last, messages: Sequence[Message]) -> None:
-    """A batch that was decided before must be the same rows again; UserMistake where it is not."""
-    totals = sum_of(messages)
+def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message]) -> bool:
+    """Whether a batch that was decided before has the same rows again; UserMistake where it has to, and has not.
+
+    A batch that is done may have others now, after a crash before the engine noted that it is done: `rand()`, clocks
+    and sums after a shuffle give them. It must not have others in the run that decided it, for no engine runs a batch
+    twice in one run, and not where a part of it is lost.
+    """
+    sink_id, totals = settings.sink_id, sum_of(messages)
     if totals == last.totals:
-        return
+        return True
     told = f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written"
     if last.batch.batch_id == WRITE:
         raise UserMistake(
-            f"{told}: a write.id is for the same rows to the same topic, however often they are written; give other "
-            "ones a write.id of their own"
+            f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
+            "the same write, it is done, and needs not be run again; give another one a write.id of its own"
         )
-    raise UserMistake(
-        f"{told}: the checkpoint was rolled back, the source does not repeat what it gave, the rows now go to another "
-        f"topic, or two writes of a micro-batch have one sink.id; {_CHECKPOINT}"
-    )
+    if last.lost:
+        raise UserMistake(
+            f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; run it with "
+            f"the number of partitions it had ({last.tasks}) and a source that repeats itself{or_accept(sink_id)}"
+        )
+    run_id = messages[0].attempt.run_id
+    if not run_id or run_id == last.run_id:
+        raise UserMistake(
+            f"{told}: it was decided in this same run of the query, as far as its job group tells. So two writes of a "
+            "micro-batch have one sink.id: give each write a sink.id of its own. Or the query sets a job group itself, "
+            "the same in each run, and its rows are not the same again: leave that to Spark"
+        )
+    if settings.same_rows:
+        raise UserMistake(
+            f"{told}: the checkpoint was rolled back, the source does not repeat what it gave, or the rows now go to "
+            f"another topic, and {settings.same_rows_name} refuses that; {_CHECKPOINT}, or leave that option out: the "
+            "batch is done, and counts as done then"
+        )
+    return False
 
 
 def sum_of(messages: Iterable[Message]) -> Totals:

@@ -38,7 +38,8 @@ class SinkSettings:
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
     either spelling. `atomic`: the whole batch is one transaction. A batch whose transactions have less than `margin_ms`
     left is not decided any more (None: a tenth of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those
-    who set `transaction_timeout_ms` call it: errors do so, too.
+    who set `transaction_timeout_ms` call it: errors do so, too. `same_rows`: a batch that is done and comes again with
+    other rows is refused; `same_rows_name` is what users call that.
     """
 
     sink_id: str
@@ -49,6 +50,8 @@ class SinkSettings:
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     margin_ms: int | None = None
     timeout_name: str = "transaction.timeout.ms"
+    same_rows: bool = False
+    same_rows_name: str = "same_rows=True"
 
     def __post_init__(self) -> None:
         sink_id = self.sink_id
@@ -84,6 +87,11 @@ class SinkSettings:
     def markers_topic(self) -> str:
         """Where each task's transaction leaves a record, so that its fate can be read."""
         return self.control_topic + _MARKERS
+
+    @property
+    def topics(self) -> tuple[str, str]:
+        """Both of its topics."""
+        return self.control_topic, self.markers_topic
 
     def for_reading(self) -> dict[str, Any]:
         """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""

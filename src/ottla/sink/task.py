@@ -22,8 +22,7 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, S
 from ottla.sink.decision import encode_entry
 from ottla.sink.identities import INDEXES, is_free, is_only_claim, task_transactional_id
 from ottla.sink.refusals import Role, attempted_twice, check_rewritten, role
-from ottla.sink.session import session_of
-from ottla.sink.settings import SinkSettings
+from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
 
@@ -32,7 +31,7 @@ Drain = Callable[[], Totals]
 
 
 def prepare(
-    settings: SinkSettings, plan: Plan, batch: BatchId, attempt: Attempt, write: Write, drain: Drain
+    session: Session, plan: Plan, batch: BatchId, attempt: Attempt, write: Write, drain: Drain
 ) -> Prepared | Skipped:
     """Write a task's rows, or count them where their batch is decided; exactly one of the two is called, once.
 
@@ -40,13 +39,14 @@ def prepare(
     the first call, and returns their totals; it need not wait for deliveries. `drain()` returns the totals alone.
     Raises UserMistake for a batch that does not fit the last decision, DeliveryError, TransactionError, KafkaError.
     """
+    settings = session.settings
     what = role(settings.sink_id, plan.last, batch, attempt.partition_id)
     if what is Role.SKIP:
         totals = drain()
         if plan.last is not None and plan.last.lost:
             check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
         return Skipped(plan, batch, attempt, totals)
-    task = TaskTransaction(settings, plan, batch, attempt)
+    task = TaskTransaction(session, plan, batch, attempt)
     try:
         totals = write(task.producer)
         if what is Role.REWRITE and plan.last is not None:
@@ -96,8 +96,9 @@ class OffsetsSeen:
 class TaskTransaction:
     """One attempt's producer and its transaction."""
 
-    def __init__(self, settings: SinkSettings, plan: Plan, batch: BatchId, attempt: Attempt) -> None:
-        self._settings = settings
+    def __init__(self, session: Session, plan: Plan, batch: BatchId, attempt: Attempt) -> None:
+        self._session = session
+        self._settings = settings = session.settings
         self._plan = plan
         self._batch = batch
         self._attempt = attempt
@@ -114,22 +115,21 @@ class TaskTransaction:
             self._identity = identity = self._share_identity() if self._settings.atomic else self._take_identity()
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
-            self._producer = Producer.from_config(given)
-            self._producer.init_transactions(identity)
+            self._producer = self._session.port.producer(given, identity)
             self._producer.begin_transaction()
             reach(Barrier.TASK_ROWS)
         return self._producer
 
     def _take_identity(self) -> TransactionIdentity:
         """A transactional id that no other attempt has, fenced against those of earlier plans."""
-        session = session_of(self._settings)
+        port = self._session.port
         sink_id, partition_id = self._settings.sink_id, self._attempt.partition_id
         for index in range(INDEXES):
             transactional_id = task_transactional_id(sink_id, self._plan.slot, partition_id, index)
-            described = session.admin.describe_transactions([transactional_id]).get(transactional_id)
+            described = port.describe_transactions([transactional_id]).get(transactional_id)
             if is_free(described, self._plan.idle):
                 return self._unless_given_up(
-                    session.take_identity(transactional_id, self._settings.transaction_timeout_ms)
+                    port.next_identity(transactional_id, self._settings.transaction_timeout_ms)
                 )
         raise TransactionError(
             f"partition {partition_id} of {self._batch} has been attempted {INDEXES} times at once; see why its "
@@ -142,7 +142,7 @@ class TaskTransaction:
         The order keeps a task that lives on from opening what nobody would end: whoever commits or gives up the batch
         replaces the coordinator's identity first, and ends all identities of tasks that he finds behind that.
         """
-        if session_of(self._settings).is_newest(self._plan.coordinator):
+        if self._session.is_newest(self._plan.coordinator):
             return identity
         raise kafka_error(
             ErrorCode.PRODUCER_FENCED,
@@ -153,12 +153,12 @@ class TaskTransaction:
     def _share_identity(self) -> TransactionIdentity:
         """The coordinator's, once the partition is claimed."""
         partition_id = self._attempt.partition_id
-        admin = session_of(self._settings).admin
+        port = self._session.port
         transactional_id = task_transactional_id(self._settings.sink_id, self._plan.slot, partition_id, 0)
-        described = admin.describe_transactions([transactional_id]).get(transactional_id)
+        described = port.describe_transactions([transactional_id]).get(transactional_id)
         if not is_free(described, self._plan.idle):
             raise attempted_twice(self._batch, partition_id)
-        self.claim = claim = admin.fence_producers([transactional_id])[transactional_id]
+        self.claim = claim = port.next_identity(transactional_id, self._settings.transaction_timeout_ms)
         if not is_only_claim(described, claim):
             raise attempted_twice(self._batch, partition_id)
         return self._plan.coordinator
@@ -191,7 +191,7 @@ class TaskTransaction:
             return entry
         reach(Barrier.TASK_MARKER)
         marker = producer.send(
-            self._settings.markers_topic, self._marker(entry), self._settings.sink_id.encode(), partition=0
+            self._settings.markers_topic, self._marker(entry), identity.transactional_id.encode(), partition=0
         )
         reach(Barrier.TASK_PREPARE)
         producer.prepare_transaction()
@@ -205,7 +205,7 @@ class TaskTransaction:
             "attempt_number": self._attempt.attempt_number,
             **encode_entry(entry),
         }
-        del told["marker"], told["landed"]
+        del told["marker"], told["landed"], told["lost"]
         return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
 
     def close(self) -> None:

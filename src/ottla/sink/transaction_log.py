@@ -10,6 +10,7 @@ Compaction may take records and markers away, but never the marker of a record i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -37,16 +38,20 @@ class Stored(NamedTuple):
 
 
 class TransactionLog:
-    """What has been read of one partition, of one key: `settled` in the order of their ends, `open` those without.
+    """What has been read of one partition: `settled` in the order of their ends, `open` those without.
 
-    `next_offset` is where reading goes on.
+    Only records that are `wanted` are kept. `next_offset` is where reading goes on, `first_offset` where it began.
     """
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, wanted: Callable[[Record], bool], first_offset: int = 0) -> None:
         self.settled: list[Stored] = []
-        self.next_offset = 0
-        self._key = key
+        self.first_offset = self.next_offset = first_offset
+        self._wanted = wanted
         self._open: dict[int, list[Stored]] = {}
+
+    def begin_again(self) -> TransactionLog:
+        """An empty one that reads from the first record on."""
+        return TransactionLog(self._wanted)
 
     @property
     def open(self) -> list[Stored]:
@@ -72,7 +77,7 @@ class TransactionLog:
                 found = [
                     Stored(record, header.producer_id, header.producer_epoch, Fate.OPEN)
                     for record in records
-                    if record.key == self._key
+                    if self._wanted(record)
                 ]
                 if found:
                     self._open.setdefault(header.producer_id, []).extend(found)

@@ -25,6 +25,7 @@ from ottla.errors import DeliveryError, KafkaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.settings import TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
 from ottla.spark.checkpoint import query_of
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
+# A streaming query gives its jobs its run id for a group.
+_RUN_ID = "spark.jobGroup.id"
 _JOB_TAGS = "spark.job.tags"
 # What Spark Connect gives to each of its jobs.
 _CONNECT_TAG = "SparkConnect_"
@@ -93,12 +96,12 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Decide the micro-batch and make it visible."""
         refuse_epoch(messages)
-        commit(self._settings, _all(messages))
+        commit(session_of(self._settings), _all(messages))
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Give up what tasks prepared, unless it is decided."""
-        abort(self._settings, _told(messages))
+        abort(session_of(self._settings), _told(messages))
 
 
 class ExactlyOnceWriter(DataSourceArrowWriter):
@@ -125,12 +128,12 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Decide the write and make it visible."""
-        commit(self._settings, _all(messages))
+        commit(session_of(self._settings), _all(messages))
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Give up what tasks prepared, unless it is decided."""
-        abort(self._settings, _told(messages), self._plan)
+        abort(session_of(self._settings), _told(messages), self._plan)
 
 
 def sink_settings(options: SinkOptions) -> SinkSettings:
@@ -146,12 +149,14 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         control_topic=options.control_topic,
         transaction_timeout_ms=timeout_ms,
         timeout_name="kafka.transaction.timeout.ms",
+        same_rows=options.same_rows,
+        same_rows_name="sink.same.rows=true",
     )
 
 
 def _plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     try:
-        return plan(settings, query_id)
+        return plan(session_of(settings), query_id)
     except KafkaError as error:
         grants = _GRANTS.get(error.name)
         if grants is None:
@@ -171,10 +176,11 @@ def _write(
     rows: SinkRows,
     batches: Iterator[pa.RecordBatch],
 ) -> Outcome:
-    attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber())
+    run_id = context.getLocalProperty(_RUN_ID) or ""
+    attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber(), run_id)
     try:
         message = prepare(
-            settings,
+            session_of(settings),
             planned,
             batch,
             attempt,

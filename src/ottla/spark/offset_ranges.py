@@ -6,7 +6,7 @@ Records that arrive later are not read, and a task that is run again reads exact
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.errors import UserMistake
 from ottla.spark.limits import EARLIEST, EARLIEST_OFFSET, LATEST_OFFSET, Limit
@@ -17,12 +17,13 @@ Place = tuple[str, int]
 
 @dataclass(slots=True, frozen=True)
 class OffsetRange:
-    """Offsets `start` up to, not including, `end` of one partition."""
+    """Offsets `start` up to, not including, `end` of one partition; of the topic with this id, where it has one."""
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: bytes = b""
 
 
 def plan_ranges(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
@@ -97,7 +98,7 @@ def split_ranges(ranges: list[OffsetRange], minimum: int, most_records: int | No
         if most_records is not None:
             count = max(count, -(-size // most_records))
         cuts = [span.start + size * piece // count for piece in range(count + 1)]
-        pieces.extend(OffsetRange(span.topic, span.partition, cuts[piece], cuts[piece + 1]) for piece in range(count))
+        pieces.extend(replace(span, start=cuts[piece], end=cuts[piece + 1]) for piece in range(count))
     return pieces
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
@@ -37,7 +38,8 @@ class PartitionsToRead:
             raise ConfigError(f"Among the options that begin with kafka.: {error}") from None
         self._places: tuple[Place, ...] = ()
         self._topic_ids: dict[str, bytes] = {}
-        self._made_anew: list[str] = []
+        self.made_anew: dict[str, None] = {}
+        """Topics that were deleted and made anew, as far as this process has seen it; their owner removes them."""
         self._asked_at: float | None = None
 
     def find(self, max_age_s: float = 0.0) -> tuple[Place, ...]:
@@ -102,12 +104,24 @@ class PartitionsToRead:
             now = self.lookup.topic_ids[topic]
             if self._topic_ids.setdefault(topic, now) != now:
                 self._topic_ids[topic] = now
-                self._made_anew.append(topic)
+                self.made_anew[topic] = None
 
-    def take_made_anew(self) -> list[str]:
-        """The topics that were deleted and made anew since this was asked last, as far as this process has seen it."""
-        made_anew, self._made_anew = self._made_anew, []
-        return made_anew
+    def are_the_same(self) -> bool:
+        """Whether each topic is still the one that `find` found: if so, offsets that were asked for since are its own.
+
+        Offsets are asked for by the topic's name, so they may be those of another topic that has the name since.
+        """
+        known = dict(self._topic_ids)
+        self.find()
+        return all(self._topic_ids[topic] == topic_id for topic, topic_id in known.items())
+
+    def identified(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """The ranges, each with its topic's id, so that a task that reads it later cannot take another topic for it."""
+        none = bytes(16)
+        return [
+            span if (known := self._topic_ids.get(span.topic, none)) == none else replace(span, topic_id=known)
+            for span in ranges
+        ]
 
 
 def explained(error: KafkaError, option: str) -> OttlaError:
@@ -124,9 +138,10 @@ def plan_batch(options: SourceOptions) -> list[OffsetRange]:
     try:
         places = partitions.find()
         starts, ends = resolve_limits([options.start, options.end], options, partitions.lookup, places)
+        ranges = partitions.identified(plan_ranges(starts, ends))
     finally:
         partitions.close()
-    return split_ranges(plan_ranges(starts, ends), options.min_partitions, options.max_records_per_partition)
+    return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 
 def resolve_limits(

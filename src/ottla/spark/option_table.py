@@ -125,7 +125,7 @@ OPTIONS = (
     Option("kafka.bootstrap.servers", "host:port, several with commas", "", "Where to find the cluster.", _read_name),
     Option(
         "kafka.*",
-        "a setting of ottla's reader (docs/settings.md)",
+        "a setting of ottla's reader (docs/settings.md; docs/security.md for TLS, SASL and OAuth)",
         "",
         "Any setting of the reader, such as `kafka.security.protocol` or `kafka.isolation.level`.",
     ),
@@ -251,7 +251,6 @@ SETTINGS_WITHOUT_EFFECT = frozenset(
     for name in (
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
-        "client.rack",
         "enable.metrics.push",
         "exclude.internal.topics",
         "group.instance.id",

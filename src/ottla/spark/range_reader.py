@@ -45,7 +45,7 @@ _RECORD_BYTES_GUESSED = 1024
 _FETCH_BYTES_MIN = 64 << 10
 _FETCH_BYTES_MAX = 8 << 20
 
-_GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
+_GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION", "INCONSISTENT_TOPIC_ID")
 
 
 def read_range(options: SourceOptions, span: OffsetRange, target: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -90,6 +90,7 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
     with Reader(
         options.bootstrap_servers,
         assignments={(span.topic, span.partition): (progress.offset, span.end)},
+        topic_ids={span.topic: span.topic_id},
         **settings,
     ) as reader:
         for fetched in reader.iter_raw(patience_s=options.poll_timeout_ms / 1000):
@@ -168,6 +169,12 @@ def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError)
         told, follows = f"{where} was truncated while offset {progress.offset} was to be read: {error}", progress.offset
     elif error.name == "UNKNOWN_TOPIC_OR_PARTITION":
         told, follows = f"{where} is gone; offsets {progress.offset} to {span.end - 1} were still to be read", span.end
+    elif error.name == "INCONSISTENT_TOPIC_ID":
+        told = f"topic {span.topic} was deleted and made anew"
+        told, follows = (
+            f"{told}; offsets {progress.offset} to {span.end - 1} of {where} were still to be read",
+            span.end,
+        )
     else:
         place = (span.topic, span.partition)
         lookup = OffsetLookup(options.bootstrap_servers, **options.settings)  # type: ignore[arg-type]

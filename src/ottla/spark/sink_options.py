@@ -31,6 +31,7 @@ _TAKEN = (
     "kafka.bootstrap.servers",
     "sink.control.topic",
     "sink.id",
+    "sink.same.rows",
     "topic",
     "write.id",
 )
@@ -53,7 +54,7 @@ class SinkOptions:
 
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
     sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
-    `control_topic`: where decisions are kept.
+    `control_topic`: where decisions are kept. `same_rows`: a batch that is done must not come again with other rows.
     """
 
     bootstrap_servers: str
@@ -64,6 +65,7 @@ class SinkOptions:
     atomic: bool = False
     checkpoint: str | None = None
     control_topic: str = CONTROL_TOPIC
+    same_rows: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
 
 
@@ -82,6 +84,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     atomic = _read_bool("atomic", given.get("atomic", "false"))
     if atomic and not exactly_once:
         raise ConfigError("atomic=true is for delivery=exactly-once, and this write is at-least-once: give both.")
+    same_rows = _read_bool("sink.same.rows", given.get("sink.same.rows", "false"))
     settings = _read_settings(given, exactly_once)
     return SinkOptions(
         bootstrap_servers=servers,
@@ -92,6 +95,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         atomic=atomic,
         checkpoint=_read_checkpoint(given) or None if streaming else None,
         control_topic=_read_control_topic(given),
+        same_rows=same_rows,
         settings=settings,
     )
 

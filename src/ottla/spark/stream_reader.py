@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -66,6 +66,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[Place, int] | None = None
         self._last_batch_s: float | None = None
         self._committed: dict[Place, int] | None = None
+        # Where the micro-batch ends that begins topics made anew at their first record, and which topics these are.
+        self._begun_anew: tuple[dict[Place, int], tuple[str, ...]] = ({}, ())
 
     def __getstate__(self) -> dict[str, Any]:
         # To the tasks go the options alone; connections belong to the driver's process.
@@ -102,16 +104,25 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the micro-batch that begins at `start` ends; `start` itself where there is nothing to do yet."""
         begun = from_json(start)
+        self._forget_made_anew(begun)
         # Spark asks this once the last micro-batch is done, and calls `commit` for it only when another one follows.
         self._commit(begun)
         if self._target is None:
             self._look(0.0 if self._available_now else _PARTITIONS_MAX_AGE_S)
+            # Another look at the topics costs a request, so it is left out where nothing is to be read.
+            while self._latest != begun and not self._opened().are_the_same():
+                self._look(_PARTITIONS_MAX_AGE_S)
             if self._available_now:
                 self._target = self._latest
         latest = self._latest
-        if not latest or latest == begun:
+        if not latest:
             return start
-        begin = beginnings(begun, latest, self._first)
+        made_anew = self._opened().made_anew
+        if latest == begun:
+            if made_anew and self._options.fail_on_data_loss:
+                report_loss(_told_anew(made_anew), fail=True)
+            return start
+        begin = beginnings(_without(begun, made_anew), latest, self._first)
         if not isinstance(limit, ReadAllAvailable):
             if self._must_wait(count_available(begin, latest)):
                 return start
@@ -131,11 +142,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begun == stops:
             return []
         options = self._options
-        ranges, losses = plan_micro_batch(begun, stops, self._first_offsets(stops))
-        made_anew = self._opened().take_made_anew()
-        losses = [f"topic {topic} was deleted and made anew" for topic in made_anew] + losses
+        first = self._first_offsets(stops)
+        ranges, losses = plan_micro_batch(begun, stops, first)
+        made_anew = self._opened().made_anew
+        if made_anew:
+            # All that such a topic holds is new. That is remembered until this micro-batch is over.
+            ranges, _ = plan_micro_batch(_without(begun, made_anew), stops, first)
+            losses.insert(0, _told_anew(made_anew))
+            self._begun_anew = (stops, tuple(made_anew))
         if losses:
             report_loss("; ".join(losses), fail=options.fail_on_data_loss)
+        ranges = self._opened().identified(ranges)
         pieces = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(piece) for piece in pieces]
 
@@ -173,6 +190,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Deleted since partitions were looked for: what is lost by that is told when the micro-batch is planned.
             self._ask_offsets(self._opened().find())
 
+    def _forget_made_anew(self, begun: Mapping[Place, int]) -> None:
+        """Spark goes on behind the micro-batch that begins these topics: from now on they are as any other."""
+        end, topics = self._begun_anew
+        if topics and begun == end:
+            for topic in topics:
+                self._opened().made_anew.pop(topic, None)
+            self._begun_anew = ({}, ())
+
     def _ask_offsets(self, places: Sequence[Place]) -> None:
         self._first, self._latest = self._opened().lookup.offsets_of(
             [dict.fromkeys(places, EARLIEST_OFFSET), dict.fromkeys(places, LATEST_OFFSET)]
@@ -208,3 +233,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         waited_ms = (time.monotonic() - self._last_batch_s) * 1000
         return available < options.min_offsets_per_trigger and waited_ms < options.max_trigger_delay_ms
+
+
+def _told_anew(topics: Iterable[str]) -> str:
+    return "; ".join(f"topic {topic} was deleted and made anew" for topic in topics)
+
+
+def _without(offsets: Mapping[Place, int], topics: Container[str]) -> Mapping[Place, int]:
+    """The offsets, but for those of these topics."""
+    return {place: offset for place, offset in offsets.items() if place[0] not in topics} if topics else offsets

@@ -27,8 +27,8 @@ def check_topic(options: SinkOptions) -> None:
     Where brokers make topics that are asked for, this makes it. It is waited for as long as `kafka.max.block.ms` says.
     """
     from ottla.client.admin import Admin
-    from ottla.sink.session import check_authorized
     from ottla.sink.settings import settings_for_reading
+    from ottla.sink.topics import check_authorized
 
     topic = options.topic
     if topic is None:

@@ -200,7 +200,10 @@ class Watermark:
 
 @dataclass(slots=True, frozen=True)
 class Leadership:
-    """What the controller decided about a partition; `is_unclean`: the leader was not in sync before."""
+    """What the controller decided about a partition; `is_unclean`: the leader was not in sync before.
+
+    `replicas`: who is to hold it, none where nobody saw; they change where replicas are moved (KIP-455).
+    """
 
     at_us: int
     topic: str
@@ -209,6 +212,7 @@ class Leadership:
     leader_epoch: int
     isr: tuple[int, ...]
     is_unclean: bool
+    replicas: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,7 +2,8 @@
 
 Promise: a follower cuts its log back only to where it and the leader part ways (KIP-101, KIP-279), and a leader in sync
 has all that is committed; so what a replica in sync held when it was committed stays on it. A power cut takes what was
-not synced, and what the durability ledger excuses may be cut everywhere. A kill takes nothing. Records below a
+not synced, and what the durability ledger excuses may be cut everywhere. A kill takes nothing. A replica that is moved
+away takes its log with it. Records below a
 replica's log start are deleted there: it holds them no longer, and no cut takes them.
 
 Not observable with foreign brokers.
@@ -14,13 +15,13 @@ from bisect import bisect_right
 from heapq import merge
 
 from ottla.audit.chronicles.case import Case, Place
-from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Watermark
+from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Leadership, Watermark
 from ottla.audit.chronicles.durability import Break
 from ottla.audit.findings import EVIDENCE_MAX, TRUNCATED, Finding, Findings
 
-_Event = Break | BrokerEnd | Watermark | Committed
+_Event = Break | BrokerEnd | Watermark | Committed | Leadership
 # At one and the same moment: what a broker did before it fell of it comes first.
-_RANK: dict[type, int] = {Watermark: 0, Committed: 1, BrokerEnd: 2, Break: 3}
+_RANK: dict[type, int] = {Watermark: 0, Committed: 1, BrokerEnd: 2, Break: 3, Leadership: 4}
 
 
 def check_truncation(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -54,6 +55,7 @@ class _Walk:
             list(broker_ends),
             list(case.marks[place]),
             list(case.commits.get(place, ())),
+            list(self.roles),
         ]
         self.events = merge(*streams, key=lambda event: (event.at_us, _RANK[type(event)]))
 
@@ -66,6 +68,10 @@ class _Walk:
             elif isinstance(event, Break):
                 self.committed = min(self.committed, event.offset)
                 self.held = {broker: min(end, event.offset) for broker, end in self.held.items()}
+            elif isinstance(event, Leadership):
+                if event.replicas:
+                    # Who does not hold the partition any more removes its log.
+                    self.held = {broker: end for broker, end in self.held.items() if broker in event.replicas}
             elif event.kind != "kill" and event.broker_id in self.held:
                 cut = event.cut.get(self.place, 0)
                 self.held[event.broker_id] = min(self.held[event.broker_id], cut)

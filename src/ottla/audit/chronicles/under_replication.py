@@ -15,9 +15,11 @@ record. Not observable where nobody saw the high watermarks (foreign brokers).
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ottla.audit.chronicles.case import Case, Place
-from ottla.audit.chronicles.chronicle import Committed, SentRecord
+from ottla.audit.chronicles.chronicle import Committed, Leadership, SentRecord, TopicPromise
 from ottla.audit.chronicles.reused_epochs import excuse_reused_epoch
 from ottla.audit.findings import EVIDENCE_MAX, UNDER_REPLICATED, Finding, Findings
 from ottla.ledger.schema import ACKED
@@ -64,14 +66,36 @@ def _missing(case: Case, place: Place, record: SentRecord, commit: Committed) ->
         if record.sent_us <= each.at_us <= commit.at_us and each.kind != "kill"
     }
     held = dict.fromkeys(commit.held_by) | fallen
+    held |= dict.fromkeys(_moved_away(case, place, record, commit))
     absent = [each for each in roles[at].isr if each not in held] if at >= 0 else []
     if absent:
         return f"though broker {absent[0]}, which was in sync, did not hold it when the high watermark passed it"
     topic = case.topics.get(place[0])
-    least = 1 if topic is None else min(topic.min_insync_replicas, topic.replication_factor)
+    least = 1 if topic is None else min(topic.min_insync_replicas, _fewest_replicas(topic, roles[: at + 1]))
     if len(held) < least:
         return f"though only {len(held)} replicas held it, and min.insync.replicas is {least}"
     return None
+
+
+def _moved_away(case: Case, place: Place, record: SentRecord, commit: Committed) -> Iterator[int]:
+    """Who held the record and had removed it when it was committed, as its replica was moved to another broker.
+
+    Whoever was in sync then had it, though the leader had not heard of the move yet.
+    """
+    known = [role for role in case.roles.get(place, ()) if role.at_us <= commit.at_us and role.replicas]
+    gone: dict[int, None] = {}
+    for before, after in pairwise(known):
+        if after.at_us >= record.sent_us:
+            gone |= dict.fromkeys(each for each in before.replicas if each not in after.replicas)
+    for mark in case.marks.get(place, ()) if gone else ():
+        if mark.broker_id in gone and mark.at_us <= commit.at_us and mark.log_end_offset > record.offset:
+            yield mark.broker_id
+
+
+def _fewest_replicas(topic: TopicPromise, roles: Sequence[Leadership]) -> int:
+    """How many replicas the leader may have taken the partition to have: it need not have heard of the newest ones."""
+    known = [len(each.replicas) for each in roles if each.leader_epoch == roles[-1].leader_epoch and each.replicas]
+    return min(known, default=topic.replication_factor)
 
 
 def _add(found: Findings, record: SentRecord, commit: Committed | None, why: str) -> None:

@@ -28,7 +28,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     brokers = []
     for address in image.brokers:
         host, port = address.on(request.listener)
-        brokers.append(DescribeClusterBroker(broker_id=address.broker_id, host=host, port=port))
+        brokers.append(DescribeClusterBroker(broker_id=address.broker_id, host=host, port=port, rack=address.rack))
     response = DescribeClusterResponse(
         error_message=None, cluster_id=image.cluster_id, controller_id=image.controller_id, brokers=brokers
     )

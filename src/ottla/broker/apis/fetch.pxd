@@ -44,6 +44,9 @@ cdef class PendingFetch:
     cdef _collect_untold(self, dict answers)
     @cython.locals(partition=Partition)
     cdef _read(self, SessionPartition each, max_bytes, at_least_one)
+    cdef bint _says_its_rack(self) except -1
+    cdef bint _may_follow(self, Partition partition) except -1
+    cdef _nearest(self, asked, Partition partition)
     cdef _fault(self, asked, Partition partition)
     cdef _diverging(self, asked, Partition partition)
 

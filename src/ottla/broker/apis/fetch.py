@@ -7,10 +7,12 @@ epoch and offset (KIP-279, KIP-595). A follower is answered with the partitions 
 of the same follower ends the older one at once.
 
 A request with less than `min_bytes` to give waits for up to `max_wait_ms`; `max_bytes` bounds the answer except for
-its first batch (KIP-74). Requests of a fetch session (KIP-227, see `fetch_sessions`) name the partitions that changed,
-and are answered with those that have records, an error, another high watermark or another log start than told before; a
-Fetch that waits when the next one of its session comes gets INVALID_FETCH_SESSION_EPOCH. Records leave as file slices,
-to followers also as batches that are still in memory.
+its first batch (KIP-74). A consumer that says its rack is told by the leader which replica there has what it asks for,
+if `replica.selector.class` is the rack-aware one, and gets records from followers up to their high watermark (KIP-392;
+Apache Kafka's followers serve consumers without a rack, too). Requests of a fetch session (KIP-227, see
+`fetch_sessions`) name the partitions that changed, and are answered with those that have records, an error, another
+high watermark or another log start than told before; a Fetch that waits when the next one of its session comes gets
+INVALID_FETCH_SESSION_EPOCH. Records leave as file slices, to followers also as batches that are still in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ottla.broker.fetch_sessions import (
 )
 from ottla.broker.log.leader_epochs import NO_EPOCH
 from ottla.broker.log.log import Log
-from ottla.broker.partition import Partition
+from ottla.broker.partition import NO_BROKER, Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
 from ottla.protocol.error_codes import ErrorCode
@@ -46,6 +48,8 @@ from ottla.protocol.messages.fetch import (
 )
 
 _LEADERS_FROM_VERSION = 12
+_RACKS_FROM_VERSION = 11
+_NO_REPLICA = -1
 _READ_UNCOMMITTED = 0
 _ENDPOINTS_FROM_VERSION = 16
 
@@ -268,10 +272,11 @@ class PendingFetch:
         news = self._session.news
         for each in tuple(news):
             partition, asked = each.partition, each.asked
-            if partition is None or partition.log is None or not partition.is_leader:
+            if partition is None or partition.log is None or not (partition.is_leader or self._may_follow(partition)):
                 return True
             if not (follows and _is_at_the_end(asked, partition, partition.log)) and (
                 asked.fetch_offset != self._end_offset(partition)
+                or self._nearest(asked, partition) != _NO_REPLICA
                 or self._fault(asked, partition)
                 or self._diverging(asked, partition) is not None
                 or self._begins_later(asked, partition)
@@ -316,7 +321,9 @@ class PendingFetch:
                 # Who had records goes behind the others, so that all get their turn.
                 del news[each]
                 news[each] = None
-            elif answer.error_code or answer.diverging_epoch is not None:
+            elif (
+                answer.error_code or answer.diverging_epoch is not None or answer.preferred_read_replica != _NO_REPLICA
+            ):
                 failed = True
             else:
                 assert partition is not None
@@ -385,6 +392,9 @@ class PendingFetch:
         answer.high_watermark = partition.high_watermark
         answer.last_stable_offset = partition.last_stable_offset
         answer.log_start_offset = log.log_start_offset
+        answer.preferred_read_replica = self._nearest(asked, partition)
+        if answer.preferred_read_replica != _NO_REPLICA:
+            return answer
         answer.diverging_epoch = self._diverging(asked, partition)
         if answer.diverging_epoch is not None:
             return answer
@@ -417,12 +427,47 @@ class PendingFetch:
 
     def _fault(self, asked: FetchPartition, partition: Partition) -> int:
         """The error that keeps this partition from being read here and now; 0 for none."""
-        if not partition.is_leader:
+        if not partition.is_leader and not self._may_follow(partition):
             return self._broker.why_not_here(partition.topic, partition.index)[0]
         epoch = asked.current_leader_epoch
         if epoch < 0 or epoch == partition.leader_epoch:
             return 0
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _says_its_rack(self) -> bool:
+        return (
+            self._follower_id == CONSUMER
+            and self._request.version >= _RACKS_FROM_VERSION
+            and bool(self._request.message.rack_id)
+        )
+
+    def _may_follow(self, partition: Partition) -> bool:
+        """Whether this consumer may read from a replica that follows a leader."""
+        return partition.leader != NO_BROKER and self._says_its_rack()
+
+    def _nearest(self, asked: FetchPartition, partition: Partition) -> int:
+        """As leader: the replica in sync that is in the consumer's rack and has most of what it asks for.
+
+        -1: none, or this one is in its rack.
+        """
+        broker = self._broker
+        if not partition.is_leader or not self._says_its_rack() or not broker.settings.replica_selector_class:
+            return _NO_REPLICA
+        rack = self._request.message.rack_id
+        near = {address.broker_id for address in broker.image.brokers if address.rack == rack}
+        if partition.broker_id in near:
+            return _NO_REPLICA
+        found, reached = _NO_REPLICA, -1
+        for broker_id in partition.isr:
+            follower = partition.followers.get(broker_id)
+            if (
+                follower is not None
+                and broker_id in near
+                and follower.end_offset >= asked.fetch_offset >= follower.log_start_offset
+                and follower.end_offset > reached
+            ):
+                found, reached = broker_id, follower.end_offset
+        return found
 
     def _diverging(self, asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
         """Where the log of whoever asks parts from this one; None where it does not."""

@@ -80,7 +80,7 @@ def _answer(broker: BrokerPort, request: Request, now_us: int) -> None:
 
 def _broker(address: BrokerAddress, listener: str) -> MetadataResponseBroker:
     host, port = address.on(listener)
-    return MetadataResponseBroker(node_id=address.broker_id, host=host, port=port)
+    return MetadataResponseBroker(node_id=address.broker_id, host=host, port=port, rack=address.rack)
 
 
 def _find(image: ClusterImage, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:

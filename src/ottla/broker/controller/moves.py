@@ -18,7 +18,10 @@ from ottla.broker.events import PartitionImage
 def moved(partition: PartitionImage, target: tuple[int, ...], alive: Alive) -> PartitionImage:
     """The partition on its way to be held by these brokers, or held by them already."""
     removing = tuple(sorted(each for each in partition.replicas if each not in target))
-    adding = tuple(sorted(each for each in target if each not in partition.replicas))
+    # Those that a move before this one has begun to add are still on their way.
+    adding = tuple(sorted(each for each in target if each not in partition.replicas)) or tuple(
+        each for each in partition.adding if each in target
+    )
     replicas = (*target, *removing)
     if (replicas, adding, removing) == (partition.replicas, partition.adding, partition.removing):
         return partition

@@ -49,6 +49,8 @@ SYNC_FAILED = "sync-failed"
 META_PROPERTIES = "meta.properties"
 # In a log's folder: the topic id of the topic that the log belongs to.
 METADATA_FILE = "partition.metadata"
+# What a power cut may leave of it.
+BLANK = b"\0 \r\n\t"
 _DIRECTORY_ID = "directory.id"
 _VERSION = 0
 _FOLDER_NAME_MAX = 255
@@ -163,9 +165,12 @@ class LogDirectory:
         self._cleaned[folder] = cleaned_to
 
     def remove_log_of(self, folder: str, topic_id: bytes) -> None:
-        """Remove the log that this topic has left in a folder; one of another topic stays. OSError."""
-        owner = self.storage.read_file(f"{folder}/{METADATA_FILE}")
-        if owner is not None and uuid_text(topic_id).encode() in owner.split():
+        """Remove the log that this topic has left in a folder; one of another topic stays. OSError.
+
+        Where a power cut has left nothing of whose log it is, it is this topic's: this one would be given it, too.
+        """
+        owner = (self.storage.read_file(f"{folder}/{METADATA_FILE}") or b"").strip(BLANK)
+        if not owner or uuid_text(topic_id).encode() in owner.split():
             self.storage.remove(folder)
             self.forget(folder)
 

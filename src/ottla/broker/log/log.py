@@ -18,7 +18,7 @@ from errno import EIO
 
 from ottla.broker.log import producer_snapshots, recovery
 from ottla.broker.log.aborted_transactions import AbortedTransactions
-from ottla.broker.log.directory import METADATA_FILE, LogDirectory
+from ottla.broker.log.directory import BLANK, METADATA_FILE, LogDirectory
 from ottla.broker.log.end_markers import read_end_marker
 from ottla.broker.log.files import AbortedTransaction, write_leader_epochs
 from ottla.broker.log.leader_epochs import LeaderEpochs
@@ -90,7 +90,7 @@ class Log:
         # Words, not bytes: whether the last line has an end says nothing about whose log this is.
         if found is None or found.split() != owner.split():
             # Blank is what a power cut leaves of it.
-            if found is not None and found.strip(_BLANK):
+            if found is not None and found.strip(BLANK):
                 if not _is_owner(found):
                     raise OSError(EIO, "it does not say which topic the log belongs to", path)
                 self.directory.keep_stray(self.folder, found.split()[3].decode(errors="replace"))
@@ -491,6 +491,3 @@ def _is_owner(content: bytes) -> bool:
     """Whether a partition.metadata names a topic, be it another one; damaged, it must not cost the log."""
     words = content.split()
     return len(words) == 4 and words[::2] == [b"version:", b"topic_id:"] and words[1] == b"0" and len(words[3]) == 22
-
-
-_BLANK = b"\0 \r\n\t"

@@ -1,0 +1,135 @@
+"""Keystores and truststores of Java's, JKS and PKCS12, turned into what OpenSSL takes.
+
+What kind a file is, it shows itself: Java calls both JKS, and by default writes PKCS12. JKS is read here (`jks.py`),
+PKCS12 by the library cryptography (extra `pkcs12`). A key's password is the store's where no other is given, as in
+Kafka's own clients.
+
+Invariants: everything that is wrong with a store is one ConfigError that names setting and file; a password or a key
+never is part of an error's text.
+"""
+
+from __future__ import annotations
+
+from base64 import encodebytes
+from importlib import import_module
+from typing import Any
+
+from ottla.client import jks
+from ottla.errors import ConfigError, MissingExtra
+
+# The beginning of DER, and so of every PKCS12 store; behind it is the length of what is longer than 127 bytes.
+_DER = 0x30
+
+_TRUSTSTORE_PASSWORD = "ssl.truststore.password"
+_KEYSTORE_PASSWORD = "ssl.keystore.password"
+_NO_KEY = "is a store without a private key; ssl.keystore.location must hold the client's key and its certificate."
+
+
+def is_store(content: bytes) -> bool:
+    """Whether this is a store of Java's, by how it begins."""
+    return content.startswith(jks.MAGIC) or (len(content) > 1 and content[0] == _DER and content[1] >= 0x80)
+
+
+def read_truststore(content: bytes, told: str, password: str | None) -> bytes:
+    """The certificates of whom to believe, DER after DER. `told`: the setting and the file, for errors."""
+    if content.startswith(jks.MAGIC):
+        store = _open_jks(content, told, _TRUSTSTORE_PASSWORD, password)
+        # As Java, which believes what a key's own certificate says, too.
+        found = [*store.believed.values(), *(key.certificates[0] for key in store.keys if key.certificates)]
+    else:
+        opened = _open_pkcs12(content, told, _TRUSTSTORE_PASSWORD, password)
+        found = [_der(each) for each in _certificates(opened)]
+    if not found:
+        raise ConfigError(f"{told} is a store without any certificate; import those of whom to believe (keytool).")
+    return b"".join(found)
+
+
+def read_keystore(content: bytes, told: str, password: str | None, key_password: str | None) -> str:
+    """The private key and its certificates, in PEM, the key not encrypted: for OpenSSL's eyes alone."""
+    if content.startswith(jks.MAGIC):
+        return _key_of_jks(_open_jks(content, told, _KEYSTORE_PASSWORD, password), told, password, key_password)
+    # There a key has the store's password, always.
+    opened = _open_pkcs12(content, told, _KEYSTORE_PASSWORD, password)
+    if opened.key is None or opened.cert is None:
+        raise ConfigError(f"{told} {_NO_KEY}")
+    encoding = import_module("cryptography.hazmat.primitives.serialization")
+    key: str = opened.key.private_bytes(
+        encoding.Encoding.PEM, encoding.PrivateFormat.PKCS8, encoding.NoEncryption()
+    ).decode()
+    return key + "".join(_pem("CERTIFICATE", _der(each)) for each in _in_order(opened))
+
+
+def _key_of_jks(store: jks.JavaKeyStore, told: str, password: str | None, key_password: str | None) -> str:
+    if not store.keys:
+        raise ConfigError(f"{told} {_NO_KEY}")
+    if len(store.keys) > 1:
+        aliases = ", ".join(sorted(entry.alias for entry in store.keys)[:5])
+        raise ConfigError(
+            f"{told} holds {len(store.keys)} private keys ({aliases}), and a client shows one: make a store of that "
+            "one by keytool -importkeystore -srcalias ALIAS."
+        )
+    (entry,) = store.keys
+    name, opener = ("ssl.key.password", key_password) if key_password is not None else (_KEYSTORE_PASSWORD, password)
+    if opener is None:
+        raise ConfigError(f"{_KEYSTORE_PASSWORD} is missing: it must open {told}.")
+    try:
+        key = entry.open(opener)
+    except jks.WrongPassword:
+        more = "" if name == "ssl.key.password" else "; where the key has a password of its own, give ssl.key.password"
+        raise ConfigError(f"{name} is wrong for the private key in {told}{more}.") from None
+    except jks.Damaged:
+        raise ConfigError(f"{told} holds a private key that cannot be read; make the store anew.") from None
+    return _pem("PRIVATE KEY", key) + "".join(_pem("CERTIFICATE", each) for each in entry.certificates)
+
+
+def _open_jks(content: bytes, told: str, name: str, password: str | None) -> jks.JavaKeyStore:
+    try:
+        return jks.read_jks(content, password)
+    except jks.WrongPassword:
+        raise ConfigError(f"{name} does not open {told}, or the store was changed.") from None
+    except jks.Damaged:
+        raise ConfigError(f"{told} is a JKS store that is damaged or cut off; make it anew.") from None
+
+
+def _open_pkcs12(content: bytes, told: str, name: str, password: str | None) -> Any:
+    try:
+        pkcs12 = import_module("cryptography.hazmat.primitives.serialization.pkcs12")
+    except ImportError:
+        raise MissingExtra(
+            f"{told} is a PKCS12 store, for which the package cryptography is needed: pip install 'ottla[pkcs12]'; or "
+            "openssl pkcs12 -in STORE -out STORE.pem makes a PEM file of it."
+        ) from None
+    try:
+        return pkcs12.load_pkcs12(content, None if password is None else password.encode())
+    except Exception:
+        # Of several kinds, all of which say that the password is wrong or the store is.
+        if password is None:
+            raise ConfigError(f"{name} is missing: it must open {told}, if that is a PKCS12 store.") from None
+        raise ConfigError(f"{name} does not open {told}, or that is no PKCS12 store.") from None
+
+
+def _certificates(opened: Any) -> list[Any]:
+    own = [] if opened.cert is None else [opened.cert.certificate]
+    return own + [each.certificate for each in opened.additional_certs]
+
+
+def _in_order(opened: Any) -> list[Any]:
+    """The key's certificate, behind it who vouches for it, and so on."""
+    own, *others = _certificates(opened)
+    chain = [own]
+    while chain[-1].issuer != chain[-1].subject:
+        issuers = [each for each in others if each.subject == chain[-1].issuer and each not in chain]
+        if not issuers:
+            break
+        chain.append(issuers[0])
+    return chain
+
+
+def _der(certificate: Any) -> bytes:
+    encoding = import_module("cryptography.hazmat.primitives.serialization")
+    der: bytes = certificate.public_bytes(encoding.Encoding.DER)
+    return der
+
+
+def _pem(kind: str, der: bytes) -> str:
+    return f"-----BEGIN {kind}-----\n{encodebytes(der).decode()}-----END {kind}-----\n"

@@ -1,0 +1,90 @@
+"""Somebody who has replicas moved: asks for each move of a plan when it is time, from a machine of its own.
+
+It asks once and waits for the answer; the moves themselves go on meanwhile. What it was told is held against how
+things stand in the end: who was to hold a partition holds it, and nobody else has anything left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.connection.core import ANY_NODE
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.simulation.plan import SEVERE, MovePlan
+from ottla.simulation.scripts import Script, Wait
+
+if TYPE_CHECKING:
+    from ottla.simulation.run import Run
+
+_NAME = "mover"
+_PATIENCE_MS = 5_000
+_UNANSWERED = None
+
+
+class MoverScript(Script):
+    """Asks for all the moves of a plan, one after the other."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(_NAME, run)
+        self._moves = sorted(run.plan.moves, key=lambda each: each.at_us)
+        # By partition: what was asked for, and the error code that was the answer, 0 for none.
+        self._told: dict[tuple[str, int], list[tuple[MovePlan, int | None]]] = {}
+        self._admin = run.world.admin(_NAME)
+        run.names[self._admin.client_name] = _NAME
+        self._admin.when_acted(self.wake)
+
+    def steps(self) -> Iterator[Wait]:
+        """Move after move."""
+        for move in self._moves:
+            yield self.until(None, max(0, self.run.began_us + move.at_us - self.run.world.scheduler.now_us))
+            if self.run.plan.severity != SEVERE and self.run.is_power_cut_unnoticed():
+                # Those that have everything might go in favour of one that has lost it.
+                continue
+            yield from self._ask(move)
+        self._admin.die()
+
+    def _ask(self, move: MovePlan) -> Iterator[Wait]:
+        asked = ReassignablePartition(partition_index=move.partition, replicas=move.replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_PATIENCE_MS, topics=[ReassignableTopic(name=move.topic, partitions=[asked])]
+        )
+        token = self._admin.ask(request, ANY_NODE, _PATIENCE_MS * 1000)
+        yield self.until(self._admin.is_answered, _PATIENCE_MS * 1000)
+        answer = self._admin.answers.get(token)
+        told = self._told.setdefault((move.topic, move.partition), [])
+        told.append((move, _UNANSWERED if answer is None else _error_of(answer.message)))
+
+    def look_at_the_end(self) -> None:
+        """Note where other brokers hold a partition in the end than were asked to."""
+        run = self.run
+        image = run.witness.image()
+        for (topic, index), told in self._told.items():
+            if topic not in image:
+                continue
+            holders = image[topic][index].replicas
+            granted = [move for move, code in told if code == ErrorCode.NONE]
+            # What nobody answered may have come to pass at any time.
+            if granted and granted[-1].replicas is not None and all(code is not _UNANSWERED for _, code in told):
+                asked = tuple(granted[-1].replicas)
+                run.expect(holders == asked, f"{topic}-{index} was moved to brokers {asked} and is held by {holders}")
+            for broker_id, disk in enumerate(run.world.disks):
+                run.expect(
+                    broker_id in holders or not disk.files(f"{topic}-{index}"),
+                    f"broker {broker_id} still has a log of {topic}-{index}, which was moved to brokers {holders}",
+                )
+
+
+def _error_of(message: AlterPartitionReassignmentsResponse | None) -> int | None:
+    if message is None:
+        return _UNANSWERED
+    if message.error_code:
+        # The controller could not be reached, or could not write: it may have been asked all the same.
+        return _UNANSWERED
+    return message.responses[0].partitions[0].error_code

@@ -1,0 +1,113 @@
+"""The mechanism's port to a real Kafka: ottla's own clients, and this machine's clocks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ottla.client.admin import Admin
+from ottla.client.producer import Producer
+from ottla.client.reader import Reader
+from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
+from ottla.client.transaction_handle import end_and_follow
+from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.producer.transaction_endings import Ended
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode
+from ottla.reader.settings import ReaderSettings
+from ottla.records.batch_header import Buffer
+from ottla.sink import topics, verification
+from ottla.sink.settings import SinkSettings
+
+_log = logging.getLogger("ottla.sink")
+
+_PAUSE_S = 0.02
+
+
+class Kafka:
+    """A `Port`; its connections are made when they are needed."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self._reading = settings.for_reading()
+        api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
+        self.patience_s = api_timeout.default_api_timeout_ms / 1000
+
+    @cached_property
+    def _admin(self) -> Admin:
+        return Admin(self._settings.bootstrap_servers, **self._reading)
+
+    def ensure_topics(self) -> None:
+        verification.check(self._admin)
+        topics.ensure(self._admin, self._settings)
+
+    def has_topics(self) -> bool:
+        return all(topics.exists(self._admin, name) for name in self._settings.topics)
+
+    def list_transactions(self, prefix: str) -> list[ListedTransaction]:
+        return self._admin.list_transactions(prefix)
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
+        return self._admin.describe_transactions(transactional_ids)
+
+    def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
+        try:
+            fenced = self._admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            raise self._too_long(timeout_ms) from error
+        return fenced[transactional_id]
+
+    def _too_long(self, timeout_ms: int) -> UserMistake:
+        name = "transaction.max.timeout.ms"
+        try:
+            broker_id = self._admin.cluster().brokers[0].broker_id
+            name = f"{name}={self._admin.describe_configs(broker_id=broker_id)[name].value}"
+        except (OttlaError, LookupError) as error:
+            # Not everybody may read the brokers' settings.
+            _log.info("%s is not known: %s", name, error)
+        return UserMistake(
+            f"{self._settings.timeout_name}={timeout_ms} is more than the brokers allow ({name}); give sink "
+            f"{self._settings.sink_id!r} a shorter one, or raise that setting of the brokers"
+        )
+
+    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
+        return end_and_follow(identities, committed, self._settings.bootstrap_servers, **self._reading)
+
+    def begin_offset(self, topic: str) -> int:
+        return self._admin.begin_offsets(topic)[0]
+
+    def end_offset(self, topic: str) -> int:
+        return self._admin.end_offsets(topic)[0]
+
+    def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
+        assignments = {(topic, 0): (start_offset or "earliest", end_offset)}
+        with Reader(self._settings.bootstrap_servers, assignments=assignments, **self._reading) as reader:
+            for fetched in reader.iter_raw():
+                yield fetched.records
+
+    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
+        producer = Producer.from_config(given)
+        try:
+            producer.init_transactions(identity)
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def passed_s(self) -> float:
+        return time.monotonic()
+
+    def pause(self) -> None:
+        time.sleep(_PAUSE_S)
+
+    def close(self) -> None:
+        if "_admin" in self.__dict__:
+            self._admin.close()

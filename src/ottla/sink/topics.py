@@ -1,0 +1,100 @@
+"""The two topics that all sinks of a cluster share: made where they are missing, refused where they would forget."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from ottla.client.admin import Admin
+from ottla.client.authorized_operations import check_allowed
+from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.protocol.error_codes import ErrorCode
+from ottla.sink.settings import SinkSettings
+
+_log = logging.getLogger("ottla.sink")
+
+_REPLICATION_FACTOR_MAX = 3
+_COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.1}
+_MARKERS_SEGMENT_BYTES = 64 * 1024 * 1024
+_MARKERS_SEGMENT_MS = 24 * 3_600_000
+_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
+_PAUSE_S = 0.02
+
+
+def ensure(admin: Admin, settings: SinkSettings) -> None:
+    """Make both topics where they are missing; UserMistake for one that forgets.
+
+    Both are compacted: a sink may rest for as long as it likes, and then needs its last decision and the markers of it.
+    """
+    brokers = len(admin.cluster().brokers)
+    replicas = min(_REPLICATION_FACTOR_MAX, brokers)
+    shared = {"min.insync.replicas": 2 if replicas >= _REPLICATION_FACTOR_MAX else 1}
+    decisions = {
+        **shared,
+        **_COMPACTED,
+        "max.message.bytes": _DECISIONS_BYTES_MAX,
+        "segment.bytes": 2 * _DECISIONS_BYTES_MAX,
+        "segment.ms": 600_000,
+    }
+    markers = {
+        **shared,
+        **_COMPACTED,
+        "segment.bytes": _MARKERS_SEGMENT_BYTES,
+        "segment.ms": _MARKERS_SEGMENT_MS,
+    }
+    _ensure(admin, settings.control_topic, replicas, decisions)
+    _ensure(admin, settings.markers_topic, replicas, markers)
+    for topic in settings.topics:
+        _check_cleanup(admin, topic)
+    for topic in settings.topics:
+        check_authorized(admin, topic, {"READ", "WRITE"})
+
+
+def exists(admin: Admin, topic: str) -> bool:
+    """Whether there is such a topic."""
+    try:
+        admin.describe(topic)
+    except KafkaError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        raise
+    return True
+
+
+def check_authorized(admin: Admin, topic: str, needed: set[str]) -> None:
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where this user may describe a topic and not do what is needed."""
+    try:
+        allowed = admin.describe(topic, include_authorized_operations=True).authorized_operations
+    except OttlaError as error:
+        # Brokers before Kafka 2.3 do not tell.
+        _log.info("what this user may do with %s is not known: %s", topic, error)
+        return
+    check_allowed(topic, allowed, needed)
+
+
+def _ensure(admin: Admin, topic: str, replicas: int, configs: Mapping[str, object]) -> None:
+    if exists(admin, topic):
+        return
+    try:
+        admin.create_topics(topic, partitions=1, replication_factor=replicas, configs=configs)
+    except KafkaError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        # Another sink has just made it, and this broker may hear of it in a moment.
+        while not exists(admin, topic):
+            time.sleep(_PAUSE_S)
+
+
+def _check_cleanup(admin: Admin, topic: str) -> None:
+    try:
+        policy = admin.describe_configs(topic=topic)["cleanup.policy"].value
+    except (KafkaError, LookupError) as error:
+        # Not everybody may read a topic's settings, though all else is allowed.
+        _log.info("whether %s is compacted is not known: %s", topic, error)
+        return
+    if policy != "compact":
+        raise UserMistake(
+            f"topic {topic!r} has cleanup.policy={policy}, and would lose what the sink needs after a rest; set it to "
+            f"compact (ottla topics alter {topic} --config cleanup.policy=compact)"
+        )

@@ -1,0 +1,43 @@
+"""Whether brokers verify that what is written belongs to an open transaction (KIP-890), as Kafka 3.6 and later do.
+
+Without that a batch of an attempt that was aborted may arrive late, and open its transaction again: readers of
+committed data then hang for good, or find its rows committed by a later transaction of the same producer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ottla.client.admin import Admin
+from ottla.errors import KafkaError, UserMistake
+
+_log = logging.getLogger("ottla.sink")
+
+_SETTING = "transaction.partition.verification.enable"
+# Brokers of Apache Kafka before 4.0 have it, so that the lack of the other one tells their age.
+_OF_APACHE_KAFKA = "inter.broker.protocol.version"
+
+
+def check(admin: Admin) -> None:
+    """UserMistake where it is known that brokers do not."""
+    try:
+        broker_id = admin.cluster().brokers[0].broker_id
+        told = {name: each.value for name, each in admin.describe_configs(broker_id=broker_id).items()}
+    except (KafkaError, LookupError) as error:
+        # Not everybody may read the brokers' settings.
+        _log.info("whether brokers verify transactions is not known: %s", error)
+        return
+    why = trouble(told)
+    if why is not None:
+        raise UserMistake(f"delivery=exactly-once needs brokers that verify transactions (KIP-890), and {why}")
+
+
+def trouble(settings: Mapping[str, str | None]) -> str | None:
+    """Why a broker with these settings does not verify, None where it does, or does not say."""
+    value = settings.get(_SETTING)
+    if value == "false":
+        return f"these have {_SETTING}=false: set it to true"
+    if value is None and _OF_APACHE_KAFKA in settings:
+        return "these are older than Kafka 3.6: update them"
+    return None

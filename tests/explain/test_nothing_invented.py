@@ -1,0 +1,129 @@
+"""Lives of a topic in which nothing is broken, and what looks like it in a capture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.explain.made_entries import BEGUN, batch, exchange, fetched, produced, told
+
+from ottla.explain.explanation import read
+from ottla.tap.exchange import Batch, Exchange, PartitionPart
+
+FIRST_ID, SECOND_ID = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
+
+
+def at(each: Batch, offset: int) -> Batch:
+    return replace(each, base_offset=offset)
+
+
+def metadata(at_ms: int, topic_id: str) -> Exchange:
+    return exchange("Metadata", at_ms, PartitionPart(topic="orders", topic_id=topic_id))
+
+
+def sent_to(each: Exchange, topic_id: str) -> Exchange:
+    return replace(each, partitions=tuple(replace(part, topic_id=topic_id) for part in each.partitions))
+
+
+def before_and_behind() -> tuple[list[Exchange], list[Exchange]]:
+    """Two lives of a topic, both from offset 0."""
+    before = [produced(10, batch("a"), 0), produced(20, batch("b"), 1)]
+    return before, [produced(9_000, batch("c"), 0), produced(9_010, batch("d"), 1)]
+
+
+def test_a_topic_that_was_made_again_lost_nothing_where_requests_have_topic_ids() -> None:
+    before, behind = before_and_behind()
+    named = [sent_to(each, FIRST_ID) for each in before], [sent_to(each, SECOND_ID) for each in behind]
+    assert told(*named[0], *named[1]) == []
+    again = [produced(9_020, batch("e")), produced(9_030, batch("e"), 3)]
+    assert told(*named[0], *named[1], *(sent_to(each, SECOND_ID) for each in again)) == [("duplicated", (2, 3))]
+
+
+def test_a_topic_that_was_made_again_lost_nothing_where_metadata_tells_its_ids() -> None:
+    before, behind = before_and_behind()
+    ids = [metadata(5, FIRST_ID), metadata(30, FIRST_ID), metadata(8_990, SECOND_ID)]
+    assert told(*ids[:1], *before, *ids[1:], *behind) == []
+
+
+def test_a_topic_that_was_deleted_during_the_capture_lost_nothing() -> None:
+    before, behind = before_and_behind()
+    deletion = exchange("DeleteTopics", 5_000, PartitionPart(topic="orders"))
+    assert told(*before, deletion, *behind) == []
+
+
+def test_offsets_that_begin_again_at_0_may_be_another_topics() -> None:
+    before, behind = before_and_behind()
+    found = read([BEGUN, *before, *behind], "it")
+    assert not found.breaches
+    assert any("orders-0: its offsets begin again at 0" in each for each in found.seen.unseen)
+
+
+def test_offsets_that_begin_again_at_0_of_a_topic_that_is_still_the_same_were_lost() -> None:
+    before, behind = before_and_behind()
+    entries = [metadata(5, FIRST_ID), *before, *behind, metadata(9_500, FIRST_ID)]
+    assert ("lost", (0,)) in told(*entries)
+
+
+def test_topics_of_two_clusters_with_the_same_name_are_two() -> None:
+    one, other = batch("a"), batch("b")
+    first = [metadata(5, FIRST_ID), produced(10, one, 0), metadata(15, FIRST_ID)]
+    second = [metadata(6, SECOND_ID), produced(11, other, 0), metadata(16, SECOND_ID)]
+    second = [replace(each, broker="10.9.9.9:9092", client="10.0.0.9:40000") for each in second]
+    assert told(*(each for pair in zip(first, second, strict=True) for each in pair)) == []
+
+
+def test_equal_records_from_before_the_capture_are_no_duplicates() -> None:
+    entries = [produced(500, batch("a"), 2), fetched(600, batch("a"), at(batch("b"), 1), at(batch("a"), 2))]
+    assert told(*entries) == []
+    assert read([BEGUN, *entries], "it").suspects == []
+
+
+def test_a_batch_that_the_broker_compressed_anew_was_not_lost() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b"), 1)]
+    assert told(*entries, fetched(30, batch("a, compressed anew")), fetched(31, at(batch("b"), 1))) == []
+
+
+def test_what_acks_0_sent_before_the_reader_began_was_not_lost() -> None:
+    entries = [produced(10, batch("a"), acks=0), produced(20, batch("b"), acks=0)]
+    assert told(*entries, fetched(9_000, at(batch("b"), 1))) == []
+
+
+def test_what_acks_0_sent_last_may_be_held_back_from_readers() -> None:
+    entries = [produced(10, batch("a"), acks=0), produced(20, batch("b"), acks=0)]
+    assert told(*entries, fetched(30_000, batch("a"))) == []
+    assert told(*entries, fetched(90_000, batch("a"))) == [("lost", ())]
+
+
+def test_a_follower_that_is_read_from_may_not_have_what_was_acknowledged() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b"), 1)]
+    behind = fetched(90_000, batch("a"))
+    assert told(*entries, behind) == [("lost", (1, 1))]
+    assert told(*entries, replace(behind, broker="10.0.0.3:9092")) == []
+
+
+def test_a_clock_that_was_set_back_puts_nothing_out_of_order() -> None:
+    late = replace(produced(20, batch("b"), 1), request_us=30_000, response_us=21_000)
+    found = read([BEGUN, produced(10, batch("a"), 0), late, produced(25, batch("c"), 2)], "it")
+    assert not found.breaches
+    assert any("clock was set back" in each for each in found.seen.unseen)
+
+
+def test_of_many_requests_without_an_answer_those_that_were_stored_are_found() -> None:
+    entries = [produced(10, batch("first"), 0)]
+    offset, at_ms, stored = 0, 20, []
+    for number in range(40):
+        name = f"b{number}"
+        # Of every four, one is stored although its answer is lost.
+        if is_stored := number % 4 == 0:
+            offset += 1
+            stored.append((offset, offset + 1))
+        offset += 1
+        entries += [produced(at_ms, batch(name)), produced(at_ms + 10, batch(name), offset)]
+        at_ms += 20
+        assert is_stored == (stored[-1][1] == offset)
+    assert told(*entries) == [("duplicated", each) for each in stored]
+
+
+def test_of_many_requests_without_an_answer_one_that_was_never_acknowledged_may_be_what_was_stored() -> None:
+    lost = [produced(20 + number, batch(f"b{number}")) for number in range(20)]
+    again = [produced(50 + number, batch(f"b{number}"), 2 + number) for number in range(19)]
+    assert told(produced(10, batch("first"), 0), *lost, *again) == []

@@ -1,0 +1,201 @@
+"""Spark in small, in the simulated world: a driver that plans, runs tasks and commits, and its checkpoint.
+
+What of Spark matters here: a batch that was begun and not finished is run again with new tasks; tasks are tried again,
+and copies of them run beside them (speculation); whichever attempt ends first counts, and nobody tells the others; a
+failed commit is followed by abort with the same messages; who finishes a batch that is finished already ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.client.producer import Producer
+from ottla.errors import OttlaError
+from ottla.simulation.chance import Chance
+from ottla.simulation.world import World
+from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
+from ottla.sink.commit import abort, commit
+from ottla.sink.planning import plan
+from ottla.sink.session import Session
+from ottla.sink.settings import SinkSettings
+from ottla.sink.task import prepare
+
+from .kafka import PlaceOfProcess, SimulatedKafka
+from .processes import Process, Processes
+
+TOPIC = "rows"
+PARTITIONS = 3
+QUERY_ID = "query-1"
+_ATTEMPTS_MAX = 4
+_JOB_US = 3_600_000_000
+
+
+class Superseded(Exception):
+    """Another driver has finished this batch: Spark ends who comes second."""
+
+
+@dataclass
+class Written:
+    """What an attempt was given to write: `run` is the run of the batch that it belongs to."""
+
+    batch: int
+    run: int
+    partition_id: int
+    tasks: int
+    rows: list[str]
+
+
+@dataclass
+class Query:
+    """The query's checkpoint and all that was ever written for it. `repeats`: a batch has the same rows each time."""
+
+    world: World
+    processes: Processes
+    settings: SinkSettings
+    batch_rows: list[int]
+    repeats: bool
+    chance: Chance
+    draw_tasks: Callable[[int], int]
+    draw_fate: Callable[[Process, str], None]
+    copies_share: float = 0.0
+    days_ms: int = 0
+    committed: list[int] = field(default_factory=list)
+    written: dict[int, Written] = field(default_factory=dict)
+    attempts: int = 0
+    runs: int = 0
+
+    def session(self, process: Process) -> Session:
+        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms)
+        return Session(self.settings, port)
+
+    def is_finished(self) -> bool:
+        return len(self.committed) == len(self.batch_rows)
+
+    # ---- the driver -----------------------------------------------------------------------------------------------
+
+    def drive(self, process: Process) -> None:
+        """The work of a driver: batch after batch until all are finished."""
+        planning, committing = self.session(process), self.session(process)
+        while not self.is_finished():
+            batch = len(self.committed)
+            self.runs += 1
+            self._run_batch(process, planning, committing, batch, self.runs)
+            process.wait(None, 0)
+            if batch in self.committed:
+                raise Superseded(f"batch {batch} is finished already")
+            self.committed.append(batch)
+
+    def _run_batch(self, process: Process, planning: Session, committing: Session, batch: int, run: int) -> None:
+        planned = plan(planning)
+        tasks = self.draw_tasks(batch)
+        messages, last_error = self._run_tasks(process, planned, batch, run, tasks)
+        known = [message for message in messages if message is not None]
+        if len(known) < tasks:
+            abort(committing, messages, planned)
+            raise OttlaError(f"a task of batch {batch} has failed: {last_error}")
+        try:
+            commit(committing, known)
+        except OttlaError:
+            abort(committing, messages)
+            raise
+
+    def _run_tasks(
+        self, driver: Process, planned: Any, batch: int, run: int, tasks: int
+    ) -> tuple[list[Prepared | Skipped | None], Exception | None]:
+        """The message of the first attempt at each task that succeeds, None where none does, and the last error."""
+        started: list[list[Process]] = [[] for _ in range(tasks)]
+
+        def start(task: int) -> None:
+            self.attempts += 1
+            attempt = Attempt(self.attempts, task, len(started[task]), driver.name)
+            name = f"task {task} of run {run} of batch {batch}, attempt {attempt.task_attempt_id}"
+            work = self._task(planned, batch, run, tasks, attempt)
+            process = self.processes.start(name, work)
+            self.draw_fate(process, "task")
+            started[task].append(process)
+
+        for task in range(tasks):
+            start(task)
+        # A copy of a task begins in the middle of it, as a rule.
+        copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
+        for task in copied:
+            driver.wait(None, self.chance.randint(0, 200_000))
+            start(task)
+
+        def settled(attempts: list[Process]) -> bool:
+            return any(each.is_over and each.result is not None for each in attempts) or all(
+                each.is_over for each in attempts
+            )
+
+        while True:
+            driver.wait(lambda: all(map(settled, started)), _JOB_US)
+            again = [
+                task
+                for task, attempts in enumerate(started)
+                if settled(attempts) and not any(each.result for each in attempts) and len(attempts) < _ATTEMPTS_MAX
+            ]
+            if not again:
+                break
+            if not self._may_end_by_itself(started, again):
+                break
+            for task in again:
+                start(task)
+        errors = [each.error for attempts in started for each in attempts if each.error is not None]
+        messages = [next((each.result for each in attempts if each.result), None) for attempts in started]
+        return messages, errors[-1] if errors else None
+
+    @staticmethod
+    def _may_end_by_itself(started: list[list[Process]], again: list[int]) -> bool:
+        """A mistake of the user's is not mended by trying again; it ends the job sooner here than in Spark."""
+        errors = [attempt.error for task in again for attempt in started[task]]
+        return not any(type(error).__name__ == "UserMistake" for error in errors)
+
+    # ---- tasks ----------------------------------------------------------------------------------------------------
+
+    def _task(
+        self, planned: Any, batch: int, run: int, tasks: int, attempt: Attempt
+    ) -> Callable[[Process], Prepared | Skipped]:
+        number = attempt.task_attempt_id
+        rows = self._rows(batch, attempt.partition_id, tasks, number)
+        self.written[number] = Written(batch, run, attempt.partition_id, tasks, rows)
+
+        def work(process: Process) -> Prepared | Skipped:
+            def write(producer: Callable[[], Producer]) -> Totals:
+                for row in rows:
+                    producer().send(TOPIC, row.encode(), None, partition=_partition_of(row))
+                    if self.chance.random() < 0.2:
+                        process.wait(None, self.chance.randint(0, 50_000))
+                return _totals(rows)
+
+            batch_id = BatchId(QUERY_ID, batch)
+            return prepare(self.session(process), planned, batch_id, attempt, write, lambda: _totals(rows))
+
+        return work
+
+    def _rows(self, batch: int, task: int, tasks: int, number: int) -> list[str]:
+        """`batch.row` where rows repeat themselves; with the attempt's number, and some more rows, where not."""
+        count = self.batch_rows[batch] + (0 if self.repeats else number % 3)
+        mine = [row for row in range(count) if row % tasks == task]
+        return [f"{batch}.{row}" if self.repeats else f"{batch}.{row}.{number}" for row in mine]
+
+
+def _partition_of(row: str) -> int:
+    return int(row.split(".")[1]) % PARTITIONS
+
+
+def _totals(rows: list[str]) -> Totals:
+    totals = Totals()
+    for row in rows:
+        totals = totals.plus(Totals(1, int.from_bytes(hashlib.blake2b(row.encode(), digest_size=8).digest(), "big")))
+    return totals
+
+
+def by_batch(rows: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Rows by their batch."""
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        found.setdefault(int(row.split(".")[0]), []).append(row)
+    yield from sorted(found.items())

@@ -1,0 +1,235 @@
+"""The mechanism's port to simulated brokers: the shipped `Kafka` and the shipped clients' cores, on simulated time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, cast
+
+from ottla.client.admin import Admin
+from ottla.client.admin_driver import AdminDriver
+from ottla.client.interceptors import BatchSeen
+from ottla.client.producer import Producer
+from ottla.client.transaction_handle import _EndingDriver
+from ottla.connection.asking import AskingCore
+from ottla.host.machine import Machine
+from ottla.producer.events import InitializeTransactions
+from ottla.producer.transaction_endings import Ended, EndingCore
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.reader.events import Assign
+from ottla.reader.settings import ReaderSettings
+from ottla.records.batch_header import Buffer
+from ottla.simulation.clients import SimulatedProducer, SimulatedReader
+from ottla.simulation.world import World
+from ottla.sink.kafka import Kafka
+from ottla.sink.settings import SinkSettings
+
+from .processes import Process
+
+_PATIENCE_S = 60
+_PAUSE_US = 20_000
+# Of `SealedBatch.outcome`.
+_ACKED = 1
+
+
+class PlaceOfProcess:
+    """The world as clients of one process see it: who lets time pass is the process."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self.world = world
+        self.process = process
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world, name)
+
+    def run_until(self, reached: Callable[[], bool], *, limit_us: int = _PATIENCE_S * 1_000_000) -> bool:
+        return self.process.wait(reached, limit_us)
+
+    def client(self, kind: Any, **settings: Any) -> Any:
+        """A client of this process; it dies with it."""
+        found = World.producer(cast(World, self), kind, "", **settings)
+        self.process.dying.append(found.die)
+        return found
+
+
+class _Loop:
+    """In place of an I/O thread: the core on the world's schedule."""
+
+    answered = True
+    troubles: Mapping[Any, Any] = {}
+
+    def __init__(self, place: PlaceOfProcess, number: int, core: Any, perform: Callable[[Any], None]) -> None:
+        self._place, self._number, self._performs = place, number, perform
+        self.machine = Machine(place.world.scheduler, core, self._perform, place.clients.clock_of(number))
+
+    def post(self, event: Any) -> None:
+        self.machine.deliver(event)
+
+    def _perform(self, output: Any) -> None:
+        if not self._place.network.perform(self._number, self.machine.deliver, output):
+            self._performs(output)
+
+
+class _Clock:
+    def __init__(self, place: PlaceOfProcess) -> None:
+        self._place = place
+
+    def now_us(self) -> int:
+        return self._place.world.scheduler.now_us
+
+
+class _Waiting:
+    def __init__(self, place: PlaceOfProcess) -> None:
+        self._place = place
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        limit_s = _PATIENCE_S if timeout_s is None else timeout_s
+        return self._place.process.wait(done, int(limit_s * 1_000_000))
+
+
+class _OnSchedule:
+    """What a shipped driver needs of its loop, without a thread."""
+
+    def _on_schedule(self, place: PlaceOfProcess, number: int, core: Any) -> None:
+        self.clock = _Clock(place)
+        self._waiting = _Waiting(place)
+        self._number, self._place = number, place
+        self._changed = self._forked = self._closed = False
+        self._crash = None
+        self._answers: dict[int, Any] = {}
+        self._tokens = itertools.count(1)
+        self.loop = _Loop(place, number, core, self.perform)  # type: ignore[attr-defined]
+
+    def look_again(self) -> None:
+        self.loop.machine.look_again()
+
+    def die(self) -> None:
+        """The process ends."""
+        self.loop.machine.die()
+        self._place.network.remove_client(self._number)
+
+
+class SimulatedAdminDriver(_OnSchedule, AdminDriver):  # type: ignore[misc]
+    def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
+        self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
+        self._on_schedule(place, number, AskingCore(self._settings.connection, rng))
+
+
+class SimulatedEndingDriver(_OnSchedule, _EndingDriver):  # type: ignore[misc]
+    def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
+        self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
+        self._core = EndingCore(self._settings.connection, rng)
+        self._on_schedule(place, number, self._core)
+
+
+class SimulatedAdminClient(Admin):
+    def __init__(self, place: PlaceOfProcess, settings: Mapping[str, Any]) -> None:
+        self._driver = place.client(SimulatedAdminDriver, **settings)
+        self._settings = self._driver._settings
+        self._transactions = None
+
+
+class SinkProducer(SimulatedProducer):
+    """With the names of `ottla.Producer` that the mechanism uses."""
+
+    def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
+        given = {name.replace(".", "_"): value for name, value in settings.items()}
+        self._interceptors = given.pop("interceptor_classes", None) or ()
+        given.pop("bootstrap_servers", None)
+        self._is_open = False
+        super().__init__(cast(World, place), number, given, rng)
+
+    def take(self, identity: TransactionIdentity) -> None:
+        """As `init_transactions(identity)`."""
+        transactions = self.transactions
+        token = transactions._ask(InitializeTransactions, tuple(identity[1:]))
+        transactions._let_time_pass(transactions._wait(token, "init_transactions"))
+
+    @property
+    def transaction_identity(self) -> TransactionIdentity | None:
+        return self.core.transaction_identity
+
+    def begin_transaction(self) -> None:
+        self.transactions.begin()
+        self._is_open = True
+
+    def prepare_transaction(self) -> None:
+        self.transactions.end(None)
+        self._is_open = False
+
+    def commit_transaction(self) -> None:
+        self.transactions.end(True)
+        self._is_open = False
+
+    def abort_transaction(self) -> None:
+        self._is_open = False
+        self.transactions.end(False)
+
+    def close(self) -> None:
+        if self._is_open:
+            self.abort_transaction()
+        self.die()
+
+    def _settle(self, output: Any) -> None:
+        super()._settle(output)
+        batch = output.batch
+        if batch.outcome == _ACKED:
+            for each in self._interceptors:
+                each.on_ack(BatchSeen(batch.topic, batch.partition, batch.record_count, 0, "acked", batch.base_offset))
+
+
+class SinkReader(SimulatedReader):
+    def fetch_between(self, topic: str, start: int, end: int) -> list[Buffer]:
+        """Partition 0 from `start` (-2: the first offset) to `end`."""
+        place = topic, 0
+        self._fetched[place] = []
+        self._machine.deliver(Assign(topic, 0, start, end))
+        self._world.run_until(lambda: place in self._finished)
+        error = self._finished.pop(place)
+        if error is not None:
+            raise error
+        return [each.records for each in self._fetched.pop(place)]
+
+
+class SimulatedKafka(Kafka):
+    """The port of one process; `days_ms` is how far all clocks have been set ahead."""
+
+    def __init__(self, settings: SinkSettings, place: PlaceOfProcess, days_ms: Callable[[], int]) -> None:
+        super().__init__(settings)
+        self._place = place
+        self._days_ms = days_ms
+        self.__dict__["_admin"] = SimulatedAdminClient(place, self._reading)
+
+    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
+        if committed:
+            self._place.process.begins_to_apply()
+        driver = self._place.client(SimulatedEndingDriver, **self._reading)
+        try:
+            return cast(Mapping[TransactionIdentity, Ended], driver.end(list(dict.fromkeys(identities)), committed))
+        finally:
+            driver.die()
+
+    def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
+        reader = self._place.client(SinkReader, **self._reading)
+        try:
+            yield from reader.fetch_between(topic, start_offset or -2, end_offset)
+        finally:
+            reader.die()
+
+    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
+        producer = self._place.client(SinkProducer, **given)
+        producer.take(identity)
+        return cast(Producer, producer)
+
+    def now_ms(self) -> int:
+        return self._place.world.now_ms() + self._days_ms()
+
+    def passed_s(self) -> float:
+        return self._place.world.scheduler.now_us / 1_000_000
+
+    def pause(self) -> None:
+        self._place.process.wait(None, _PAUSE_US)
+
+    def close(self) -> None:
+        """The process's end closes it."""

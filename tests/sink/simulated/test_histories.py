@@ -1,0 +1,28 @@
+"""Histories by seed: whatever happens to drivers, tasks, brokers and clocks, each row is there once in the end."""
+
+from __future__ import annotations
+
+import pytest
+from tests.drawn import commit_seeds, fixed_seeds
+
+from .history import play
+
+
+def assert_is_good(seed: int) -> None:
+    outcome = play(seed)
+    assert not outcome.findings, "\n".join([*outcome.findings, *outcome.story])
+
+
+@pytest.mark.parametrize("seed", fixed_seeds(10))
+def test_every_row_is_there_once(seed: int) -> None:
+    assert_is_good(seed)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", commit_seeds(100, soak=5_000))
+def test_every_row_is_there_once_in_many_histories(seed: int) -> None:
+    assert_is_good(seed)
+
+
+def test_a_seed_gives_the_same_history_again() -> None:
+    assert play(3) == play(3)

@@ -1,0 +1,80 @@
+"""Guarantees that are taken out of the mechanism, one by one: the judge of histories must find each.
+
+As in `tools/mutation/weaknesses.py`, each row is a change of the source, in a process of its own.
+"""
+
+from __future__ import annotations
+
+from tools.mutation.control import Control
+from tools.mutation.source import Edit, changed, replace
+
+from .history import play
+
+WEAKNESSES: dict[str, list[Edit]] = {
+    # Tasks' transactions are committed, and only then the decision that names them.
+    "applied_before_it_is_decided": [
+        replace(
+            "sink/commit.py",
+            "coordinator = decide(writer, plan, decision, prepared)\n        _make_visible(session, decision)",
+            "_make_visible(session, decision)\n        coordinator = decide(writer, plan, decision, [])",
+        ),
+    ],
+    "no_fencing_at_planning": [
+        replace(
+            "sink/session.py",
+            "return self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)",
+            "known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)\n"
+            "        if known is not None:\n"
+            "            return TransactionIdentity(known.transactional_id, known.producer_id, known.producer_epoch)\n"
+            "        return self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)",
+        ),
+    ],
+    "decision_is_not_read_at_planning": [
+        replace(
+            "sink/planning.py", "decision = read_settled(session, coordinator)\n    lost", "decision = None\n    lost"
+        ),
+    ],
+    "last_decision_is_not_carried_out": [
+        replace("sink/planning.py", "*apply(session, decision.batch, found.commit),", ""),
+    ],
+    "rows_that_a_timeout_took_back_are_forgotten": [
+        replace("sink/planning.py", "decision = decision.settled(lost)", "decision = decision.settled(())"),
+    ],
+    "markers_are_deleted_after_a_day": [
+        replace(
+            "sink/topics.py",
+            '        **_COMPACTED,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
+            '        "retention.ms": 24 * 3_600_000,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
+        ),
+        replace("sink/topics.py", "        _check_cleanup(admin, topic)\n", "        pass\n"),
+    ],
+    "nothing_is_swept": [
+        replace("sink/planning.py", "    abort_strays(session, found.abort)\n    return", "    return"),
+        replace(
+            "sink/commit.py", "        _sweep(session, coordinator, decision, batch)\n        reach", "        reach"
+        ),
+    ],
+    "transactions_are_not_looked_at_before_the_decision": [
+        replace("sink/deciding.py", "            _check(session, plan, decision, prepared)\n", "            pass\n"),
+    ],
+    "ids_in_use_are_taken": [
+        replace("sink/identities.py", "    if described is None or described.state in _FREE:\n", "    if True:\n"),
+    ],
+    "decided_batches_are_written_again": [
+        replace(
+            "sink/refusals.py",
+            "return Role.REWRITE if partition_id in last.lost else Role.SKIP",
+            "return Role.WRITE",
+        ),
+    ],
+}
+
+
+def weakened(name: str) -> Control:
+    """A process without this guarantee."""
+    return Control(changed(WEAKNESSES[name]))
+
+
+def findings_of(seed: int) -> list[str]:
+    """What is found in the history of a seed."""
+    return play(seed).findings
