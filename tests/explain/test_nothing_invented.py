@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.explain.made_entries import BEGUN, batch, exchange, fetched, produced, told
 
 from ottla.explain.explanation import read
-from ottla.tap.exchange import Batch, Exchange, PartitionPart
+from ottla.tap.exchange import Batch, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 FIRST_ID, SECOND_ID = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
 
@@ -105,6 +105,49 @@ def test_a_clock_that_was_set_back_puts_nothing_out_of_order() -> None:
     found = read([BEGUN, produced(10, batch("a"), 0), late, produced(25, batch("c"), 2)], "it")
     assert not found.breaches
     assert any("clock was set back" in each for each in found.seen.unseen)
+
+
+def not_captured(at_ms: int, way: Way, kind: RemarkKind = RemarkKind.LOST, connection: int = 1) -> Remark:
+    return Remark(
+        time_us=at_ms * 1000,
+        connection=connection,
+        client="10.0.0.1:40000",
+        broker="10.0.0.2:9092",
+        kind=kind,
+        way=way,
+        size_bytes=100,
+        what="100 bytes were not captured",
+    )
+
+
+def test_what_stands_in_a_gap_may_be_what_was_not_captured() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("b"), 2)]
+    assert told(*entries) == [("duplicated", (1, 2))]
+    assert told(*entries[:1], not_captured(15, Way.TO_BROKER, connection=7), *entries[1:]) == []
+    assert told(*entries[:1], not_captured(15, Way.TO_BROKER, RemarkKind.TLS, connection=7), *entries[1:]) == []
+    unread = replace(produced(15, batch("x"), 1), partitions=(), unread="requests of this version are not decoded")
+    assert told(*entries[:1], unread, *entries[1:]) == []
+    unasked = replace(exchange("Produce", 15, None), outcome=Outcome.UNASKED, request_us=None, api=None)
+    assert told(*entries[:1], unasked, *entries[1:]) == []
+
+
+def test_what_was_not_captured_before_the_first_known_offset_stands_in_no_gap_behind_it() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("b"), 2)]
+    early = not_captured(5, Way.TO_BROKER, RemarkKind.BEGINNING_UNSEEN, connection=7)
+    assert told(early, *entries) == [("duplicated", (1, 2))]
+
+
+def test_a_request_whose_answer_may_not_have_been_captured_met_no_fault() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("c"), 2)]
+    assert read([BEGUN, *entries], "it").suspects
+    assert not read([BEGUN, *entries, not_captured(25, Way.TO_CLIENT)], "it").suspects
+
+
+def test_requests_that_are_seen_at_the_same_time_are_in_the_order_of_their_numbers() -> None:
+    # What is behind a packet that was not captured is seen at once; answers stand first.
+    first = replace(produced(20, batch("b")), correlation_id=7)
+    second = replace(produced(20, batch("c"), 2), correlation_id=8)
+    assert told(produced(10, batch("a"), 0), second, produced(30, batch("d"), 3), first) == []
 
 
 def test_of_many_requests_without_an_answer_those_that_were_stored_are_found() -> None:

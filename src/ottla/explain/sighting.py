@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.explain.topics import UNKNOWN, Topics
-from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind
+from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 Place = tuple[str, int]
 # Packets of several interfaces stand in a capture in about the order of their times.
@@ -22,6 +22,7 @@ _DISORDER_US = 1_000
 # A batch may have been sent before the capture began and be sent again for so long after that.
 _SENT_AGAIN_WITHIN_US = 60_000_000
 NO_PRODUCER = -1
+_LOSSES = (RemarkKind.LOST, RemarkKind.BEGINNING_UNSEEN)
 
 
 @dataclass(slots=True, eq=False)
@@ -132,12 +133,14 @@ class PartitionSeen:
     `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
     `is_known`: whether all is about one topic, and not perhaps about several of the same name. `sure_us`: until when
     that was told; afterwards the topic may have been deleted and made again. `is_timed`: whether times can be compared.
+    `unseen_us`: when a request of anybody was last not captured, or could not be read.
     """
 
     place: Place
     is_known: bool = True
     sure_us: int = 0
     is_timed: bool = True
+    unseen_us: int = 0
     attempts: list[Attempt] = field(default_factory=list)
     sendings: list[Sending] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
@@ -151,11 +154,15 @@ class PartitionSeen:
 
 @dataclass(slots=True)
 class Sighting:
-    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show."""
+    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show.
+
+    `answers_unseen_us`: of a connection, when bytes from its broker were last not captured.
+    """
 
     partitions: dict[tuple[str, int, str | None], PartitionSeen] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    answers_unseen_us: dict[int, int] = field(default_factory=dict)
     began_us: int = 0
     ended_us: int = 0
 
@@ -194,11 +201,16 @@ def look(entries: Iterable[Entry]) -> Sighting:
     ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
     seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
     topics = Topics(seen.exchanges)
-    for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
+    # Requests behind bytes that were not captured are seen at the same time, and in the order of their answers.
+    for exchange in sorted(seen.exchanges, key=lambda each: (each.time_us, each.connection, each.correlation_id)):
         if exchange.api in ("Produce", "Fetch"):
             for part in exchange.partitions:
                 _take(seen, exchange, part, topics)
     begun_us = _begun_us(seen)
+    unseen_us = _requests_unseen_us(seen, remarks)
+    for remark in remarks:
+        if remark.kind in _LOSSES and remark.way is Way.TO_CLIENT:
+            seen.answers_unseen_us[remark.connection] = remark.time_us
     for number, attempt in enumerate(_in_order(seen), 1):
         attempt.number = number
     for partition in seen.partitions.values():
@@ -207,6 +219,7 @@ def look(entries: Iterable[Entry]) -> Sighting:
         partition.sendings = _sendings(partition.attempts)
         partition.begun_us = begun_us
         partition.is_timed = is_timed
+        partition.unseen_us = unseen_us
         _find_divided_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
     return seen
@@ -217,6 +230,17 @@ def _complete_us(exchange: Exchange) -> int | None:
     if exchange.outcome is Outcome.UNANSWERED:
         return exchange.end_us
     return exchange.request_us if exchange.outcome is Outcome.NOT_DUE else exchange.response_us
+
+
+def _requests_unseen_us(seen: Sighting, remarks: list[Remark]) -> int:
+    """When somebody last sent something that was not captured, or is under TLS; 0 for never."""
+    found = [each.time_us for each in remarks if each.kind in _LOSSES and each.way is Way.TO_BROKER]
+    found += [seen.ended_us for each in remarks if each.kind is RemarkKind.TLS]
+    for exchange in seen.exchanges:
+        is_unread = exchange.unread is not None and exchange.api == "Produce"
+        if exchange.outcome is Outcome.UNASKED or is_unread:
+            found.append(exchange.time_us)
+    return max(found, default=0)
 
 
 def _host(exchange: Exchange) -> str:

@@ -75,6 +75,8 @@ def _silent(seen: Sighting, sendings: dict[int, Sending]) -> list[Suspect]:
         connection = attempt.exchange.connection
         if not attempt.is_silent or connection in taken:
             continue
+        if attempt.sent_us <= seen.answers_unseen_us.get(connection, -1):
+            continue  # its answer may be among what was not captured
         taken.add(connection)
         sending = sendings[attempt.number]
         again = next((each for each in sending.attempts if each.number > attempt.number), None)
