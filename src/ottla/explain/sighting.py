@@ -2,8 +2,8 @@
 
 An *attempt* is one batch in one Produce request. Attempts of the same bytes are the same *sending* where one follows a
 failure of the one before it (a retry), and further sendings where they do not: an application may send equal records.
-Some clients divide their records anew when they send them again (librdkafka without idempotence): such a batch begins
-with the first record of the one that failed, which its timestamp shows.
+Some clients divide their records anew when they send them again (librdkafka without idempotence), or number them anew
+in another epoch: such a batch begins with the first record of the one that failed, which its timestamp shows.
 Nothing is concluded here; `placement` says where batches stand, and `breaches` what that breaks.
 """
 
@@ -22,6 +22,8 @@ _DISORDER_US = 1_000
 # A batch may have been sent before the capture began and be sent again for so long after that.
 _SENT_AGAIN_WITHIN_US = 60_000_000
 NO_PRODUCER = -1
+# A timestamp so far from its request is an application's own, or of a clock that is wrong.
+_STAMPED_WITHIN_MS = 600_000
 _LOSSES = (RemarkKind.LOST, RemarkKind.BEGINNING_UNSEEN)
 
 
@@ -85,7 +87,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A batch that a producer sends, with all its attempts; `again`: what has its first record, divided anew."""
+    """A batch that a producer sends, with all its attempts; `again`: what has its first record, made anew."""
 
     attempts: list[Attempt]
     again: Sending | None = None
@@ -102,7 +104,7 @@ class Sending:
 
     @property
     def acked_again(self) -> Attempt | None:
-        """The same of the batch that has its first record, where it was divided anew."""
+        """The same of the batch that has its first record, where it was made anew."""
         return self.acked or (None if self.again is None else self.again.acked)
 
 
@@ -220,7 +222,7 @@ def look(entries: Iterable[Entry]) -> Sighting:
         partition.begun_us = begun_us
         partition.is_timed = is_timed
         partition.unseen_us = unseen_us
-        _find_divided_anew(partition.sendings)
+        _find_made_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
     return seen
 
@@ -311,24 +313,39 @@ def _has_failed(sending: Sending, now_us: int) -> bool:
     return settled_us is None or settled_us <= now_us
 
 
-def _find_divided_anew(sendings: list[Sending]) -> None:
+def _find_made_anew(sendings: list[Sending]) -> None:
     """The batch with the first record of one that failed: the same client sends it later, with the same timestamp.
 
-    What is new is not older than the last record of the one that failed; so where all its records are of one
-    millisecond, nothing is concluded.
+    What is new is not older than the last record of the one that failed, or than what was sent behind that; so where
+    all its records are of one millisecond, and nothing newer was sent before, nothing is concluded. Nor is it where an
+    application may have set the timestamps. An idempotent batch stays the same until its producer has another epoch.
     """
     failed: dict[tuple[object, ...], list[Sending]] = {}
+    newest_ms: dict[tuple[object, ...], int] = {}
     for sending in sendings:
         first = sending.first
-        stamp = first.batch.base_timestamp_ms
-        who = _host(first.exchange), first.exchange.client_id, stamp
-        if stamp is None or first.is_idempotent:
+        batch, stamp = first.batch, first.batch.base_timestamp_ms
+        if stamp is None or abs(first.sent_us // 1000 - stamp) > _STAMPED_WITHIN_MS:
             continue
-        before = [each for each in failed.get(who, ()) if _has_failed(each, first.sent_us) and each.again is None]
+        who = batch.producer_id, _host(first.exchange), first.exchange.client_id
+        before = [
+            each
+            for each in failed.get((*who, stamp), ())
+            if _has_failed(each, first.sent_us) and each.again is None and _is_made_anew(each, sending, newest_ms[who])
+        ]
         if len(before) == 1:
             before[0].again = sending
-        if (first.batch.max_timestamp_ms or 0) > stamp:
-            failed.setdefault(who, []).append(sending)
+        failed.setdefault((*who, stamp), []).append(sending)
+        newest_ms[who] = max(newest_ms.get(who, 0), stamp)
+
+
+def _is_made_anew(failed: Sending, sending: Sending, newest_ms: int) -> bool:
+    """Whether a batch with the same first timestamp can only be about the same records; see above."""
+    old, new = failed.first.batch, sending.first.batch
+    stamp = old.base_timestamp_ms or 0
+    if failed.first.is_idempotent and old.producer_epoch >= new.producer_epoch:
+        return False
+    return (old.max_timestamp_ms or 0) > stamp or newest_ms > stamp
 
 
 def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
