@@ -150,6 +150,29 @@ def test_requests_that_are_seen_at_the_same_time_are_in_the_order_of_their_numbe
     assert told(produced(10, batch("a"), 0), second, produced(30, batch("d"), 3), first) == []
 
 
+def carried_on(each: Exchange) -> Exchange:
+    """The same on the way from a proxy to the broker, half a millisecond later."""
+    at_us = (each.request_us or 0) + 500
+    answered_us = None if each.response_us is None else each.response_us - 100
+    return replace(each, connection=2, client="10.0.0.3:50000", request_us=at_us, response_us=answered_us)
+
+
+def test_what_a_proxy_carries_on_was_sent_once() -> None:
+    entries = [produced(10 + number, batch(f"b{number}"), acks=0) for number in range(4)]
+    both = [each for entry in entries for each in (entry, carried_on(entry))]
+    read_whole = fetched(20_000, *(at(batch(f"b{number}"), number) for number in range(4)))
+    assert told(*both, read_whole) == []
+    assert told(*both, fetched(20_000, batch("b0"), at(batch("b2"), 1), at(batch("b3"), 2))) == [("lost", ())]
+
+
+def test_what_a_proxy_carries_on_is_in_the_order_in_which_the_client_sent_it() -> None:
+    sent = [produced(10, batch("a"), 0), produced(10, batch("b"), 1)]
+    entries = [replace(each, correlation_id=number, request_us=10_000 + number) for number, each in enumerate(sent)]
+    found = read([BEGUN, *entries, *map(carried_on, entries)], "it")
+    assert not found.breaches
+    assert any("1 connection of a proxy" in each for each in found.seen.unseen)
+
+
 def test_of_many_requests_without_an_answer_those_that_were_stored_are_found() -> None:
     entries = [produced(10, batch("first"), 0)]
     offset, at_ms, stored = 0, 20, []

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.explain.relayed import relayed_connections
 from ottla.explain.topics import UNKNOWN, Topics
 from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
@@ -199,6 +200,8 @@ def look(entries: Iterable[Entry]) -> Sighting:
         complete_us = _complete_us(entry)
         is_timed &= complete_us is None or complete_us >= max(last_us, entry.request_us or 0) - _DISORDER_US
         last_us = max(last_us, complete_us or 0)
+    if relayed := relayed_connections(seen.exchanges):
+        seen.exchanges = [each for each in seen.exchanges if each.connection not in relayed]
     times = [each.time_us for each in seen.exchanges]
     ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
     seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
@@ -224,6 +227,9 @@ def look(entries: Iterable[Entry]) -> Sighting:
         partition.unseen_us = unseen_us
         _find_made_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
+    if relayed:
+        behind = f"what {_counted(len(relayed), 'connection')} of a proxy carried on"
+        seen.unseen.append(f"{behind}: it was taken from the connections of its clients")
     return seen
 
 
