@@ -15,7 +15,7 @@ from ottla.faults.fault import make_fault
 from ottla.simulation.plan import SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.recording import record
 from ottla.simulation.run import Run
-from ottla.tap.exchange import Entry, Exchange, Remark, RemarkKind, Way
+from ottla.tap.exchange import Batch, Entry, Exchange, Remark, RemarkKind, Way
 from ottla.trial.scenario import read_scenario
 
 
@@ -76,6 +76,41 @@ def test_a_batch_that_is_divided_anew_is_known_by_its_first_timestamp() -> None:
 def test_records_of_one_millisecond_are_not_taken_for_the_same() -> None:
     entries = [produced(10, batch("a"), 0), produced(20, batch("b", 3, stamps=(5, 5)))]
     assert told(*entries, produced(30, batch("c", 5, stamps=(5, 5)), 4)) == []
+
+
+def test_records_of_one_millisecond_are_the_same_where_something_newer_was_sent_before() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b", stamps=(5, 5)))]
+    newer = produced(25, batch("c", stamps=(7, 7)), 2)
+    assert told(*entries, newer, produced(30, batch("b, made anew", stamps=(5, 5)), 3)) == [("duplicated", (1, 3))]
+
+
+def test_timestamps_of_an_applications_own_do_not_make_records_the_same() -> None:
+    hour_ms = 3_600_000
+    entries = [produced(hour_ms, batch("a"), 0), produced(hour_ms + 20, batch("b", 3, stamps=(5, 8)))]
+    assert told(*entries, produced(hour_ms + 30, batch("c", 5, stamps=(5, 9)), 4)) == []
+
+
+def numbered(name: str, epoch: int, sequence: int, stamp: int) -> Batch:
+    each = batch(name, stamps=(stamp, stamp))
+    return replace(each, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_an_idempotent_batch_that_was_stored_and_is_sent_again_in_another_epoch_is_found() -> None:
+    # What librdkafka does: https://github.com/confluentinc/librdkafka/issues/4953
+    refused = [
+        produced(20, numbered("b", 0, 1, 19), error="NOT_LEADER_OR_FOLLOWER"),
+        produced(21, numbered("c", 0, 2, 20), error="NOT_LEADER_OR_FOLLOWER"),
+    ]
+    again = [produced(30, numbered("b anew", 1, 0, 19), 3), produced(31, numbered("c anew", 1, 1, 20), 4)]
+    found = read([BEGUN, produced(10, numbered("a", 0, 0, 9), 0), *refused, *again], "it")
+    assert [(each.kind, each.offsets, each.is_claimed) for each in found.breaches] == [("duplicated", (1, 3), True)]
+    assert found.suspects[0].faults[0].kind == "refuse_after_append"
+
+
+def test_an_idempotent_batch_of_the_same_epoch_is_another_one() -> None:
+    refused = produced(20, numbered("b", 0, 1, 19), error="NOT_LEADER_OR_FOLLOWER")
+    newer = produced(21, numbered("c", 0, 2, 20), 2)
+    assert told(produced(10, numbered("a", 0, 0, 9), 0), refused, newer, produced(30, numbered("d", 0, 3, 19), 3)) == []
 
 
 def test_what_is_in_flight_when_the_capture_ends_is_unseen_and_no_fault() -> None:

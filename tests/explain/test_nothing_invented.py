@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.explain.made_entries import BEGUN, batch, exchange, fetched, produced, told
 
 from ottla.explain.explanation import read
-from ottla.tap.exchange import Batch, Exchange, PartitionPart
+from ottla.tap.exchange import Batch, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 FIRST_ID, SECOND_ID = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
 
@@ -105,6 +105,72 @@ def test_a_clock_that_was_set_back_puts_nothing_out_of_order() -> None:
     found = read([BEGUN, produced(10, batch("a"), 0), late, produced(25, batch("c"), 2)], "it")
     assert not found.breaches
     assert any("clock was set back" in each for each in found.seen.unseen)
+
+
+def not_captured(at_ms: int, way: Way, kind: RemarkKind = RemarkKind.LOST, connection: int = 1) -> Remark:
+    return Remark(
+        time_us=at_ms * 1000,
+        connection=connection,
+        client="10.0.0.1:40000",
+        broker="10.0.0.2:9092",
+        kind=kind,
+        way=way,
+        size_bytes=100,
+        what="100 bytes were not captured",
+    )
+
+
+def test_what_stands_in_a_gap_may_be_what_was_not_captured() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("b"), 2)]
+    assert told(*entries) == [("duplicated", (1, 2))]
+    assert told(*entries[:1], not_captured(15, Way.TO_BROKER, connection=7), *entries[1:]) == []
+    assert told(*entries[:1], not_captured(15, Way.TO_BROKER, RemarkKind.TLS, connection=7), *entries[1:]) == []
+    unread = replace(produced(15, batch("x"), 1), partitions=(), unread="requests of this version are not decoded")
+    assert told(*entries[:1], unread, *entries[1:]) == []
+    unasked = replace(exchange("Produce", 15, None), outcome=Outcome.UNASKED, request_us=None, api=None)
+    assert told(*entries[:1], unasked, *entries[1:]) == []
+
+
+def test_what_was_not_captured_before_the_first_known_offset_stands_in_no_gap_behind_it() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("b"), 2)]
+    early = not_captured(5, Way.TO_BROKER, RemarkKind.BEGINNING_UNSEEN, connection=7)
+    assert told(early, *entries) == [("duplicated", (1, 2))]
+
+
+def test_a_request_whose_answer_may_not_have_been_captured_met_no_fault() -> None:
+    entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("c"), 2)]
+    assert read([BEGUN, *entries], "it").suspects
+    assert not read([BEGUN, *entries, not_captured(25, Way.TO_CLIENT)], "it").suspects
+
+
+def test_requests_that_are_seen_at_the_same_time_are_in_the_order_of_their_numbers() -> None:
+    # What is behind a packet that was not captured is seen at once; answers stand first.
+    first = replace(produced(20, batch("b")), correlation_id=7)
+    second = replace(produced(20, batch("c"), 2), correlation_id=8)
+    assert told(produced(10, batch("a"), 0), second, produced(30, batch("d"), 3), first) == []
+
+
+def carried_on(each: Exchange) -> Exchange:
+    """The same on the way from a proxy to the broker, half a millisecond later."""
+    at_us = (each.request_us or 0) + 500
+    answered_us = None if each.response_us is None else each.response_us - 100
+    return replace(each, connection=2, client="10.0.0.3:50000", request_us=at_us, response_us=answered_us)
+
+
+def test_what_a_proxy_carries_on_was_sent_once() -> None:
+    entries = [produced(10 + number, batch(f"b{number}"), acks=0) for number in range(4)]
+    both = [each for entry in entries for each in (entry, carried_on(entry))]
+    read_whole = fetched(20_000, *(at(batch(f"b{number}"), number) for number in range(4)))
+    assert told(*both, read_whole) == []
+    assert told(*both, fetched(20_000, batch("b0"), at(batch("b2"), 1), at(batch("b3"), 2))) == [("lost", ())]
+
+
+def test_what_a_proxy_carries_on_is_in_the_order_in_which_the_client_sent_it() -> None:
+    sent = [produced(10, batch("a"), 0), produced(10, batch("b"), 1)]
+    entries = [replace(each, correlation_id=number, request_us=10_000 + number) for number, each in enumerate(sent)]
+    found = read([BEGUN, *entries, *map(carried_on, entries)], "it")
+    assert not found.breaches
+    assert any("1 connection of a proxy" in each for each in found.seen.unseen)
 
 
 def test_of_many_requests_without_an_answer_those_that_were_stored_are_found() -> None:

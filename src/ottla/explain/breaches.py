@@ -92,16 +92,16 @@ def _duplicates(placement: Placement) -> list[Breach]:
     digests = {each.attempts[0].batch.sha256 for each in found}
     told = {id(each) for each in placement.seen.sendings if each.first.batch.sha256 in digests}
     for sending in placement.seen.sendings:
-        if sending.again is not None and id(sending) not in told and _stands_divided(placement, sending):
+        if sending.again is not None and id(sending) not in told and _stands_besides(placement, sending):
             told.add(id(sending))
             offset, other = sending.first.stands_at, sending.again.acked
             assert offset is not None
             assert other is not None
             assert other.offset is not None
-            stands = _verb(sending, "stands", "stand")
+            which = "it was" if sending.first.batch.record_count == 1 else "the first of them was"
             words = (
-                f"{stands} at offset {offset}, and the first of them was sent again in a batch that was acknowledged "
-                f"at offset {other.offset}"
+                f"{_verb(sending, 'stands', 'stand')} at offset {offset}, and {which} sent again in another batch, "
+                f"acknowledged at offset {other.offset}"
             )
             found.append(_breach(DUPLICATED, placement, sending, (offset, other.offset), words, other))
     of_attempt = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
@@ -127,8 +127,8 @@ def _words_of_copy(filled: Filled, sending: Sending, acked: Attempt | None) -> s
     return f"{where}{more} {_records(sending)} whose answer did not come, or was an error; {which} {again}"
 
 
-def _stands_divided(placement: Placement, sending: Sending) -> bool:
-    """Whether it stands although it was sent again, divided anew, and that stands elsewhere."""
+def _stands_besides(placement: Placement, sending: Sending) -> bool:
+    """Whether it stands although it was sent again in another batch, which stands elsewhere."""
     other = None if sending.again is None else sending.again.acked
     at = sending.first.stands_at
     return sending.acked is None and at is not None and other is not None and other.offset not in (None, at)

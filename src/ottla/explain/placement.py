@@ -129,6 +129,9 @@ def place_batches(seen: PartitionSeen) -> Placement:
     placement.has_strangers = placement.first_told is not None and any(
         each.base_offset >= placement.first_told and each.sha256 not in produced for each in fetched
     )
+    # What was not captured may have been stored between what was.
+    told_us = [each.settled_us or 0 for each in seen.attempts if each.is_acked]
+    placement.has_strangers |= min(told_us, default=0) < seen.unseen_us
     _take_ranges(placement)
     _take_copies(placement)
     if not placement.is_transactional and not placement.is_compacted:

@@ -2,8 +2,8 @@
 
 An *attempt* is one batch in one Produce request. Attempts of the same bytes are the same *sending* where one follows a
 failure of the one before it (a retry), and further sendings where they do not: an application may send equal records.
-Some clients divide their records anew when they send them again (librdkafka without idempotence): such a batch begins
-with the first record of the one that failed, which its timestamp shows.
+Some clients divide their records anew when they send them again (librdkafka without idempotence), or number them anew
+in another epoch: such a batch begins with the first record of the one that failed, which its timestamp shows.
 Nothing is concluded here; `placement` says where batches stand, and `breaches` what that breaks.
 """
 
@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.explain.relayed import relayed_connections
 from ottla.explain.topics import UNKNOWN, Topics
-from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind
+from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 Place = tuple[str, int]
 # Packets of several interfaces stand in a capture in about the order of their times.
@@ -22,6 +23,9 @@ _DISORDER_US = 1_000
 # A batch may have been sent before the capture began and be sent again for so long after that.
 _SENT_AGAIN_WITHIN_US = 60_000_000
 NO_PRODUCER = -1
+# A timestamp so far from its request is an application's own, or of a clock that is wrong.
+_STAMPED_WITHIN_MS = 600_000
+_LOSSES = (RemarkKind.LOST, RemarkKind.BEGINNING_UNSEEN)
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +88,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A batch that a producer sends, with all its attempts; `again`: what has its first record, divided anew."""
+    """A batch that a producer sends, with all its attempts; `again`: what has its first record, made anew."""
 
     attempts: list[Attempt]
     again: Sending | None = None
@@ -101,7 +105,7 @@ class Sending:
 
     @property
     def acked_again(self) -> Attempt | None:
-        """The same of the batch that has its first record, where it was divided anew."""
+        """The same of the batch that has its first record, where it was made anew."""
         return self.acked or (None if self.again is None else self.again.acked)
 
 
@@ -132,12 +136,14 @@ class PartitionSeen:
     `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
     `is_known`: whether all is about one topic, and not perhaps about several of the same name. `sure_us`: until when
     that was told; afterwards the topic may have been deleted and made again. `is_timed`: whether times can be compared.
+    `unseen_us`: when a request of anybody was last not captured, or could not be read.
     """
 
     place: Place
     is_known: bool = True
     sure_us: int = 0
     is_timed: bool = True
+    unseen_us: int = 0
     attempts: list[Attempt] = field(default_factory=list)
     sendings: list[Sending] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
@@ -151,11 +157,15 @@ class PartitionSeen:
 
 @dataclass(slots=True)
 class Sighting:
-    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show."""
+    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show.
+
+    `answers_unseen_us`: of a connection, when bytes from its broker were last not captured.
+    """
 
     partitions: dict[tuple[str, int, str | None], PartitionSeen] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    answers_unseen_us: dict[int, int] = field(default_factory=dict)
     began_us: int = 0
     ended_us: int = 0
 
@@ -190,15 +200,22 @@ def look(entries: Iterable[Entry]) -> Sighting:
         complete_us = _complete_us(entry)
         is_timed &= complete_us is None or complete_us >= max(last_us, entry.request_us or 0) - _DISORDER_US
         last_us = max(last_us, complete_us or 0)
+    if relayed := relayed_connections(seen.exchanges):
+        seen.exchanges = [each for each in seen.exchanges if each.connection not in relayed]
     times = [each.time_us for each in seen.exchanges]
     ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
     seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
     topics = Topics(seen.exchanges)
-    for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
+    # Requests behind bytes that were not captured are seen at the same time, and in the order of their answers.
+    for exchange in sorted(seen.exchanges, key=lambda each: (each.time_us, each.connection, each.correlation_id)):
         if exchange.api in ("Produce", "Fetch"):
             for part in exchange.partitions:
                 _take(seen, exchange, part, topics)
     begun_us = _begun_us(seen)
+    unseen_us = _requests_unseen_us(seen, remarks)
+    for remark in remarks:
+        if remark.kind in _LOSSES and remark.way is Way.TO_CLIENT:
+            seen.answers_unseen_us[remark.connection] = remark.time_us
     for number, attempt in enumerate(_in_order(seen), 1):
         attempt.number = number
     for partition in seen.partitions.values():
@@ -207,8 +224,12 @@ def look(entries: Iterable[Entry]) -> Sighting:
         partition.sendings = _sendings(partition.attempts)
         partition.begun_us = begun_us
         partition.is_timed = is_timed
-        _find_divided_anew(partition.sendings)
+        partition.unseen_us = unseen_us
+        _find_made_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
+    if relayed:
+        behind = f"what {_counted(len(relayed), 'connection')} of a proxy carried on"
+        seen.unseen.append(f"{behind}: it was taken from the connections of its clients")
     return seen
 
 
@@ -217,6 +238,17 @@ def _complete_us(exchange: Exchange) -> int | None:
     if exchange.outcome is Outcome.UNANSWERED:
         return exchange.end_us
     return exchange.request_us if exchange.outcome is Outcome.NOT_DUE else exchange.response_us
+
+
+def _requests_unseen_us(seen: Sighting, remarks: list[Remark]) -> int:
+    """When somebody last sent something that was not captured, or is under TLS; 0 for never."""
+    found = [each.time_us for each in remarks if each.kind in _LOSSES and each.way is Way.TO_BROKER]
+    found += [seen.ended_us for each in remarks if each.kind is RemarkKind.TLS]
+    for exchange in seen.exchanges:
+        is_unread = exchange.unread is not None and exchange.api == "Produce"
+        if exchange.outcome is Outcome.UNASKED or is_unread:
+            found.append(exchange.time_us)
+    return max(found, default=0)
 
 
 def _host(exchange: Exchange) -> str:
@@ -287,24 +319,39 @@ def _has_failed(sending: Sending, now_us: int) -> bool:
     return settled_us is None or settled_us <= now_us
 
 
-def _find_divided_anew(sendings: list[Sending]) -> None:
+def _find_made_anew(sendings: list[Sending]) -> None:
     """The batch with the first record of one that failed: the same client sends it later, with the same timestamp.
 
-    What is new is not older than the last record of the one that failed; so where all its records are of one
-    millisecond, nothing is concluded.
+    What is new is not older than the last record of the one that failed, or than what was sent behind that; so where
+    all its records are of one millisecond, and nothing newer was sent before, nothing is concluded. Nor is it where an
+    application may have set the timestamps. An idempotent batch stays the same until its producer has another epoch.
     """
     failed: dict[tuple[object, ...], list[Sending]] = {}
+    newest_ms: dict[tuple[object, ...], int] = {}
     for sending in sendings:
         first = sending.first
-        stamp = first.batch.base_timestamp_ms
-        who = _host(first.exchange), first.exchange.client_id, stamp
-        if stamp is None or first.is_idempotent:
+        batch, stamp = first.batch, first.batch.base_timestamp_ms
+        if stamp is None or abs(first.sent_us // 1000 - stamp) > _STAMPED_WITHIN_MS:
             continue
-        before = [each for each in failed.get(who, ()) if _has_failed(each, first.sent_us) and each.again is None]
+        who = batch.producer_id, _host(first.exchange), first.exchange.client_id
+        before = [
+            each
+            for each in failed.get((*who, stamp), ())
+            if _has_failed(each, first.sent_us) and each.again is None and _is_made_anew(each, sending, newest_ms[who])
+        ]
         if len(before) == 1:
             before[0].again = sending
-        if (first.batch.max_timestamp_ms or 0) > stamp:
-            failed.setdefault(who, []).append(sending)
+        failed.setdefault((*who, stamp), []).append(sending)
+        newest_ms[who] = max(newest_ms.get(who, 0), stamp)
+
+
+def _is_made_anew(failed: Sending, sending: Sending, newest_ms: int) -> bool:
+    """Whether a batch with the same first timestamp can only be about the same records; see above."""
+    old, new = failed.first.batch, sending.first.batch
+    stamp = old.base_timestamp_ms or 0
+    if failed.first.is_idempotent and old.producer_epoch >= new.producer_epoch:
+        return False
+    return (old.max_timestamp_ms or 0) > stamp or newest_ms > stamp
 
 
 def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:

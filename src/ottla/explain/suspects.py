@@ -75,6 +75,8 @@ def _silent(seen: Sighting, sendings: dict[int, Sending]) -> list[Suspect]:
         connection = attempt.exchange.connection
         if not attempt.is_silent or connection in taken:
             continue
+        if attempt.sent_us <= seen.answers_unseen_us.get(connection, -1):
+            continue  # its answer may be among what was not captured
         taken.add(connection)
         sending = sendings[attempt.number]
         again = next((each for each in sending.attempts if each.number > attempt.number), None)
@@ -126,8 +128,13 @@ def _refused(seen: Sighting) -> list[Suspect]:
             continue
         topic, partition = attempt.place
         if name in _LED_ELSEWHERE:
-            fault = make_fault("move_leader", topic=topic, partition=partition)
-            found.append(Suspect(f"{name}: another broker leads", attempt, (fault,)))
+            moved = make_fault("move_leader", topic=topic, partition=partition)
+            if attempt.stands_at is None:
+                found.append(Suspect(f"{name}: another broker leads", attempt, (moved,)))
+            else:
+                refused = fault_of(attempt, "refuse_after_append", error=int(getattr(ErrorCode, name)))
+                words = f"answered with {name}, and it stands at offset {attempt.stands_at} all the same"
+                found.append(Suspect(words, attempt, (refused, moved)))
             continue
         code = getattr(ErrorCode, name, 0)
         fields = {"error": int(code)} if code else {}

@@ -1,0 +1,58 @@
+"""Connections that carry on what another one carried: a proxy, or a translated address, whose both sides were captured.
+
+The same requests pass on both, with the same bytes, and the second time while the first one waits for its answer. What
+the client saw counts; the way on to the broker is left out, else each batch would be sent twice and stored once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ottla.tap.exchange import Exchange, Outcome
+
+# A request with acks=0 is carried on so soon, and one that was never answered.
+_CARRIED_ON_US = 4_000_000
+# Some packets of either side may not have been captured.
+_SHARE = 0.9
+
+
+def relayed_connections(exchanges: Sequence[Exchange]) -> set[int]:
+    """Those whose requests were seen before, on the way from the client to whoever carries them on."""
+    before: dict[tuple[object, ...], list[Exchange]] = {}
+    requests: Counter[int] = Counter()
+    same: Counter[tuple[int, int]] = Counter()
+    with_batches: set[tuple[int, int]] = set()
+    asked = [each for each in exchanges if each.request_us is not None]
+    for exchange in sorted(asked, key=lambda each: each.time_us):
+        requests[exchange.connection] += 1
+        batches = tuple(batch.sha256 for part in exchange.partitions for batch in part.batches)
+        is_produce = exchange.api == "Produce"
+        key = (
+            exchange.api,
+            exchange.version,
+            exchange.correlation_id,
+            exchange.client_id,
+            exchange.request_bytes,
+            batches if is_produce else (),
+        )
+        seen = before.setdefault(key, [])
+        pairs = {(exchange.connection, each.connection) for each in seen if _waits(each, exchange)}
+        same.update(pairs)
+        if is_produce and batches:
+            with_batches |= pairs
+        # Few connections of one client are at the same number at once.
+        seen[:] = [*(each for each in seen if _waits(each, exchange)), exchange]
+    return {
+        connection
+        for connection, other in with_batches
+        if connection != other and same[connection, other] >= _SHARE * requests[connection]
+    }
+
+
+def _waits(earlier: Exchange, later: Exchange) -> bool:
+    """Whether the earlier request may still be being carried on when the later one is seen."""
+    if earlier.outcome is Outcome.ANSWERED and earlier.response_us is not None:
+        return later.time_us <= earlier.response_us
+    end_us = earlier.time_us + _CARRIED_ON_US
+    return later.time_us <= (end_us if earlier.end_us is None else min(end_us, earlier.end_us))
