@@ -3,7 +3,8 @@
 The image's `client_metrics` are the subscriptions. A client is told those that match it as one: all their metrics, the
 shortest interval, and a number that changes with either. It pushes under that number, and not sooner than it was told
 to; what it pushed last is kept, for whoever looks on, until three intervals (a minute at least) have passed without a
-word of it. Of so many bytes at most: what was pushed longest ago goes first. Where nobody subscribes the two APIs are not told in ApiVersions, so that no client asks.
+word of it. Of so many bytes at most: what was pushed longest ago goes first. Where nobody subscribes the two APIs are
+not told in ApiVersions, so that no client asks.
 
 As in Apache Kafka: a subscription that has changed makes the client ask anew; a client that has said that it ends may
 push no more.
