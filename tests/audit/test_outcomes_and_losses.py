@@ -384,6 +384,17 @@ def test_what_coordinators_forgot_at_another_time_excuses_nobody(scene: Scene, f
     assert scene.ask(check_under_replication).count == 1
 
 
+@pytest.mark.parametrize(("began_us", "lost"), [(2_900, 0), (3_100, 1)])
+def test_a_transaction_goes_on_with_an_epoch_that_its_coordinator_has_forgotten(
+    scene: Scene, began_us: int, lost: int
+) -> None:
+    # Record 10 was sent later than that.
+    reuse_epoch(scene, 2_950)
+    scene.chronicle.transactions[0].began_us = began_us
+    assert scene.ask(check_losses).count == lost
+    assert scene.ask(check_under_replication).count == lost
+
+
 @pytest.mark.parametrize(("newer_instance", "forgotten_us", "lost"), [(2, 4_000, 0), (1, 4_000, 1), (2, 2_000, 1)])
 def test_who_was_to_be_replaced_may_be_taken_for_the_newer_instance_that_was_given_its_epoch(
     scene: Scene, newer_instance: int, forgotten_us: int, lost: int

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
 
-from ottla.broker.client_quotas import ByteRate
+from ottla.broker.client_quotas import ByteRate, ClientQuotas
 from ottla.broker.events import ClientContext, ConnectionLost
+from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -121,6 +123,9 @@ def test_validating_changes_nothing(world: World) -> None:
         ([("user", "u")], [OpData(key=PRODUCED, value=0.0)]),
         ([("user", "u")], [OpData(key=PRODUCED, value=-1.0)]),
         ([("user", "u")], [OpData(key=PRODUCED, value=1.5)]),
+        ([("user", "u")], [OpData(key=PRODUCED, value=inf)]),
+        ([("user", "u")], [OpData(key=PRODUCED, value=nan)]),
+        ([("user", "u")], [OpData(key="request_percentage", value=inf)]),
         ([("user", "u")], [OpData(key=PRODUCED, value=1.0), OpData(key=PRODUCED, value=2.0)]),
     ],
 )
@@ -270,6 +275,27 @@ def test_a_quota_that_is_removed_holds_nobody_back(world: World) -> None:
     assert alter(world, {"client-id": None}, remove=(PRODUCED,))[0] == 0
     assert produce(world, 20_000) == 0
     assert all(broker._port.quotas is None for broker in world.brokers.values())
+
+
+def test_nobody_waits_longer_than_an_answer_can_say(world: World) -> None:
+    assert alter(world, {"client-id": None}, producer_byte_rate=1.0)[0] == 0
+    assert produce(world, 100_000_000) == (1 << 31) - 1
+
+
+def test_clients_that_are_gone_are_forgotten() -> None:
+    quotas = ClientQuotas(BrokerSettings())
+    quotas.take({(("client-id", None),): {PRODUCED: 1e6}})
+    for number in range(40_000):
+        quotas.used(PRODUCED, "ANONYMOUS", f"client {number}", 100, number * 10_000)
+    assert quotas.client_count < 25_000
+
+
+def test_clients_without_a_quota_are_counted_nowhere() -> None:
+    quotas = ClientQuotas(BrokerSettings())
+    quotas.take({(("user", "somebody else"),): {PRODUCED: 1e6}})
+    for number in range(40_000):
+        quotas.used(PRODUCED, "ANONYMOUS", f"client {number}", 100, 0)
+    assert quotas.client_count < 25_000
 
 
 def test_the_settings_of_windows_hold() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.drawn import fixed_seeds
 
 from ottla.broker.apis import OF_CLIENT_METRICS
 from ottla.broker.events import ClientContext
-from ottla.broker.otlp import NotOtlp, read_metrics
+from ottla.broker.otlp import FIELDS_MAX, NotOtlp, read_metrics
 from ottla.producer.otlp import Point, attributes, metrics_data
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
@@ -151,6 +154,7 @@ def test_the_same_client_has_the_same_number_at_every_broker(world: World) -> No
         (b"no protobuf", {}, ErrorCode.INVALID_RECORD),
         (bytes(1 << 20) + b"1", {}, ErrorCode.TELEMETRY_TOO_LARGE),
         (bytes(compress("gzip", None, bytes(2 << 20))), {"codec": 1}, ErrorCode.TELEMETRY_TOO_LARGE),
+        (b"\0\0" * (FIELDS_MAX + 1), {}, ErrorCode.TELEMETRY_TOO_LARGE),
         (DATA, {"number": ZERO_UUID}, ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -185,6 +189,19 @@ def test_clients_that_are_silent_are_forgotten(world: World) -> None:
     assert len(pushed(world)) == 1
     world.pass_time(2000)
     assert pushed(world) == []
+
+
+def test_of_what_many_clients_push_the_newest_is_kept(world: World) -> None:
+    assert subscribe(world) == 0
+    # A mebibyte of few fields, which are passed over.
+    large = bytes(compress("gzip", None, b"\x7a\xfb\xff\x3f" + bytes(0xFFFFB)))
+    clients = [get(world) for _ in range(70)]
+    assert [push(world, told, large, codec=1) for told in clients] == [0] * 70
+    assert [each.id for each in pushed(world)] == [told.client_instance_id for told in clients[-64:]]
+    world.pass_time(1000)
+    assert push(world, clients[0]) == 0
+    assert [each.id for each in pushed(world)][-1] == clients[0].client_instance_id
+    assert len(pushed(world)[-1].metrics) == 2
 
 
 def test_subscriptions_are_listed_described_and_outlive_the_cluster(world: World) -> None:
@@ -233,6 +250,29 @@ def test_every_cut_of_metrics_is_read_or_refused() -> None:
             assert read_metrics(DATA[:size]) != whole
         except NotOtlp:
             continue
+
+
+@pytest.mark.parametrize("value", [b"\x08\x01", b"\x12\x01x", b"\x1a\x01x", b"\x21x", b"\x22\x01x"])
+def test_attributes_that_are_of_another_type_than_they_say_are_refused(value: bytes) -> None:
+    attribute = _field(1, _field(1, b"key") + _field(2, value))
+    with pytest.raises(NotOtlp):
+        read_metrics(_field(1, _field(1, attribute)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes((number << 3 | 2, len(content))) + content
+
+
+@pytest.mark.parametrize("seed", fixed_seeds(20, soak=2000))
+def test_spoilt_metrics_are_read_or_refused(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(500):
+        spoilt = bytearray(DATA)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(spoilt))
+            spoilt[at : at + rng.randint(0, 2)] = rng.randbytes(rng.randint(0, 2))
+        with suppress(NotOtlp):
+            read_metrics(bytes(spoilt))
 
 
 def test_metrics_are_read_as_the_library_writes_them() -> None:

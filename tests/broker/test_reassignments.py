@@ -299,6 +299,22 @@ def test_what_was_moved_away_goes_also_where_a_power_cut_took_whose_it_is(world:
     assert not holds(world, 2)
 
 
+def test_a_log_that_could_not_be_opened_goes_with_its_replica(world: World) -> None:
+    world.kill(2)
+    world.pass_time(3000)
+    # The disk is full, and what is to be written to open the log cannot be.
+    world.storages[2].write_file(f"{TOPIC}-0/partition.metadata", b"")
+    world.storages[2].failing, world.storages[2].failure = f"{TOPIC}-0/", errno.ENOSPC
+    world.start(2)
+    world.pass_time(1000)
+    assert world.partition().isr == (1,)
+    assert holds(world, 2)
+    assert reassign(world, (1, 3)) == 0
+    world.pass_time(1000)
+    assert world.partition().replicas == (1, 3)
+    assert not holds(world, 2)
+
+
 def test_a_replica_that_comes_back_to_a_broker_begins_anew(world: World) -> None:
     assert reassign(world, (1, 3)) == 0
     world.pass_time(1000)

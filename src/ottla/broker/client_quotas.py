@@ -7,7 +7,7 @@ where it is for the user.
 Bytes are counted in `quota.window.num` windows of `quota.window.size.seconds`, as in Kafka: a client that is beyond its
 quota waits for as long as it takes until its bytes, spread over that time, too, are within it.
 
-Invariant: who has no quota is counted nowhere.
+Invariants: who has no quota is counted nowhere, and who has used nothing of it lately is forgotten.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ PRODUCED, CONSUMED = "producer_byte_rate", "consumer_byte_rate"
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 # The name of those that have no quota of their own.
 DEFAULT = None
+# As many milliseconds as an answer can say.
+_WAIT_MS_MAX = (1 << 31) - 1
+# So many clients are known before those that are gone are looked for.
+_CLIENTS_MAX = 10_000
 
 
 class ByteRate:
@@ -49,7 +53,11 @@ class ByteRate:
         elapsed_us = max(elapsed_us, window_us)
         allowed = limit * elapsed_us / 1_000_000
         total = sum(count for _, count in samples)
-        return 0 if total <= allowed else round((total - allowed) / limit * 1000)
+        return 0 if total <= allowed else min(round((total - allowed) / limit * 1000), _WAIT_MS_MAX)
+
+    def is_over(self, now_us: int) -> bool:
+        """Whether nothing went through in any of the windows that count."""
+        return not self._samples or self._samples[-1][0] <= now_us - self._windows * self._window_us
 
 
 class ClientQuotas:
@@ -62,6 +70,12 @@ class ClientQuotas:
         # (key, user, client id) -> whose bytes are counted together, and their limit
         self._found: dict[tuple[str, str, str], tuple[QuotaEntity, float] | None] = {}
         self._rates: dict[tuple[str, QuotaEntity], ByteRate] = {}
+        self._rates_max = _CLIENTS_MAX
+
+    @property
+    def client_count(self) -> int:
+        """Of how many clients something is known."""
+        return len(self._found) + len(self._rates)
 
     def take(self, limits: dict[QuotaEntity, dict[str, float]]) -> None:
         """These are the quotas from now on."""
@@ -73,6 +87,8 @@ class ClientQuotas:
         """So many bytes went through for a client: the milliseconds it has to wait."""
         client = key, user, client_id
         if client not in self._found:
+            if len(self._found) >= _CLIENTS_MAX:
+                self._found.clear()
             self._found[client] = self._find(*client)
         found = self._found[client]
         if found is None:
@@ -80,8 +96,15 @@ class ClientQuotas:
         entity, limit = found
         rate = self._rates.get((key, entity))
         if rate is None:
+            if len(self._rates) >= self._rates_max:
+                self._forget(now_us)
             rate = self._rates[key, entity] = ByteRate(self._windows, self._window_us)
         return rate.add(size, limit, now_us)
+
+    def _forget(self, now_us: int) -> None:
+        """Forget whose bytes do not count any more."""
+        self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_over(now_us)}
+        self._rates_max = max(_CLIENTS_MAX, 2 * len(self._rates))
 
     def _find(self, key: str, user: str, client_id: str) -> tuple[QuotaEntity, float] | None:
         for entity, shared_by in _candidates(user, client_id):

@@ -3,7 +3,8 @@
 The image's `client_metrics` are the subscriptions. A client is told those that match it as one: all their metrics, the
 shortest interval, and a number that changes with either. It pushes under that number, and not sooner than it was told
 to; what it pushed last is kept, for whoever looks on, until three intervals (a minute at least) have passed without a
-word of it. Where nobody subscribes the two APIs are not told in ApiVersions, so that no client asks.
+word of it. Of so many bytes at most: what was pushed longest ago goes first. Where nobody subscribes the two APIs are
+not told in ApiVersions, so that no client asks.
 
 As in Apache Kafka: a subscription that has changed makes the client ask anew; a client that has said that it ends may
 push no more.
@@ -22,7 +23,7 @@ from ottla.broker.client_metrics_settings import (
     patterns_of,
 )
 from ottla.broker.dynamic_settings import ConfigPairs
-from ottla.broker.otlp import NotOtlp, read_metrics
+from ottla.broker.otlp import NotOtlp, TooManyFields, read_metrics
 from ottla.broker.request import Request
 from ottla.broker.uuids import random_uuid
 from ottla.protocol.error_codes import ErrorCode
@@ -37,6 +38,9 @@ _CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _ACCEPTED = [4, 3, 1, 2]
 _INSTANCES_MAX = 16_384
 _KEPT_US_MIN = 60_000_000
+_KEPT_BYTES_MAX = 64 << 20
+# How often it is looked for clients that have fallen silent.
+_LOOK_US = 1_000_000
 _LONG_AGO_US = -(1 << 62)
 _RESERVED = (ZERO_UUID, (1).to_bytes(16))
 
@@ -57,8 +61,8 @@ class ClientInstance:
         self.last_error = 0
         self.pushes = 0
         self.is_terminating = False
-        self.resource: dict[str, Any] = {}
-        self.metrics: list[dict[str, Any]] = []
+        # What it pushed last, uncompressed; it takes many times the memory once it is read.
+        self.data = b""
         self.subscribe(subscriptions)
 
     def subscribe(self, subscriptions: dict[str, ConfigPairs]) -> None:
@@ -94,6 +98,16 @@ class ClientInstance:
         return all(pattern.fullmatch(known[field]) for field, pattern in patterns_of(match).items())
 
     @property
+    def resource(self) -> dict[str, Any]:
+        """The attributes of the resource that was pushed last."""
+        return read_metrics(self.data)[0]
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The points that were pushed last."""
+        return read_metrics(self.data)[1]
+
+    @property
     def kept_us(self) -> int:
         """For how long it is remembered without a word of it."""
         return max(_KEPT_US_MIN, self.interval_ms * 3000)
@@ -107,6 +121,10 @@ class ClientTelemetry:
         self._max_bytes = max_bytes
         # Who was heard of last comes last.
         self._instances: dict[bytes, ClientInstance] = {}
+        # Those of which something is kept, in the order of their last pushes, and how many bytes that is.
+        self._pushed: dict[bytes, ClientInstance] = {}
+        self._kept_bytes = 0
+        self._looked_us = _LONG_AGO_US
 
     def subscription(
         self, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int
@@ -170,24 +188,37 @@ class ClientTelemetry:
     def _take(self, instance: ClientInstance, message: Any) -> int:
         codec = _CODECS[message.compression_type]
         try:
-            data = decompress(codec, message.metrics, Allowance(self._max_bytes))
-            instance.resource, instance.metrics = read_metrics(bytes(data))
-        except BatchTooLarge:
+            data = bytes(decompress(codec, message.metrics, Allowance(self._max_bytes)))
+            read_metrics(data)
+        except (BatchTooLarge, TooManyFields):
             return ErrorCode.TELEMETRY_TOO_LARGE
         except (CorruptBatch, NotOtlp):
             return ErrorCode.INVALID_RECORD
         instance.pushes += 1
+        self._drop(instance)
+        instance.data = data
+        self._pushed[instance.id] = instance
+        self._kept_bytes += len(data)
+        while self._kept_bytes > _KEPT_BYTES_MAX:
+            self._drop(next(iter(self._pushed.values())))
         return 0
 
+    def _drop(self, instance: ClientInstance) -> None:
+        """Keep nothing of what a client has pushed."""
+        if self._pushed.pop(instance.id, None) is not None:
+            self._kept_bytes -= len(instance.data)
+            instance.data = b""
+
     def pushed(self, now_us: int) -> list[ClientInstance]:
-        """The clients that have pushed something and are remembered."""
+        """The clients of which something that they pushed is kept."""
         self._forget(now_us)
-        return [each for each in self._instances.values() if each.pushes]
+        return list(self._pushed.values())
 
     def _heard(
         self, number: bytes, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int
     ) -> ClientInstance:
-        self._forget(now_us)
+        if now_us - self._looked_us >= _LOOK_US:
+            self._forget(now_us)
         instance = self._instances.pop(number, None)
         if instance is None:
             instance = ClientInstance(number, request, subscriptions)
@@ -196,9 +227,10 @@ class ClientTelemetry:
         self._instances[number] = instance
         instance.heard_us = now_us
         if len(self._instances) > _INSTANCES_MAX:
-            del self._instances[next(iter(self._instances))]
+            self._drop(self._instances.pop(next(iter(self._instances))))
         return instance
 
     def _forget(self, now_us: int) -> None:
+        self._looked_us = now_us
         for number in [key for key, each in self._instances.items() if now_us - each.heard_us >= each.kept_us]:
-            del self._instances[number]
+            self._drop(self._instances.pop(number))

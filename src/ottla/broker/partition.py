@@ -601,6 +601,9 @@ class Partition:
         if self.log is not None:
             self.log.remove()
             self.log = None
+        else:
+            # It was not opened, perhaps because it could not be.
+            self._directory.remove_log_of(self.folder, self.topic_id)
 
     def _keep_recent(self, base_offset: int, next_offset: int, batch: Buffer) -> None:
         budget, recent = self._budget, self.recent

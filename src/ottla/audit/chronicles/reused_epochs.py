@@ -16,7 +16,7 @@ the coordinator takes it for the end of the newer one's.
 
 So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
 newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
-first of the two had been sent; and who lies in the log behind a record of an earlier transaction, with no marker of
+transaction of the first of the two had begun: it had its epoch by then, and goes on with it. And who lies in the log behind a record of an earlier transaction, with no marker of
 their producer between, was shown with that one's next; and a transaction was committed against its producer's will if
 an older instance asked for a commit after it had begun.
 """
@@ -40,8 +40,9 @@ def excuse_reused_epoch(case: Case, record: SentRecord) -> str | None:
     cuts = forgettings(case)
     for other in _held_before(case, record) if cuts else ():
         if other.producer == record.producer and _may_share_epoch(other, record):
+            since_us = min(_epoch_since_us(case, other), _epoch_since_us(case, record))
             for cut in cuts:
-                if min(other.sent_us, record.sent_us) <= cut.at_us <= record.told_us:
+                if since_us <= cut.at_us <= record.told_us:
                     return f"taken for record {other.number}, whose epoch was given out again after {cut.why}"
     return None
 
@@ -56,7 +57,7 @@ def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: in
             if earlier is None or earlier.began_us >= began_us:
                 continue
             for cut in cuts:
-                if other.sent_us <= cut.at_us <= began_us:
+                if earlier.began_us <= cut.at_us <= began_us:
                     return f"joined record {number}, whose epoch was given out again after {cut.why}"
     return None
 
@@ -88,6 +89,12 @@ def _numbers_before(case: Case, place: tuple[str, int], log: ReplicaSeen, offset
             is_in_it = batch.base_offset <= record.offset <= min(batch.last_offset, offset - 1)
             if is_in_it and record.outcome == ACKED and record.offset not in standing:
                 yield record.number
+
+
+def _epoch_since_us(case: Case, record: SentRecord) -> int:
+    """By when the producer of a record had the epoch in which it was sent."""
+    transaction = case.transactions.get(record.transaction)
+    return record.sent_us if transaction is None else transaction.began_us
 
 
 def _may_share_epoch(other: SentRecord, record: SentRecord) -> bool:

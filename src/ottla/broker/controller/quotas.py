@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
+from math import inf
 
 from ottla.broker.client_quotas import CLIENT_ID, CONSUMED, IP, PRODUCED, USER
 from ottla.broker.controller.refusal import Refused
@@ -98,8 +99,8 @@ def _changed(limits: dict[str, float], entity: QuotaEntity, entry: RequestEntryD
         if op.remove:
             changed.pop(op.key, None)
             continue
-        if not op.value > 0:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{op.key}={op.value} must be greater than 0")
+        if not 0 < op.value < inf:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{op.key}={op.value} must be a number greater than 0")
         if op.key in _WHOLE and op.value != int(op.value):
             raise Refused(ErrorCode.INVALID_REQUEST, f"{op.key}={op.value} must be an integer")
         if entity[0][0] == IP and entity[0][1] is not None:
