@@ -66,19 +66,10 @@ class Reader(OfOneProcess):
     ) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         events = _assigned(topic, assignments, start, end, topic_ids or {})
-        topics = list(dict.fromkeys(event.topic for event in events))
-        self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
-        self._has_topic_column = len({event.topic for event in events}) > 1
-        # Topics whose partitions are not known yet, and partitions that are still being read.
-        self._unfinished = len(events)
-        self._positions: dict[tuple[str, int], Positioned] = {}
-        self._reached: dict[tuple[str, int], int] = {}
-        self._schema: pa.Schema | None = None
         self._driver = driver = ReaderDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
         )
-        for event in events:
-            driver.loop.post(event)
+        self._begin(events)
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
@@ -103,6 +94,34 @@ class Reader(OfOneProcess):
                 self._unfinished += output.partition_count - 1
             elif isinstance(output, Positioned):
                 self._positions[output.topic, output.partition] = output
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that was to be read has been given."""
+        return self._unfinished == 0
+
+    def assign(
+        self,
+        assignments: Mapping[tuple[str, int], tuple[Start, End]],
+        *,
+        topic_ids: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Read other partitions, over the connections there are; ConfigError where the last ones are not done."""
+        if self._unfinished:
+            raise ConfigError(f"{self!r} has partitions left to read; assign others once it is done.")
+        self._begin(_assigned(None, assignments, "earliest", "latest", topic_ids or {}))
+
+    def _begin(self, events: list[Assign | AssignTopic]) -> None:
+        topics = list(dict.fromkeys(event.topic for event in events))
+        self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
+        self._has_topic_column = len(topics) > 1
+        self._schema: pa.Schema | None = None
+        # Topics whose partitions are not known yet, and partitions that are still being read.
+        self._unfinished = len(events)
+        self._positions: dict[tuple[str, int], Positioned] = {}
+        self._reached: dict[tuple[str, int], int] = {}
+        for event in events:
+            self._driver.loop.post(event)
 
     def positions(self) -> dict[tuple[str, int], tuple[int, int | None]]:
         """{(topic, partition): (start, end)} as far as the offsets to read between are known by now."""

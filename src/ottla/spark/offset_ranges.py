@@ -17,13 +17,17 @@ Place = tuple[str, int]
 
 @dataclass(slots=True, frozen=True)
 class OffsetRange:
-    """Offsets `start` up to, not including, `end` of one partition; of the topic with this id, where it has one."""
+    """Offsets `start` up to, not including, `end` of one partition; of the topic with this id, where it has one.
+
+    `plan`: the same text for all ranges that were planned together.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: bytes = b""
+    plan: str = ""
 
 
 def plan_ranges(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
