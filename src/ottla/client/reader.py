@@ -25,6 +25,7 @@ from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Position
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
+from ottla.records.compression import BatchTooLarge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,13 +174,27 @@ class Reader(OfOneProcess):
                     committed=fetched.aborted_transactions if self._settings.read_committed else None,
                     columns=columns,
                     after=piece,
+                    decompressed_bytes_max=self._settings.decompressed_batch_max_bytes,
                     **enough,
                 )
+            except BatchTooLarge as error:
+                raise self._too_large(fetched, error) from None
             except CorruptBatch as error:
                 topic, partition = fetched.topic, fetched.partition
                 raise CorruptBatch(f"{topic}-{partition}: {error}", topic=topic, partition=partition) from None
             self._reached[fetched.topic, fetched.partition] = piece.next_offset
             yield pa.record_batch(piece)
+
+    def _too_large(self, fetched: Fetched, error: BatchTooLarge) -> BatchTooLarge:
+        topic, partition, most = fetched.topic, fetched.partition, self._settings.decompressed_batch_max_bytes
+        reached = self._reached.get((topic, partition), fetched.fetch_offset)
+        return BatchTooLarge(
+            f"{topic}-{partition}: a compressed batch, at offset {reached} or soon behind it, holds more than the "
+            f"{most} bytes that decompressed.batch.max.bytes allows; raise that setting if its producer may write such "
+            "batches",
+            topic=topic,
+            partition=partition,
+        )
 
     def reached(self, topic: str, partition: int) -> int | None:
         """The offset behind all that was decoded of a partition; None where nothing was yet."""
