@@ -225,3 +225,22 @@ def test_what_a_reader_cannot_use_is_a_config_error(arguments: dict[str, Any], s
 def test_a_table_without_an_end_is_refused() -> None:
     with pytest.raises(ottla.ConfigError, match="would read for ever"):
         read_table("localhost:9092", "flights", end=None)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "gzip", "snappy"])
+def test_what_may_come_out_of_a_compressed_batch_is_a_setting(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str
+) -> None:
+    address = kafka_cluster.bootstrap_servers
+    with ottla.Producer(address, compression_type=codec) as producer:
+        producer.send(kafka_topic, bytes(900_000), partition=0)
+    said = (
+        r"-0: a compressed batch, at offset 0 or .* than the 800000 bytes that decompressed\.batch\.max\.bytes allows"
+    )
+    with (
+        ottla.Reader(address, kafka_topic, decompressed_batch_max_bytes=800_000) as reader,
+        pytest.raises(ottla.OttlaError, match=said),
+    ):
+        list(reader)
+    with ottla.Reader(address, kafka_topic, decompressed_batch_max_bytes=1_000_000) as reader:
+        assert sum(batch.num_rows for batch in reader) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import UserMistake
 from ottla.spark.limits import Limit
-from ottla.spark.offset_ranges import OffsetRange, Place, place_limit, plan_ranges, split_ranges
+from ottla.spark.offset_ranges import OffsetRange, Place, pack_ranges, place_limit, plan_ranges, split_ranges
 
 PLACES: list[Place] = [("flights", 0), ("flights", 1), ("flights", 2)]
 FIRST: dict[Place, int] = {("flights", 0): 0, ("flights", 1): 10, ("flights", 2): 7}
@@ -101,3 +101,23 @@ def test_pieces_cover_every_offset_once_and_are_as_many_and_as_small_as_asked(
         assert mine[0].start == span.start
         assert mine[-1].end == span.end
         assert all(left.end == right.start for left, right in pairwise(mine))
+
+
+def test_small_ranges_share_tasks_where_there_would_be_very_many() -> None:
+    ranges = [OffsetRange("t", partition, 0, 5) for partition in range(2000)]
+    packs = pack_ranges(ranges)
+    assert [span for pack in packs for span in pack] == ranges
+    assert 64 <= len(packs) <= 80
+    assert len(pack_ranges(ranges, minimum=1000)) >= 1000
+    assert all(len(pack) == 1 for pack in pack_ranges(ranges, minimum=2000))
+    assert all(sum(span.end - span.start for span in pack) <= 10 for pack in pack_ranges(ranges, most_records=10))
+    assert [len(pack) for pack in pack_ranges(ranges[:64])] == [1] * 64
+    assert pack_ranges([]) == []
+
+
+def test_large_ranges_keep_tasks_of_their_own() -> None:
+    ranges = [OffsetRange("t", partition, 0, 1001 if partition % 2 else 3) for partition in range(200)]
+    packs = pack_ranges(ranges)
+    assert [span for pack in packs for span in pack] == ranges
+    assert all(len(pack) == 1 for pack in packs if any(span.end > 1000 for span in pack))
+    assert all(sum(span.end - span.start for span in pack) <= 1001 for pack in packs)

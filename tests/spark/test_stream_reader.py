@@ -145,7 +145,7 @@ def test_tasks_are_as_many_and_as_small_as_asked(kafka_cluster: ottla.Cluster, k
     end = reader.latestOffset(start, ReadAllAvailable())
     assert len(reader.partitions(start, end)) >= 4
     small = stream(subscribe=kafka_topic, maxRecordsPerPartition=15)
-    assert [span.value.end - span.value.start for span in small.partitions(start, end)] == [13, 13, 14, 2]
+    assert [span.end - span.start for task in small.partitions(start, end) for span in task.value] == [13, 13, 14, 2]
     assert sorted(rows(small, start, end)) == [(0, n) for n in range(40)] + [(1, 0), (1, 1)]
 
 

@@ -26,6 +26,7 @@ from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Position
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
+from ottla.records.compression import BatchTooLarge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,19 +69,10 @@ class Reader(OfOneProcess):
     ) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         events = _assigned(topic, assignments, start, end, topic_ids or {})
-        topics = list(dict.fromkeys(event.topic for event in events))
-        self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
-        self._has_topic_column = len({event.topic for event in events}) > 1
-        # Topics whose partitions are not known yet, and partitions that are still being read.
-        self._unfinished = len(events)
-        self._positions: dict[tuple[str, int], Positioned] = {}
-        self._reached: dict[tuple[str, int], int] = {}
-        self._schema: pa.Schema | None = None
         self._driver = driver = ReaderDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
         )
-        for event in events:
-            driver.loop.post(event)
+        self._begin(events)
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
@@ -105,6 +97,34 @@ class Reader(OfOneProcess):
                 self._unfinished += output.partition_count - 1
             elif isinstance(output, Positioned):
                 self._positions[output.topic, output.partition] = output
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that was to be read has been given."""
+        return self._unfinished == 0
+
+    def assign(
+        self,
+        assignments: Mapping[tuple[str, int], tuple[Start, End]],
+        *,
+        topic_ids: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Read other partitions, over the connections there are; ConfigError where the last ones are not done."""
+        if self._unfinished:
+            raise ConfigError(f"{self!r} has partitions left to read; assign others once it is done.")
+        self._begin(_assigned(None, assignments, "earliest", "latest", topic_ids or {}))
+
+    def _begin(self, events: list[Assign | AssignTopic]) -> None:
+        topics = list(dict.fromkeys(event.topic for event in events))
+        self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
+        self._has_topic_column = len(topics) > 1
+        self._schema: pa.Schema | None = None
+        # Topics whose partitions are not known yet, and partitions that are still being read.
+        self._unfinished = len(events)
+        self._positions: dict[tuple[str, int], Positioned] = {}
+        self._reached: dict[tuple[str, int], int] = {}
+        for event in events:
+            self._driver.loop.post(event)
 
     def positions(self) -> dict[tuple[str, int], tuple[int, int | None]]:
         """{(topic, partition): (start, end)} as far as the offsets to read between are known by now."""
@@ -156,13 +176,27 @@ class Reader(OfOneProcess):
                     committed=fetched.aborted_transactions if self._settings.read_committed else None,
                     columns=columns,
                     after=piece,
+                    decompressed_bytes_max=self._settings.decompressed_batch_max_bytes,
                     **enough,
                 )
+            except BatchTooLarge as error:
+                raise self._too_large(fetched, error) from None
             except CorruptBatch as error:
                 topic, partition = fetched.topic, fetched.partition
                 raise CorruptBatch(f"{topic}-{partition}: {error}", topic=topic, partition=partition) from None
             self._reached[fetched.topic, fetched.partition] = piece.next_offset
             yield pa.record_batch(piece)
+
+    def _too_large(self, fetched: Fetched, error: BatchTooLarge) -> BatchTooLarge:
+        topic, partition, most = fetched.topic, fetched.partition, self._settings.decompressed_batch_max_bytes
+        reached = self._reached.get((topic, partition), fetched.fetch_offset)
+        return BatchTooLarge(
+            f"{topic}-{partition}: a compressed batch, at offset {reached} or soon behind it, holds more than the "
+            f"{most} bytes that decompressed.batch.max.bytes allows; raise that setting if its producer may write such "
+            "batches",
+            topic=topic,
+            partition=partition,
+        )
 
     def reached(self, topic: str, partition: int) -> int | None:
         """The offset behind all that was decoded of a partition; None where nothing was yet."""

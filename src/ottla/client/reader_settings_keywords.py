@@ -121,6 +121,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         2^31-1.
     client_rack: Where this client is, by the name that the brokers near it have in broker.rack: leaders whose
         brokers have a replica selector name a replica there to read from. Default "".
+    decompressed_batch_max_bytes: How much may come out of one compressed batch, since few bytes can be made to hold
+        gigabytes (ottla's own). Default 268435456; 1 to 2^31-1.
     check_crcs: Whether the CRC of every batch is checked. Default true.
     """
 
@@ -179,4 +181,5 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     prefetch_max_bytes: int | str | None
     default_api_timeout_ms: int | str | None
     client_rack: str | None
+    decompressed_batch_max_bytes: int | str | None
     check_crcs: bool | str | None

@@ -136,7 +136,8 @@ class ReaderCore:
 
     def _assign(self, event: Assign, now_us: int) -> None:
         key = (event.topic, event.partition)
-        if key in self._positions:
+        known = self._positions.get(key)
+        if known is not None and not known.is_over:
             return
         position = Position(
             event.topic, event.partition, event.start, event.end, event.start_is_timestamp, event.topic_id

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ottla.connection.setting import INT32_MAX, Setting, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX
 
 READER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
@@ -89,6 +90,15 @@ READER_SETTINGS: tuple[Setting, ...] = (
         kip=392,
         group="Reading",
     ),
+    Setting(
+        "decompressed.batch.max.bytes",
+        int,
+        DECOMPRESSED_BYTES_MAX,
+        "How much may come out of one compressed batch, since few bytes can be made to hold gigabytes (ottla's own).",
+        lowest=1,
+        highest=INT32_MAX,
+        group="Reading",
+    ),
     Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked.", group="Reading"),
 )
 
@@ -101,6 +111,7 @@ class ReaderSettings:
     check_crcs: bool
     client_rack: str
     connection: ConnectionSettings
+    decompressed_batch_max_bytes: int
     default_api_timeout_ms: int
     fetch_max_bytes: int
     fetch_max_wait_ms: int

@@ -11,19 +11,26 @@ from dataclasses import dataclass, replace
 from ottla.errors import UserMistake
 from ottla.spark.limits import EARLIEST, EARLIEST_OFFSET, LATEST_OFFSET, Limit
 
+_TASKS_ENOUGH = 64
+_PACKED_RECORDS = 1000
+
 Place = tuple[str, int]
 """(topic, partition)"""
 
 
 @dataclass(slots=True, frozen=True)
 class OffsetRange:
-    """Offsets `start` up to, not including, `end` of one partition; of the topic with this id, where it has one."""
+    """Offsets `start` up to, not including, `end` of one partition; of the topic with this id, where it has one.
+
+    `plan`: the same text for all ranges that were planned together.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: bytes = b""
+    plan: str = ""
 
 
 def plan_ranges(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
@@ -100,6 +107,32 @@ def split_ranges(ranges: list[OffsetRange], minimum: int, most_records: int | No
         cuts = [span.start + size * piece // count for piece in range(count + 1)]
         pieces.extend(replace(span, start=cuts[piece], end=cuts[piece + 1]) for piece in range(count))
     return pieces
+
+
+def pack_ranges(
+    ranges: Sequence[OffsetRange], minimum: int = 0, most_records: int | None = None
+) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads: one range, or several small ones where there would be very many tasks.
+
+    A task of Spark's costs tens of milliseconds even if it reads one record. Several share one only where more than
+    64 tasks are left (or `minimum`), and up to 1,000 records together (or `most_records`): so nothing is read slower.
+    """
+    tasks = max(_TASKS_ENOUGH, minimum)
+    if len(ranges) <= tasks:
+        return [(span,) for span in ranges]
+    total = sum(span.end - span.start for span in ranges)
+    room = min(_PACKED_RECORDS, most_records or _PACKED_RECORDS, max(1, total // tasks))
+    packs: list[tuple[OffsetRange, ...]] = []
+    pack: list[OffsetRange] = []
+    size = 0
+    for span in ranges:
+        count = span.end - span.start
+        if pack and size + count > room:
+            packs.append(tuple(pack))
+            pack, size = [], 0
+        pack.append(span)
+        size += count
+    return [*packs, tuple(pack)]
 
 
 def check_named(limit: Limit, places: Sequence[Place]) -> None:

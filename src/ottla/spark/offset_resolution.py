@@ -7,6 +7,7 @@ settings that cannot be used, offsets that are gone, times that lie ahead.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -116,12 +117,10 @@ class PartitionsToRead:
         return all(self._topic_ids[topic] == topic_id for topic, topic_id in known.items())
 
     def identified(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """The ranges, each with its topic's id, so that a task that reads it later cannot take another topic for it."""
-        none = bytes(16)
-        return [
-            span if (known := self._topic_ids.get(span.topic, none)) == none else replace(span, topic_id=known)
-            for span in ranges
-        ]
+        """The ranges, marked as planned together, each with its topic's id: a task takes no other topic for it."""
+        plan, none = os.urandom(8).hex(), bytes(16)
+        ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic_id != none}
+        return [replace(span, topic_id=ids.get(span.topic, b""), plan=plan) for span in ranges]
 
 
 def explained(error: KafkaError, option: str) -> OttlaError:

@@ -189,7 +189,12 @@ OPTIONS = (
         "left out are not decoded.",
     ),
     Option(
-        "minPartitions", _COUNT, "one task per partition", "At least so many tasks; large ranges are cut.", _read_count
+        "minPartitions",
+        _COUNT,
+        "one task per partition",
+        "At least so many tasks; large ranges are cut. With more than 64 partitions, a task may read several that have "
+        "few records, up to 1,000 together.",
+        _read_count,
     ),
     Option("maxRecordsPerPartition", _COUNT, "", "No task reads more; larger ranges are cut.", _read_count),
     Option(

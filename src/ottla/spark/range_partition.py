@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -15,14 +15,14 @@ from ottla.spark.options import SourceOptions
 
 
 class RangePartition(InputPartition):
-    """One task's share."""
+    """One task's share: ranges that are read one after the other."""
 
-    def __init__(self, span: OffsetRange) -> None:
-        self.value = span
+    def __init__(self, spans: Sequence[OffsetRange]) -> None:
+        self.value = tuple(spans)
 
 
 def read_partition(options: SourceOptions, partition: InputPartition, schema: StructType) -> Iterator[Any]:
-    """Arrow RecordBatches of one range, in offset order."""
+    """Arrow RecordBatches of one task's ranges, in offset order within each."""
     if partition.value is None:  # what Spark makes up where there was nothing to plan
         return iter(())
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,7 +30,8 @@ def read_partition(options: SourceOptions, partition: InputPartition, schema: St
     from ottla.spark.range_reader import read_range
 
     _spare_the_collector()
-    return each_plainly(read_range(options, partition.value, to_arrow_schema(schema, timezone="UTC")))
+    target = to_arrow_schema(schema, timezone="UTC")
+    return each_plainly(batch for span in partition.value for batch in read_range(options, span, target))
 
 
 class _Spared:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.offset_lookup import OffsetLookup
-from ottla.client.reader import Reader
 from ottla.errors import KafkaError, LogTruncated, OttlaError, Unreachable, UserMistake
+from ottla.spark.kept_reader import give_back, take_reader
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.option_table import HEADERS
@@ -80,6 +80,8 @@ class _Progress:
 def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     span = progress.span
     fetch_bytes = min(max((span.end - progress.offset) * _RECORD_BYTES_GUESSED, _FETCH_BYTES_MIN), _FETCH_BYTES_MAX)
+    # A power of two, so that ranges of about one size can share a reader.
+    fetch_bytes = 1 << (fetch_bytes - 1).bit_length()
     settings: dict[str, Any] = {
         "prefetch.max.bytes": _PREFETCH_MAX_BYTES,
         "max.partition.fetch.bytes": fetch_bytes,
@@ -87,18 +89,17 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
     }
     wanted = [_DECODED.get(name, name) for name in target.names if name not in _CONSTANT]
     constants = _Constants(span)
-    with Reader(
-        options.bootstrap_servers,
-        assignments={(span.topic, span.partition): (progress.offset, span.end)},
-        topic_ids={span.topic: span.topic_id},
-        **settings,
-    ) as reader:
+    assignments = {(span.topic, span.partition): (progress.offset, span.end)}
+    reader = take_reader(options.bootstrap_servers, settings, span.plan, assignments, {span.topic: span.topic_id})
+    try:
         for fetched in reader.iter_raw(patience_s=options.poll_timeout_ms / 1000):
             for piece in reader.decode_pieces(fetched, wanted, rows_enough=_PIECE_ROWS, bytes_enough=_PIECE_BYTES):
                 for first in range(0, piece.num_rows, _SLICE_ROWS_MAX):
                     rows = piece if piece.num_rows <= _SLICE_ROWS_MAX else piece.slice(first, _SLICE_ROWS_MAX)
                     yield _conform(rows, constants, target)
             progress.offset = reader.reached(span.topic, span.partition) or progress.offset
+    finally:
+        give_back(reader, options.bootstrap_servers, settings, span.plan)
 
 
 class _Constants:

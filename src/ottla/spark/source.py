@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import UserMistake
 from ottla.spark.mistakes import plainly
+from ottla.spark.offset_ranges import pack_ranges
 from ottla.spark.options import SourceOptions, read_columns, read_options
 from ottla.spark.range_partition import RangePartition, read_partition
 
@@ -112,10 +113,12 @@ class OttlaReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """One task per offset range; errors here reach the user before any task runs."""
+        """One task per offset range, or for several small ones; errors here reach the user before any task runs."""
         from ottla.spark.offset_resolution import plan_batch
 
-        return [RangePartition(span) for span in plan_batch(self._options)]
+        options = self._options
+        packs = pack_ranges(plan_batch(options), options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(pack) for pack in packs]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow RecordBatches of one range, in offset order."""

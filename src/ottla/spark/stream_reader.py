@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.mistakes import plainly
-from ottla.spark.offset_ranges import Place, split_ranges
+from ottla.spark.offset_ranges import Place, pack_ranges, split_ranges
 from ottla.spark.offset_resolution import PartitionsToRead, resolve_limits
 from ottla.spark.options import SourceOptions
 from ottla.spark.range_partition import RangePartition, read_partition
@@ -137,7 +137,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One task per offset range; lost data is reported here."""
+        """One task per offset range, or for several small ones; lost data is reported here."""
         begun, stops = from_json(start), from_json(end)
         if begun == stops:
             return []
@@ -154,7 +154,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             report_loss("; ".join(losses), fail=options.fail_on_data_loss)
         ranges = self._opened().identified(ranges)
         pieces = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(piece) for piece in pieces]
+        packs = pack_ranges(pieces, options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(pack) for pack in packs]
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
