@@ -38,7 +38,7 @@ WEAKNESSES: dict[str, list[Edit]] = {
         replace("sink/planning.py", "*apply(session, decision.batch, found.commit),", ""),
     ],
     "rows_that_a_timeout_took_back_are_forgotten": [
-        replace("sink/planning.py", "decision = decision.settled(lost)", "decision = decision.settled(())"),
+        replace("sink/planning.py", "settled = decision.settled(lost)", "settled = decision.settled(())"),
     ],
     "markers_are_deleted_after_a_day": [
         replace(
