@@ -77,6 +77,19 @@ def test_a_kill_before_the_mark_is_made_good_after_a_rest(cluster: ottla.Cluster
     assert_every_row_once(job)
 
 
+def test_the_plan_that_notes_what_a_dead_driver_did_not_decides_under_another_identity(
+    job: Job, engine: Engine
+) -> None:
+    # Before transaction version 2 an end leaves an identity as it is, and brokers would take the decision for the note,
+    # sent again: both begin a producer's sequence.
+    engine.kill_at(Barrier.COMMIT_LANDED, after=1)
+    driver.Checkpoint(job.checkpoint).finish(1)
+    engine.kill_at(Barrier.COMMIT_LANDED)
+    assert marked(job) == (2, False)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
 def test_where_markers_were_deleted_recover_ends_the_batch_with_what_is_there(
     cluster: ottla.Cluster, job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:

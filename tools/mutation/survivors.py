@@ -33,7 +33,7 @@ SURVIVORS: list[Survivor] = [
     Survivor(replace("sink/deciding.py", "_ASKED_TIMES = 3", "_ASKED_TIMES = 4"), _ASKED),
     Survivor(replace("sink/deciding.py", "_ASKED_TIMES = 3", "_ASKED_TIMES = 2"), _ASKED),
     Survivor(
-        replace("sink/applying.py", "session.pause()", "pass"),
+        replace("sink/applying.py", "session.port.pause()", "pass"),
         "it looks again at once, which costs requests; what it finds, and when it gives up, is the same",
     ),
     Survivor(

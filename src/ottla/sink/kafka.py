@@ -25,6 +25,7 @@ from ottla.sink.settings import SinkSettings
 _log = logging.getLogger("ottla.sink")
 
 _PAUSE_S = 0.02
+_LOOK_MS = 3_000
 
 
 class Kafka:
@@ -38,10 +39,15 @@ class Kafka:
 
     @cached_property
     def _admin(self) -> Admin:
-        return Admin(self._settings.bootstrap_servers, **self._reading)
+        return self._new_admin()
+
+    def _new_admin(self, **more: Any) -> Admin:
+        return Admin(self._settings.bootstrap_servers, **{**self._reading, **more})
 
     def ensure_topics(self) -> None:
-        verification.check(self._admin)
+        # Which broker is asked does not matter, and one that has just died is not to be waited for.
+        with self._new_admin(default_api_timeout_ms=_LOOK_MS) as admin:
+            verification.check(admin)
         topics.ensure(self._admin, self._settings)
 
     def has_topics(self) -> bool:

@@ -39,20 +39,36 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
     session.ensure_topics()
     if query_id is not None:
         _check_owner(session, query_id)
+    while True:
+        planned_ms = session.port.now_ms()
+        coordinator, decision, idle = _become_coordinator(session)
+        if decision is None or not decision.unsettled:
+            break
+    reach(Barrier.PLAN_END)
+    last = None if decision is None else last_of(decision)
+    return Plan(coordinator, slot_of(coordinator), last, idle, planned_ms)
+
+
+def _become_coordinator(
+    session: Session,
+) -> tuple[TransactionIdentity, Decision | None, tuple[TransactionIdentity, ...]]:
+    """Fence, finish the last decision, and sweep: the identity, R as it was read, and who has sent nothing.
+
+    Where R had no note of what became of it, it has now, and all is to be done again: before transaction version 2 the
+    identity would stay as it is, and brokers would take the next decision for that note, sent again. Nor may the plan
+    go on with what it knows under a newer identity, for another driver may have decided meanwhile.
+    """
     reach(Barrier.PLAN_FENCE)
-    planned_ms = session.port.now_ms()
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
     reach(Barrier.PLAN_LANDED)
     if decision is not None and decision.unsettled:
-        decision = decision.settled(lost)
-        coordinator = _note(session, coordinator, decision)
-        tell_lost(decision)
-    reach(Barrier.PLAN_END)
-    last = None if decision is None else last_of(decision)
-    return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
+        settled = decision.settled(lost)
+        _note(session, coordinator, settled)
+        tell_lost(settled)
+    return coordinator, decision, found.idle
 
 
 def _check_owner(session: Session, query_id: str) -> None:
@@ -100,11 +116,8 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     return lost, found
 
 
-def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
-    """Note in R what became of the last decision, since a driver that died did not; returns the identity after that.
-
-    Unlike after a commit, a failure is raised: this plan's tasks and its decision need the coordinator's identity.
-    """
+def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
+    """Note in R what became of the last decision, since a driver that died did not."""
     with DecisionWriter(session, coordinator) as writer:
         try:
             write_again(writer, decision)
@@ -112,7 +125,6 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
             if is_fenced(error):
                 raise _taken_over(session) from error
             raise
-        return writer.identity or coordinator
 
 
 def _taken_over(session: Session) -> OttlaError:

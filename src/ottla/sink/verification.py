@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from ottla.client.admin import Admin
-from ottla.errors import KafkaError, UserMistake
+from ottla.errors import KafkaError, Unreachable, UserMistake
 
 _log = logging.getLogger("ottla.sink")
 
@@ -20,15 +20,19 @@ _OF_APACHE_KAFKA = "inter.broker.protocol.version"
 
 
 def check(admin: Admin) -> None:
-    """UserMistake where it is known that brokers do not."""
+    """UserMistake where it is known that brokers do not; the first one that answers speaks for all."""
+    why: str | None = None
     try:
-        broker_id = admin.cluster().brokers[0].broker_id
-        told = {name: each.value for name, each in admin.describe_configs(broker_id=broker_id).items()}
-    except (KafkaError, LookupError) as error:
+        for broker in admin.cluster().brokers:
+            try:
+                told = admin.describe_configs(broker_id=broker.broker_id)
+            except Unreachable:
+                continue
+            why = trouble({name: each.value for name, each in told.items()})
+            break
+    except (KafkaError, Unreachable) as error:
         # Not everybody may read the brokers' settings.
         _log.info("whether brokers verify transactions is not known: %s", error)
-        return
-    why = trouble(told)
     if why is not None:
         raise UserMistake(f"delivery=exactly-once needs brokers that verify transactions (KIP-890), and {why}")
 

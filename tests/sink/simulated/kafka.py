@@ -129,6 +129,9 @@ class SimulatedAdminClient(Admin):
         self._settings = self._driver._settings
         self._transactions = None
 
+    def close(self) -> None:
+        self._driver.die()
+
 
 class SinkProducer(SimulatedProducer):
     """With the names of `ottla.Producer` that the mechanism uses."""
@@ -199,7 +202,9 @@ class SimulatedKafka(Kafka):
         super().__init__(settings)
         self._place = place
         self._days_ms = days_ms
-        self.__dict__["_admin"] = SimulatedAdminClient(place, self._reading)
+
+    def _new_admin(self, **more: Any) -> Admin:
+        return SimulatedAdminClient(self._place, {**self._reading, **more})
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:

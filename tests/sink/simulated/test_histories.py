@@ -13,7 +13,11 @@ def assert_is_good(seed: int) -> None:
     assert not outcome.findings, "\n".join([*outcome.findings, *outcome.story])
 
 
-@pytest.mark.parametrize("seed", fixed_seeds(10))
+# Before transaction version 2 the decision was taken for the note before it, sent again.
+_KEPT = (3245, 3325, 3413, 3500)
+
+
+@pytest.mark.parametrize("seed", fixed_seeds(10, kept=_KEPT))
 def test_every_row_is_there_once(seed: int) -> None:
     assert_is_good(seed)
 
