@@ -254,6 +254,15 @@ def test_what_cannot_be_used_is_one_sentence(
     assert topics(cluster) == [OTHERS]
 
 
+def test_a_request_that_comes_again_after_the_last_record_is_judged_too(
+    cluster: ottla.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(HEAD + CONTROL.replace('"lose_ack"', '"redeliver"\ndelay_ms = 700'))
+    status, out, err = trial(capsys, mine, "-b", cluster.bootstrap_servers)
+    assert (status, err) == (0, ""), out
+
+
 def test_ctrl_c_deletes_the_topic(cluster: ottla.Cluster, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(HEAD + FOR_EVER)

@@ -75,6 +75,23 @@ def test_a_fault_that_never_fires_voids_its_side() -> None:
     assert [each.void for each in outcome.sides] == [("the fault lose_ack never fired",)] * 2
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        'kind = "redeliver"\nnth = 2\ndelay_ms = 700',
+        # The request comes when the producer has sent everything again, and has ended.
+        'kind = "delay_request"\nnth = 2\ndelay_ms = 1500',
+        pytest.param('kind = "slow_disk"\nbroker = "leader"\ndelay_ms = 1200', marks=pytest.mark.prove),
+    ],
+)
+def test_what_a_fault_delays_past_the_last_record_is_judged_too(fault: str) -> None:
+    hasty = CONTROL.replace("= false", '= false, "request.timeout.ms" = 300, "delivery.timeout.ms" = 1000')
+    outcome = run(HEAD + f"flush_every = 10\n[[fault]]\n{fault}\n" + hasty)
+    (control,) = outcome.sides
+    assert outcome.passed, outcome.to_dict()
+    assert control.found["duplicated"] > 0
+
+
 def test_a_control_that_shows_nothing_proves_nothing() -> None:
     outcome = run(HEAD + LOSE_ACK + CONTROL.replace("false", "true") + SOUND)
     assert not outcome.is_controlled
