@@ -18,7 +18,7 @@ from ottla.cli import main
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import execute
 from ottla.tap.packets import ACK, RST
-from ottla.trial.scenario import load_file
+from ottla.trial.scenario_file import load_file
 
 CAPTURES = Path(__file__).parents[1] / "tap" / "captures"
 

@@ -15,7 +15,7 @@ from ottla.simulation.plan import SEND, Act, Plan, ProducerPlan, TimedFault, Top
 from ottla.simulation.recording import record
 from ottla.simulation.run import Run
 from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
-from ottla.trial.scenario import read_scenario
+from ottla.trial.scenario_file import read_scenario
 
 NONE = -1
 

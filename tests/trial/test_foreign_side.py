@@ -24,7 +24,7 @@ from ottla.trial.junit import as_junit
 from ottla.trial.outcome import LeftOut
 from ottla.trial.report_page import as_report
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import load_shipped, read_scenario, shipped_names
+from ottla.trial.scenario_file import load_shipped, read_scenario, shipped_names
 
 from ..papers import Papers
 
@@ -39,7 +39,7 @@ CONTROL = (
 # Nothing that is sent is ever answered.
 FOR_EVER = (
     '[[fault]]\nkind = "hold"\nmoment = "ack"\nevery = 1\n'
-    '[[side]]\nname = "patient"\nclaims = "exactly-once"\nerrors = ["NONE"]\n'
+    '[[side]]\nname = "patient"\nclaims = "exactly-once"\nerrors = ["INVALID_RECORD"]\n'
     'producer = { "delivery.timeout.ms" = 3_600_000 }\n'
 )
 
@@ -184,7 +184,7 @@ def test_why_a_trial_runs_on_embedded_clusters_only(name: str, why: str | None) 
 def test_what_is_left_out_is_neither_passed_nor_failed(
     cluster: ottla.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.trial.scenario.shipped_names", lambda: ["lost-ack", "leader-killed"])
+    monkeypatch.setattr("ottla.trial.scenario_file.shipped_names", lambda: ["lost-ack", "leader-killed"])
     json_file, junit, page = tmp_path / "outcome.json", tmp_path / "junit.xml", tmp_path / "report.html"
     files = ("--json", json_file, "--junit", junit, "--report", page)
     status, out, _ = trial(capsys, "all", "-b", cluster.bootstrap_servers, *files)

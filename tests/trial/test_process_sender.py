@@ -287,6 +287,16 @@ def test_a_client_that_fails_says_why_on_its_stderr(trial: Trial) -> None:
     assert told[0] == "the client ended with exit status 1 while there was more for it to do: no brokers: all refused"
 
 
+def test_what_a_terminal_obeys_is_spelled_out(trial: Trial) -> None:
+    red = r"'\x1b[31m'"
+    sender = trial.open(
+        f"say(json.dumps(dict(client={red}, without=[{red}], impossible={red})))\nsys.stderr.write({red})\nsys.exit(3)"
+    )
+    sender.close()
+    assert (sender.client, sender.without, sender.impossible) == (r"\x1b[31m", (r"\x1b[31m",), r"\x1b[31m")
+    assert all(each.isprintable() for each in sender.troubles)
+
+
 def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial) -> None:
     assert trial.run("import nothing_like_it") == (
         "the client ended with exit status 1 before it said who it is: "

@@ -16,7 +16,7 @@ from ottla.errors import ConfigError
 from ottla.trial.client_choice import client_by_command
 from ottla.trial.outcome import TrialOutcome
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import load_shipped, read_scenario, shipped_names
+from ottla.trial.scenario_file import load_shipped, read_scenario, shipped_names
 
 HEAD = 'title = "t"\nteaches = "t"\nrecords = 40\n'
 LOSE_ACK = '[[fault]]\nkind = "lose_ack"\nnth = 1\n'
@@ -256,7 +256,7 @@ def test_ctrl_c_ends_a_trial_in_which_nothing_is_answered(transactions: str) -> 
             raise KeyboardInterrupt
 
     patient = SOUND.replace('{ acks = "all" }', '{ "delivery.timeout.ms" = 3_600_000 }') + transactions
-    scenario = read_scenario("mine", HEAD + FOR_EVER + patient + 'errors = ["NONE"]\n', "mine.toml")
+    scenario = read_scenario("mine", HEAD + FOR_EVER + patient + 'errors = ["INVALID_RECORD"]\n', "mine.toml")
     with pytest.raises(KeyboardInterrupt):
         run_scenario(scenario, lambda *words: nullcontext(Interrupted()))
 

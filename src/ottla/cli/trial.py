@@ -162,7 +162,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
     """The trial that shows what a capture shows, and its name."""
     from ottla.cli.explain import explained
     from ottla.explain.scenario_text import scenario_text
-    from ottla.trial.scenario import read_scenario
+    from ottla.trial.scenario_file import read_scenario
     from ottla.whole_file import check_place, write_whole
 
     if keep is not None:
@@ -177,7 +177,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
 
 def _wanted(names: list[str], *, for_ottla: bool, is_embedded: bool) -> list[tuple[str, Scenario]]:
     """Each as it is named on a command line, and read for who sends and where to."""
-    from ottla.trial.scenario import load_file, load_shipped, shipped_names
+    from ottla.trial.scenario_file import load_file, load_shipped, shipped_names
 
     found: list[tuple[str, Scenario]] = []
     for name in names:
@@ -212,7 +212,7 @@ def _clients(names: list[str], command: str | None, *, is_matrix: bool) -> dict[
 
 
 def _text_of(name: str) -> str:
-    from ottla.trial.scenario import shipped_text
+    from ottla.trial.scenario_file import shipped_text
 
     if name.endswith(".toml") or name in (_ALL, _MATRIX):
         raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`")
@@ -270,7 +270,7 @@ def _list(console: Console, json_file: str | None, others: dict[str, Path | None
     """The trials that come with ottla, and which of them run on any Kafka."""
     from ottla.trial.foreign_side import why_not
     from ottla.trial.report import show_list
-    from ottla.trial.scenario import load_shipped, shipped_names
+    from ottla.trial.scenario_file import load_shipped, shipped_names
 
     for option, given in others.items():
         if given is not None:

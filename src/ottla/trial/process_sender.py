@@ -21,6 +21,7 @@ from contextlib import suppress
 
 from ottla.errors import UserMistake
 from ottla.ledger.schema import ACKED, FAILED
+from ottla.printable import printable
 from ottla.trial.client_lines import (
     LINE_BYTES_MAX,
     Hello,
@@ -378,7 +379,7 @@ class ProcessSender:
         is_of_node = any(line.startswith("Node.js v") for line in lines[-2:])
         errors = [line for line in lines if is_of_node and _NODE_ERROR.match(line)]
         said = next((line for line in reversed(errors or lines) if line), "")
-        return f": {said}" if said else ""
+        return f": {printable(said)}" if said else ""
 
     def _tell_the_rest_unknown(self) -> None:
         """What a client never told, nobody knows."""
