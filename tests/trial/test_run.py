@@ -68,6 +68,12 @@ def test_a_lost_ack_duplicates_one_batch_and_only_without_idempotence() -> None:
     assert (sound.found, sound.seen, sound.verdict.figures.stored) == ({}, "kept", 40)
 
 
+def test_a_time_that_a_broker_has_set_says_nothing_of_who_sent_again() -> None:
+    outcome = run(HEAD + 'topic = { "message.timestamp.type" = "LogAppendTime" }\n' + LOSE_ACK + CONTROL)
+    (control,) = outcome.sides
+    assert "so who sent it again cannot be seen" in control.evidence[0].detail
+
+
 def test_a_fault_that_never_fires_voids_its_side() -> None:
     outcome = run(HEAD + LOSE_ACK.replace("nth = 1", "nth = 5000") + CONTROL + SOUND)
     assert not outcome.passed

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 NO_SEQUENCE = -1
+# Its producer set none, or the broker put its own in the place (message.timestamp.type=LogAppendTime).
+NO_TIMESTAMP = -1
 """`sequence` of a stored record that carries no number of ours."""
 
 
@@ -26,7 +28,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Stored:
-    """Stored records as read, in any order. `timestamp` in any unit, the same for all."""
+    """Stored records as read, in any order. `timestamp`, as the producer set it, in any unit, the same for all."""
 
     offset: list[int]
     sequence: list[int]
