@@ -275,6 +275,17 @@ def test_ctrl_c_deletes_the_topic(cluster: ottla.Cluster, tmp_path: Path) -> Non
     assert topics(cluster) == [OTHERS]
 
 
+def test_an_error_keeps_what_had_ended_before_it(
+    cluster: ottla.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad, json_file = tmp_path / "good.toml", tmp_path / "bad.toml", tmp_path / "outcome.json"
+    good.write_text(HEAD + CONTROL)
+    bad.write_text(HEAD + CONTROL + 'topic = { "no.such.setting" = 2 }\n')
+    status, _, err = trial(capsys, good, bad, "-b", cluster.bootstrap_servers, "--json", json_file)
+    assert (status, "does not make the topic" in err) == (2, True)
+    assert [each["passed"] for each in json.loads(json_file.read_text())] == [True]
+
+
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_a_topic_that_somebody_deletes_meanwhile_is_told(cluster: ottla.Cluster, is_made_again: bool) -> None:
     class Deleting:

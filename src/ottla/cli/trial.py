@@ -15,7 +15,7 @@ import typer
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
 from ottla.cli.options import JSON_TO_FILE
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -310,17 +310,24 @@ def _run(
     console = open_console()
     # With --json - stdout is for the outcome alone.
     console.quiet = files.json_file == _STDOUT
-    rows = []
-    for given, scenario in scenarios:
-        show_scenario(console, scenario)
-        row = {}
-        for name, open_sender in clients.items():
-            with showing_steps(console) as steps:
-                is_recorded = files.report_file is not None
-                row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded, kafka=kafka)
-            show_outcome(console, row[name])
-        rows.append(Row(given, row))
-    outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
+    rows: list[Row] = []
+    outcomes: list[TrialOutcome] = []
+    try:
+        for given, scenario in scenarios:
+            show_scenario(console, scenario)
+            row = {}
+            for name, open_sender in clients.items():
+                with showing_steps(console) as steps:
+                    is_recorded = files.report_file is not None
+                    row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded, kafka=kafka)
+                outcomes.append(row[name])
+                show_outcome(console, row[name])
+            rows.append(Row(given, row))
+    except OttlaError:
+        # What has ended before the error is known all the same.
+        if outcomes:
+            files.write(outcomes, left_out)
+        raise
     if len(clients) > 1:
         show_matrix(console, rows)
     elif len(outcomes) > 1:
