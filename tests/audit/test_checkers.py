@@ -9,7 +9,7 @@ import pytest
 
 from ottla.audit import findings as kinds
 from ottla.audit.duplicates import check_duplicates
-from ottla.audit.history import NO_TIMESTAMP, PartitionHistory
+from ottla.audit.history import PartitionHistory
 from ottla.audit.ledgers.alteration import check_alteration
 from ottla.audit.ledgers.counts import check_counts
 from ottla.audit.ledgers.figures import tally_outcomes
@@ -19,6 +19,7 @@ from ottla.audit.offsets import check_offsets
 from ottla.audit.order import check_order
 from ottla.audit.outcomes import check_failed
 from ottla.errors import ConfigError
+from ottla.ledger.schema import NO_TIMESTAMP
 
 Lay = Callable[..., PartitionHistory]
 

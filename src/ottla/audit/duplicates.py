@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import islice
 
 from ottla.audit.findings import DUPLICATED, EVIDENCE_MAX, Anomaly, Finding
-from ottla.audit.history import NO_TIMESTAMP, PartitionHistory
+from ottla.audit.history import PartitionHistory
+from ottla.ledger.schema import NO_TIMESTAMP
 
 
 def check_duplicates(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 NO_SEQUENCE = -1
-# Its producer set none, or the broker put its own in the place (message.timestamp.type=LogAppendTime).
-NO_TIMESTAMP = -1
 """`sequence` of a stored record that carries no number of ours."""
 
 

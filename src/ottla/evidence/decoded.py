@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.audit.chronicles.chronicle import BatchSeen, RecordSeen
-from ottla.audit.history import NO_TIMESTAMP
 from ottla.ledger.checksum import headers_crc, record_crc
-from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
+from ottla.ledger.schema import NO_TIMESTAMP, SEQUENCE_HEADER, unpack_sequence
 from ottla.reader.events import Fetched
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers, read_header
 from ottla.records.plain import decode_batches

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.findings import EVIDENCE_MAX
-from ottla.audit.history import NO_SEQUENCE, NO_TIMESTAMP
+from ottla.audit.history import NO_SEQUENCE
 from ottla.audit.ledgers.partition import Audit, add_audits
 from ottla.audit.ledgers.slices import SLICE_NUMBERS, Place, SliceAudit, add_slices, audit_slice, look_again
 from ottla.audit.ledgers.tables import SENT_COLUMNS, TIMESTAMP, TopicTraits, history_of, nothing_of
@@ -52,7 +52,7 @@ def stored_columns(records: DataFrame) -> DataFrame:
         schema.OFFSET,
         F.coalesce(
             F.when(F.col("timestampType") != _LOG_APPEND_TIME, F.unix_micros("timestamp")),
-            F.lit(NO_TIMESTAMP).cast("long"),
+            F.lit(schema.NO_TIMESTAMP).cast("long"),
         ).alias(TIMESTAMP),
         F.coalesce(number, F.lit(NO_SEQUENCE).cast("long")).alias(schema.SEQUENCE),
         _crc("key").alias(schema.KEY_CRC),
