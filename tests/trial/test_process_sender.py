@@ -247,6 +247,14 @@ def test_a_line_without_end_is_not_kept(trial: Trial) -> None:
     assert told[0] == "line 2 of the client is longer than 1,048,576 bytes"
 
 
+def test_a_line_that_is_too_long_is_not_taken_although_it_ends(trial: Trial) -> None:
+    sender = trial.open('hello()\nsay(json.dumps({"number": 0, "outcome": "unknown", "error": "x" * (1 << 20)}))')
+    trial.send(sender, 1)
+    with pytest.raises(ClientEnded):
+        sender.flush()
+    assert sender.troubles == ("line 2 of the client is longer than 1,048,576 bytes",)
+
+
 def test_what_a_killed_client_did_not_tell_is_unknown(trial: Trial) -> None:
     program = """
 hello()
