@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from ottla import Cluster, Producer
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import Scenario, read_scenario
+from ottla.trial.scenario import Scenario
+from ottla.trial.scenario_file import read_scenario
 
 RATE, PACED_RECORDS = 500, 2_000
 # Every batch costs an fsync on three brokers where batches are flushed.

@@ -16,3 +16,19 @@ def comes_within(patience_s: float, reached: Callable[[], bool], *, look_again_s
             return False
         time.sleep(look_again_s)
     return True
+
+
+def stays_within(
+    patience_s: float, look: Callable[[], object], quiet_s: float, *, look_again_s: float = _LOOK_AGAIN_S
+) -> bool:
+    """Look again and again until what is seen has stayed the same for `quiet_s`; whether that was so in time."""
+    seen, since_s = look(), time.monotonic()
+
+    def is_quiet() -> bool:
+        nonlocal seen, since_s
+        before, seen = seen, look()
+        if seen != before:
+            since_s = time.monotonic()
+        return time.monotonic() - since_s >= quiet_s
+
+    return comes_within(patience_s, is_quiet, look_again_s=look_again_s)

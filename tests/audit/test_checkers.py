@@ -19,6 +19,7 @@ from ottla.audit.offsets import check_offsets
 from ottla.audit.order import check_order
 from ottla.audit.outcomes import check_failed
 from ottla.errors import ConfigError
+from ottla.ledger.schema import NO_TIMESTAMP
 
 Lay = Callable[..., PartitionHistory]
 
@@ -82,6 +83,11 @@ def test_a_record_stored_three_times_is_two_duplicates(lay: Lay) -> None:
 def test_a_copy_with_a_new_timestamp_is_the_applications(lay: Lay) -> None:
     finding = check_duplicates(lay([*ALL, 3], timestamps={10: 99_999}))
     assert "the application sent the record again" in finding.evidence[0].detail
+
+
+def test_where_brokers_set_the_timestamps_nobody_is_said_to_have_made_the_copy(lay: Lay) -> None:
+    finding = check_duplicates(lay([*ALL, 3], timestamps=dict.fromkeys(range(11), NO_TIMESTAMP)))
+    assert "so who sent it again cannot be seen" in finding.evidence[0].detail
 
 
 def test_a_record_read_twice_is_misread_and_not_duplicated(lay: Lay) -> None:

@@ -25,7 +25,7 @@ from ottla.simulation.run import execute
 from ottla.tap.capture import CaptureWriter
 from ottla.tap.exchange import Batch
 from ottla.tap.packets import ACK, RST
-from ottla.trial.scenario import load_file
+from ottla.trial.scenario_file import load_file
 
 CAPTURES = Path(__file__).parents[1] / "tap" / "captures"
 

@@ -58,6 +58,12 @@ def test_lines_may_end_as_they_do_elsewhere(end: str) -> None:
     assert parse_properties(TEXT.replace("\n", end), "x") == VALUES
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes(b"\xef\xbb\xbfacks=all\n")
+    assert read_properties(path) == {"acks": "all"}
+
+
 def test_an_empty_file_holds_nothing() -> None:
     assert parse_properties("", "x") == {}
 

@@ -16,7 +16,7 @@ from ottla.simulation.plan import SEND, Act, Plan, ProducerPlan, TimedFault, Top
 from ottla.simulation.recording import record
 from ottla.simulation.run import Run
 from ottla.tap.exchange import Batch, Entry, Exchange, Remark, RemarkKind, Way
-from ottla.trial.scenario import read_scenario
+from ottla.trial.scenario_file import read_scenario
 
 
 def test_a_batch_whose_answer_was_lost_stands_where_offsets_are_missing() -> None:

@@ -22,7 +22,7 @@ from tools.apache_kafka import ApacheKafka, Java
 import ottla
 from ottla.cli import main
 from ottla.trial.foreign_side import why_not
-from ottla.trial.scenario import load_shipped, shipped_names
+from ottla.trial.scenario_file import load_shipped, shipped_names
 
 pytestmark = pytest.mark.kafka
 

@@ -116,6 +116,11 @@ def test_a_mistake_in_the_file_is_told_with_its_line(faults: Path, closed_port: 
     assert said in sentence
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(faults: Path, closed_port: str) -> None:
+    faults.write_bytes(b'\xef\xbb\xbf[[fault]]\nkind = "lose_ack"\n')
+    assert "cannot be reached" in refused("--upstream", closed_port, "--faults", str(faults))
+
+
 @pytest.fixture
 def closed_port() -> str:
     """An address where nobody listens."""

@@ -377,6 +377,30 @@ def test_a_repeated_request_is_answered_once() -> None:
     assert kinds(talk.answer(0, produced())) == [CloseUpstream]
 
 
+def test_what_upstream_has_not_answered_is_under_way_although_the_client_has_gone() -> None:
+    talk = Talk(fault("redeliver", nth=1, delay_ms=500))
+    talk.ask(produce(), 9)
+    assert talk.passage.under_way == 1
+    talk.answer(0, produced())
+    assert talk.passage.under_way == 1
+    talk.passage.client_lost()
+    talk.later(500)
+    assert talk.passage.under_way == 1
+    talk.answer(0, produced())
+    assert talk.passage.under_way == 0
+
+
+def test_a_held_request_is_under_way_with_those_behind_it() -> None:
+    talk = Talk(fault("hold", nth=1))
+    talk.ask(produce(), 9)
+    talk.ask(produce(), 9)
+    assert talk.passage.under_way == 2
+    talk.release(talk.ids[0])
+    talk.answer(0, produced())
+    talk.answer(1, produced())
+    assert talk.passage.under_way == 0
+
+
 def test_acks_0_is_repeated_and_expects_no_answer() -> None:
     talk = Talk(fault("redeliver", nth=1))
     assert kinds(talk.ask(produce(acks=0), 9)) == [ToUpstream, FaultFired]

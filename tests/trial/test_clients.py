@@ -15,7 +15,7 @@ from ottla.trial.client_build import BUILDS
 from ottla.trial.client_choice import CLIENTS, OTTLA, client_by_command, client_named
 from ottla.trial.outcome import TrialOutcome
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import read_scenario
+from ottla.trial.scenario_file import read_scenario
 from ottla.trial.sender import Opening
 
 PAGE = Path(__file__).parents[2] / "docs" / "trial-clients.md"

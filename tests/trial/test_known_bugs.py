@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import load_file
+from ottla.trial.scenario_file import load_file
 
 KNOWN_BUGS = sorted(Path(__file__).with_name("known_bugs").glob("*.toml"))
 GUIDE = Path(__file__).parents[2] / "docs" / "trials.md"

@@ -11,7 +11,7 @@ from rich.console import Console
 from ottla.trial.client_choice import client_by_command
 from ottla.trial.matrix import Row, show_matrix
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import read_scenario
+from ottla.trial.scenario_file import read_scenario
 from ottla.trial.sender import Opening
 
 TRIAL = """

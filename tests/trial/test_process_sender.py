@@ -247,6 +247,14 @@ def test_a_line_without_end_is_not_kept(trial: Trial) -> None:
     assert told[0] == "line 2 of the client is longer than 1,048,576 bytes"
 
 
+def test_a_line_that_is_too_long_is_not_taken_although_it_ends(trial: Trial) -> None:
+    sender = trial.open('hello()\nsay(json.dumps({"number": 0, "outcome": "unknown", "error": "x" * (1 << 20)}))')
+    trial.send(sender, 1)
+    with pytest.raises(ClientEnded):
+        sender.flush()
+    assert sender.troubles == ("line 2 of the client is longer than 1,048,576 bytes",)
+
+
 def test_what_a_killed_client_did_not_tell_is_unknown(trial: Trial) -> None:
     program = """
 hello()
@@ -285,6 +293,16 @@ def test_a_last_line_that_is_whole_counts_without_its_end(trial: Trial) -> None:
 def test_a_client_that_fails_says_why_on_its_stderr(trial: Trial) -> None:
     told = trial.run("hello()\nsys.stdin.readline()\nsys.exit('no brokers: all refused')")
     assert told[0] == "the client ended with exit status 1 while there was more for it to do: no brokers: all refused"
+
+
+def test_what_a_terminal_obeys_is_spelled_out(trial: Trial) -> None:
+    red = r"'\x1b[31m'"
+    sender = trial.open(
+        f"say(json.dumps(dict(client={red}, without=[{red}], impossible={red})))\nsys.stderr.write({red})\nsys.exit(3)"
+    )
+    sender.close()
+    assert (sender.client, sender.without, sender.impossible) == (r"\x1b[31m", (r"\x1b[31m",), r"\x1b[31m")
+    assert all(each.isprintable() for each in sender.troubles)
 
 
 def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial) -> None:

@@ -16,7 +16,7 @@ from ottla.errors import ConfigError
 from ottla.trial.client_choice import client_by_command
 from ottla.trial.outcome import TrialOutcome
 from ottla.trial.run import run_scenario
-from ottla.trial.scenario import load_shipped, read_scenario, shipped_names
+from ottla.trial.scenario_file import load_shipped, read_scenario, shipped_names
 
 HEAD = 'title = "t"\nteaches = "t"\nrecords = 40\n'
 LOSE_ACK = '[[fault]]\nkind = "lose_ack"\nnth = 1\n'
@@ -68,11 +68,34 @@ def test_a_lost_ack_duplicates_one_batch_and_only_without_idempotence() -> None:
     assert (sound.found, sound.seen, sound.verdict.figures.stored) == ({}, "kept", 40)
 
 
+def test_a_time_that_a_broker_has_set_says_nothing_of_who_sent_again() -> None:
+    outcome = run(HEAD + 'topic = { "message.timestamp.type" = "LogAppendTime" }\n' + LOSE_ACK + CONTROL)
+    (control,) = outcome.sides
+    assert "so who sent it again cannot be seen" in control.evidence[0].detail
+
+
 def test_a_fault_that_never_fires_voids_its_side() -> None:
     outcome = run(HEAD + LOSE_ACK.replace("nth = 1", "nth = 5000") + CONTROL + SOUND)
     assert not outcome.passed
     assert not outcome.is_controlled
     assert [each.void for each in outcome.sides] == [("the fault lose_ack never fired",)] * 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        'kind = "redeliver"\nnth = 2\ndelay_ms = 700',
+        # The request comes when the producer has sent everything again, and has ended.
+        'kind = "delay_request"\nnth = 2\ndelay_ms = 1500',
+        pytest.param('kind = "slow_disk"\nbroker = "leader"\ndelay_ms = 1200', marks=pytest.mark.prove),
+    ],
+)
+def test_what_a_fault_delays_past_the_last_record_is_judged_too(fault: str) -> None:
+    hasty = CONTROL.replace("= false", '= false, "request.timeout.ms" = 300, "delivery.timeout.ms" = 1000')
+    outcome = run(HEAD + f"flush_every = 10\n[[fault]]\n{fault}\n" + hasty)
+    (control,) = outcome.sides
+    assert outcome.passed, outcome.to_dict()
+    assert control.found["duplicated"] > 0
 
 
 def test_a_control_that_shows_nothing_proves_nothing() -> None:
@@ -239,7 +262,7 @@ def test_ctrl_c_ends_a_trial_in_which_nothing_is_answered(transactions: str) -> 
             raise KeyboardInterrupt
 
     patient = SOUND.replace('{ acks = "all" }', '{ "delivery.timeout.ms" = 3_600_000 }') + transactions
-    scenario = read_scenario("mine", HEAD + FOR_EVER + patient + 'errors = ["NONE"]\n', "mine.toml")
+    scenario = read_scenario("mine", HEAD + FOR_EVER + patient + 'errors = ["INVALID_RECORD"]\n', "mine.toml")
     with pytest.raises(KeyboardInterrupt):
         run_scenario(scenario, lambda *words: nullcontext(Interrupted()))
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.lose_ack import LoseAck
-from ottla.trial.scenario import load_file, load_shipped, read_scenario, shipped_names
+from ottla.trial.scenario_file import load_file, load_shipped, read_scenario, shipped_names
 
 GOOD = """
 title = "A trial"
@@ -159,6 +159,19 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
             'name = "one"\nclaims = "exactly-once"\n[[side]]\nname = "one"',
             "line 15: name is 'one', and",
         ),
+        (
+            'shows = ["duplicated"]',
+            'errors = ["NOT_ENOUGH_REPLICA"]',
+            "line 15: errors: there is no error 'NOT_ENOUGH_REPLICA'; did you mean 'NOT_ENOUGH_REPLICAS'?",
+        ),
+        ('shows = ["duplicated"]', 'errors = ["NONE"]', "line 15: errors: NONE is no error: errors = [] stands for no"),
+        ('name = "one"', 'name = "one\\u001b[31m"', "line 12: name has a character that cannot be printed: '\\x1b'"),
+        (
+            "[[fault]]",
+            "[[fault]]\nkind = 'lose_ack'\n" * 1001 + "[[fault]]",
+            "it has 1,002 tables [[fault]], and 1,000",
+        ),
+        ("nth = 2", "nth = " + "[" * 100_000, "mine.toml is nested too deep"),
         ("records = 10", "records = 10\nzombie = true", "line 5: zombie is true, and nothing is started again"),
         (GOOD[GOOD.index("[[side]]") :], "", "mine.toml: it has no side: write at least one, under a line [[side]]"),
     ],
@@ -166,6 +179,30 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
 def test_a_mistake_is_told_with_its_place(old: str, new: str, words: str) -> None:
     assert old in GOOD
     assert words in refused(GOOD.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (
+            '"delivery.timeout.ms" = "soon"',
+            "line 14: producer: delivery.timeout.ms is 'soon' and must be a whole number",
+        ),
+        ('"max.in.flight.requests.per.connection" = 1.5', "max.in.flight.requests.per.connection is 1.5 and must be a"),
+        ('"a.date" = 1979-05-27', "producer: a.date is 1979-05-27 and must be a text, a number, true or false"),
+        ('"a.table" = { b = 1 }', "producer: a.table is {'b': 1} and must be a text, a number, true or false"),
+        ('"a.number" = nan', "producer: a.number is nan and must be a text, a number, true or false"),
+    ],
+)
+def test_a_setting_that_no_client_can_be_told_is_refused_whoever_sends(setting: str, words: str) -> None:
+    text = GOOD.replace('acks = "all"', setting)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read_scenario("mine", text, "mine.toml", for_ottla=False)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_does(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_file(tmp_path / "mine.toml").faults == read_scenario("mine", GOOD, "mine.toml").faults
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

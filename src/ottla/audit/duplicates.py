@@ -1,8 +1,8 @@
 """Duplicated: one record stored at several offsets; every copy beyond the first counts.
 
 Who made the copy shows in its timestamp: a producer that sends a batch again sends the same bytes, so its copies carry
-the same timestamp; an application that sends the record again gives it a new one. The third kind, a reader that
-returns one offset twice, is no duplicate of the topic: see `counts`.
+the same timestamp; an application that sends the record again gives it a new one. It cannot be seen where brokers set
+the timestamps. The third kind, a reader that returns one offset twice, is no duplicate of the topic: see `counts`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import islice
 
 from ottla.audit.findings import DUPLICATED, EVIDENCE_MAX, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
+from ottla.ledger.schema import NO_TIMESTAMP
 
 
 def check_duplicates(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -24,7 +25,9 @@ def check_duplicates(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX
 def _anomaly(history: PartitionHistory, sequence: int, rows: list[int]) -> Anomaly:
     offsets = tuple(history.stored.offset[row] for row in rows)
     first, *others = (history.stored.timestamp[row] for row in rows)
-    if all(timestamp == first for timestamp in others):
+    if NO_TIMESTAMP in (first, *others):
+        author = "its timestamps are not its producer's, so who sent it again cannot be seen"
+    elif all(timestamp == first for timestamp in others):
         author = "the same timestamp: the producer sent the batch again"
     else:
         author = "different timestamps: the application sent the record again"

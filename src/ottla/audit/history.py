@@ -26,7 +26,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Stored:
-    """Stored records as read, in any order. `timestamp` in any unit, the same for all."""
+    """Stored records as read, in any order. `timestamp`, as the producer set it, in any unit, the same for all."""
 
     offset: list[int]
     sequence: list[int]

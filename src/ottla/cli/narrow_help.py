@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from ottla.cli.missing_values import check_values
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -32,7 +34,11 @@ class _Narrow:
 
 
 class Command(_Narrow, TyperCommand):
-    """A command whose help can be read on any terminal."""
+    """A command whose help can be read on any terminal, and whose options do not take each other for values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        check_values(self.get_params(ctx), args)
+        return super().parse_args(ctx, args)
 
 
 class Group(_Narrow, TyperGroup):

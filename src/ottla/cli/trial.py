@@ -15,7 +15,7 @@ import typer
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
 from ottla.cli.options import JSON_TO_FILE
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,7 +160,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
     """The trial that shows what a capture shows, and its name."""
     from ottla.cli.explain import explained
     from ottla.explain.scenario_text import scenario_text
-    from ottla.trial.scenario import read_scenario
+    from ottla.trial.scenario_file import read_scenario
     from ottla.whole_file import check_place, write_whole
 
     if keep is not None:
@@ -175,7 +175,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
 
 def _wanted(names: list[str], *, for_ottla: bool, is_embedded: bool) -> list[tuple[str, Scenario]]:
     """Each as it is named on a command line, and read for who sends and where to."""
-    from ottla.trial.scenario import load_file, load_shipped, shipped_names
+    from ottla.trial.scenario_file import load_file, load_shipped, shipped_names
 
     found: list[tuple[str, Scenario]] = []
     for name in names:
@@ -210,7 +210,7 @@ def _clients(names: list[str], command: str | None, *, is_matrix: bool) -> dict[
 
 
 def _text_of(name: str) -> str:
-    from ottla.trial.scenario import shipped_text
+    from ottla.trial.scenario_file import shipped_text
 
     if name.endswith(".toml") or name in (_ALL, _MATRIX):
         raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`")
@@ -268,7 +268,7 @@ def _list(console: Console, json_file: str | None, others: dict[str, Path | None
     """The trials that come with ottla, and which of them run on any Kafka."""
     from ottla.trial.foreign_side import why_not
     from ottla.trial.report import show_list
-    from ottla.trial.scenario import load_shipped, shipped_names
+    from ottla.trial.scenario_file import load_shipped, shipped_names
 
     for option, given in others.items():
         if given is not None:
@@ -308,17 +308,24 @@ def _run(
     console = open_console()
     # With --json - stdout is for the outcome alone.
     console.quiet = files.json_file == _STDOUT
-    rows = []
-    for given, scenario in scenarios:
-        show_scenario(console, scenario)
-        row = {}
-        for name, open_sender in clients.items():
-            with showing_steps(console) as steps:
-                is_recorded = files.report_file is not None
-                row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded, kafka=kafka)
-            show_outcome(console, row[name])
-        rows.append(Row(given, row))
-    outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
+    rows: list[Row] = []
+    outcomes: list[TrialOutcome] = []
+    try:
+        for given, scenario in scenarios:
+            show_scenario(console, scenario)
+            row = {}
+            for name, open_sender in clients.items():
+                with showing_steps(console) as steps:
+                    is_recorded = files.report_file is not None
+                    row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded, kafka=kafka)
+                outcomes.append(row[name])
+                show_outcome(console, row[name])
+            rows.append(Row(given, row))
+    except OttlaError:
+        # What has ended before the error is known all the same.
+        if outcomes:
+            files.write(outcomes, left_out)
+        raise
     if len(clients) > 1:
         show_matrix(console, rows)
     elif len(outcomes) > 1:

@@ -25,7 +25,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
     """The file's values by name, a later one before an earlier; `ConfigError` where it cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        # Some editors begin a file with a byte order mark, which is no part of the first name.
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{os.fspath(path)} cannot be read ({(error.strerror or str(error)).lower()}).") from None
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.audit.chronicles.chronicle import BatchSeen, RecordSeen
 from ottla.ledger.checksum import headers_crc, record_crc
-from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
+from ottla.ledger.schema import NO_TIMESTAMP, SEQUENCE_HEADER, unpack_sequence
 from ottla.reader.events import Fetched
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers, read_header
 from ottla.records.plain import decode_batches
@@ -100,7 +100,7 @@ def _decoded(piece: bytes) -> Batch:
         return Batch(header, None, None)
     if header.is_control:
         return Batch(header, [], _commits(records))
-    return Batch(header, [_seen(record) for record in records], None)
+    return Batch(header, [_seen(record, is_timed_by_broker=header.log_append_time) for record in records], None)
 
 
 def _commits(records: list[Any]) -> bool | None:
@@ -110,7 +110,7 @@ def _commits(records: list[Any]) -> bool | None:
     return {_ABORT: False, _COMMIT: True}.get(kind)
 
 
-def _seen(record: Any) -> RecordSeen:
+def _seen(record: Any, *, is_timed_by_broker: bool) -> RecordSeen:
     number, headers = None, record.headers
     for place, (name, value) in enumerate(headers):
         if name == SEQUENCE_HEADER:
@@ -121,7 +121,7 @@ def _seen(record: Any) -> RecordSeen:
         NO_NUMBER if number is None else number,
         record_crc(record.key),
         record_crc(record.value),
-        record.timestamp_ms,
+        NO_TIMESTAMP if is_timed_by_broker else record.timestamp_ms,
         headers_crc(headers),
     )
 

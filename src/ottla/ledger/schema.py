@@ -28,6 +28,8 @@ NO_OFFSET = -1
 """`offset` of a record whose place nobody told the producer."""
 NO_PARTITION = -1
 """`partition` of a record that failed before a partition was chosen for it."""
+NO_TIMESTAMP = -1
+"""Of a stored record whose time is not its producer's: the broker has set it (message.timestamp.type=LogAppendTime)."""
 
 RUN_ID = "run_id"
 GUARANTEE = "guarantee"

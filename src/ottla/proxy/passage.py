@@ -183,6 +183,11 @@ class Passage:
         """Whether a fault still holds up what upstream is to get."""
         return self._blocked is not None or bool(self._again)
 
+    @property
+    def under_way(self) -> int:
+        """How many requests upstream has not answered yet, with those that a fault keeps back or sends once more."""
+        return (self._blocked is not None) + len(self._waiting) + len(self._again) + len(self._awaited)
+
     # ---- requests -----------------------------------------------------------------------------------------------
 
     def _proceed(self, now_us: int) -> None:

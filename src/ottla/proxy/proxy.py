@@ -108,7 +108,10 @@ class Proxy:
         return self._control is not None and self._thread.is_alive()
 
     def describe(self) -> dict[str, Any]:
-        """Where each broker is upstream and here, and how many connections and requests there were so far."""
+        """Where each broker is upstream and here, and how many connections and requests there were so far.
+
+        `under_way`: how many of the requests the brokers have not answered yet.
+        """
         if self._control is None:
             return self._last
         found: dict[str, Any] = self._ask("describe")

@@ -166,7 +166,8 @@ class ProxyServer:
             for node in book.nodes
         ]
         addresses = [shown(book.local(node)) for node in self.bootstrap]
-        counts = {"connections": self.connections, "requests": self.requests}
+        under_way = sum(relay.passage.under_way for relay in self._relays.values())
+        counts = {"connections": self.connections, "requests": self.requests, "under_way": under_way}
         answer({"bootstrap_servers": ",".join(dict.fromkeys(addresses)), "nodes": nodes, **counts})
 
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:

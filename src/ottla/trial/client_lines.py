@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.ledger.schema import OUTCOMES
+from ottla.printable import printable
 from ottla.trial.sender import SendingOrder
 
 PROTOCOL = 1
@@ -98,7 +99,12 @@ def read_hello(line: bytes) -> Hello:
     impossible = said.get("impossible")
     if impossible is not None and not isinstance(impossible, str):
         raise LineError(f'has "impossible": {impossible!r}, which must be a text')
-    return Hello(f"{name} {version}".strip(), tuple(without), impossible)
+    # What a terminal would obey is spelled out: all of it is shown.
+    return Hello(
+        printable(f"{name} {version}".strip()),
+        tuple(map(printable, without)),
+        None if impossible is None else printable(impossible),
+    )
 
 
 def read_told(line: bytes) -> Told:

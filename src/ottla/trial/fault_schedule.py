@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.errors import OttlaError
 from ottla.patience import comes_within
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ottla.trial.side_cluster import SideCluster
 
 _PATIENCE_S = 30.0
+# The faults that delay a request before the append, or have it come again: they do so also after their end.
+_LATE = ("delay_request", "redeliver", "slow_disk", "stall")
 
 
 class FaultSchedule:
@@ -57,6 +59,12 @@ class FaultSchedule:
         for index in self._begun:
             self._end(index)
 
+    @property
+    def late_s(self) -> float:
+        """How long after a fault's end a request may still be handled that it has delayed: the longest of them."""
+        delays = [planned.fault for index, planned in enumerate(self._planned) if index in self._begun]
+        return max((_delay_ms(each) for each in delays if each.kind in _LATE), default=0) / 1000
+
     def outcomes(self) -> tuple[FaultOutcome, ...]:
         """Each as it was put in force, and how often it was there: 0 for one that never began."""
         return tuple(
@@ -74,3 +82,8 @@ class FaultSchedule:
         if index not in self._ended:
             self._ended[index] = None
             self._begun[index].heal()
+
+
+def _delay_ms(fault: Any) -> int:
+    found = fault.delay_max_ms if fault.kind == "stall" else fault.delay_ms
+    return int(found or 0)

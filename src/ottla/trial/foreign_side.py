@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from ottla.client.admin import Admin
-from ottla.errors import ConfigError, OttlaError, Unreachable
+from ottla.errors import ConfigError, KafkaError, OttlaError, Unreachable
 from ottla.foreign.kafka import IN_SYNC_MIN, ForeignKafka
-from ottla.patience import comes_within
+from ottla.patience import comes_within, stays_within
+from ottla.protocol.error_codes import ErrorCode
 from ottla.proxy.faults_in_force import KINDS, check_proxied
 from ottla.trial.scenario import COORDINATOR, PLAINTEXT, ROLES, SENDFILE, Scenario, Side, TimedFault
 from ottla.trial.side_cluster import SideCluster
@@ -99,7 +100,8 @@ class ForeignSide(SideCluster):
     def _open(self, stack: ExitStack) -> None:
         kafka, scenario, side = self._kafka, self._scenario, self._side
         kafka.make_topic(self.topic, scenario.partitions, _replicas(kafka, scenario, side), side.topic, stack)
-        proxy = stack.enter_context(kafka.proxy())
+        self._topic_id = kafka.admin.describe(self.topic).topic_id
+        self._proxy = proxy = stack.enter_context(kafka.proxy())
         self.bootstrap_servers = proxy.bootstrap_servers
         self.faults = proxy.faults
 
@@ -117,23 +119,19 @@ class ForeignSide(SideCluster):
         """Asks the brokers every few seconds."""
         if time.monotonic() < self._check_at_s:
             return
-        try:
+        with self._going_away():
             self._kafka.admin.cluster()
-        except Unreachable as gone:
-            raise Unreachable(f"the Kafka at {self.read_from} went away in the middle of a trial: {gone}") from None
         self._check_at_s = time.monotonic() + _CHECK_EVERY_S
 
-    def settle(self) -> None:
+    def settle(self, late_s: float) -> str | None:
         """Until nothing more arrives, and no transaction is open, or for 20 s: one may stay open on purpose."""
-        if str(self._side.producer.get("acks", "all")) == "0":
-            last: dict[int, int] = {}
-
-            def is_quiet() -> bool:
-                nonlocal last
-                before, last = last, self._kafka.admin.end_offsets(self.topic)
-                return before == last
-
-            comes_within(_SETTLE_S, is_quiet, look_again_s=_QUIET_S)
+        if not comes_within(late_s + _SETTLE_S, self._is_answered):
+            return f"the brokers had not answered all requests {_SETTLE_S:g} s after the last fault had ended"
+        self._check_topic()
+        if str(self._side.producer.get("acks", "all")) == "0" and not stays_within(
+            _SETTLE_S, lambda: self._kafka.admin.end_offsets(self.topic), _QUIET_S
+        ):
+            return "records were still stored when the topic was read"
         if self._side.transaction_records:
             committed = {**self.reader_settings, "isolation_level": "read_committed"}
             with Admin(self.read_from, **committed) as stable:
@@ -142,3 +140,31 @@ class ForeignSide(SideCluster):
                     lambda: stable.end_offsets(self.topic) == self._kafka.admin.end_offsets(self.topic),
                     look_again_s=_QUIET_S,
                 )
+        return None
+
+    def _is_answered(self) -> bool:
+        """Whether the brokers have answered everything that came by the proxy."""
+        return not self._proxy.describe()["under_way"]
+
+    def _check_topic(self) -> None:
+        """Nothing can be said of records that somebody else has deleted with their topic."""
+        try:
+            with self._going_away():
+                deleted = self._kafka.admin.describe(self.topic).topic_id != self._topic_id
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            deleted = True
+        if deleted:
+            raise OttlaError(
+                f"somebody has deleted the topic {self.topic} at {self.read_from} while the trial ran: "
+                "nothing can be said of what was stored; run it again"
+            )
+
+    @contextmanager
+    def _going_away(self) -> Iterator[None]:
+        """Say of a Kafka that does not answer that it did before."""
+        try:
+            yield
+        except Unreachable as gone:
+            raise Unreachable(f"the Kafka at {self.read_from} went away in the middle of a trial: {gone}") from None

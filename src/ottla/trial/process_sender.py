@@ -21,6 +21,7 @@ from contextlib import suppress
 
 from ottla.errors import UserMistake
 from ottla.ledger.schema import ACKED, FAILED
+from ottla.printable import printable
 from ottla.trial.client_lines import (
     LINE_BYTES_MAX,
     Hello,
@@ -269,8 +270,7 @@ class ProcessSender:
         *lines, rest = self._incoming.split(b"\n")
         self._incoming = bytearray(rest)
         told = [self._take_line(bytes(line)) for line in lines]
-        if len(rest) > LINE_BYTES_MAX:
-            self._end(f"line {self._line + 1} of the client is longer than {LINE_BYTES_MAX:,} bytes")
+        self._check_length(bytes(rest))
         if content:
             return any(told)
         self._selector.unregister(self._pipes[1])
@@ -298,6 +298,7 @@ class ProcessSender:
 
     def _take_line(self, line: bytes) -> bool:
         """Whether it could be used."""
+        self._check_length(line)
         self._line += 1
         if not line.strip():
             return False
@@ -313,6 +314,10 @@ class ProcessSender:
             self._note_line(trouble)
             return False
         return True
+
+    def _check_length(self, line: bytes) -> None:
+        if len(line) > LINE_BYTES_MAX:
+            self._end(f"line {self._line + 1} of the client is longer than {LINE_BYTES_MAX:,} bytes")
 
     def _take_last_line(self, line: bytes) -> None:
         """A line that does not end: whole in spite of that, or cut off."""
@@ -378,7 +383,7 @@ class ProcessSender:
         is_of_node = any(line.startswith("Node.js v") for line in lines[-2:])
         errors = [line for line in lines if is_of_node and _NODE_ERROR.match(line)]
         said = next((line for line in reversed(errors or lines) if line), "")
-        return f": {said}" if said else ""
+        return f": {printable(said)}" if said else ""
 
     def _tell_the_rest_unknown(self) -> None:
         """What a client never told, nobody knows."""

@@ -132,7 +132,7 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideClust
         faults = FaultSchedule(cluster, side.faults_of(scenario))
         ledger, who = client(cluster, scenario, side, faults)
         faults.heal()
-        cluster.settle()
+        unsettled = cluster.settle(faults.late_s)
         recorded = cluster.recorded(ledger.flushes)
         histories = _read(cluster, scenario, side, ledger)
         counts = _counts(cluster, side, histories, ledger)
@@ -150,7 +150,7 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideClust
         recorded,
         time.monotonic() - began_s,
         counts=counts,
-        **_with_placeless(who, ledger),
+        **_with_troubles(who, ledger, unsettled),
     )
 
 
@@ -158,12 +158,15 @@ def _not_tried(side: Side, why: str) -> SideOutcome:
     return SideOutcome(side, judge(side.claims, add_audits([]), shows=side.shows), (), impossible=why)
 
 
-def _with_placeless(who: dict[str, Any], ledger: SideLedger) -> dict[str, Any]:
-    """Who sent, and what is not whole where nobody told in which partition to look for a record."""
-    if not ledger.placeless:
-        return who
-    trouble = f"of {ledger.placeless:,} records nobody told for which partition they were"
-    return who | {"troubles": (*who.get("troubles", ()), trouble)}
+def _with_troubles(who: dict[str, Any], ledger: SideLedger, unsettled: str | None) -> dict[str, Any]:
+    """Who sent, and what is not whole: nobody told in which partition to look for a record, or records came too late
+    to be read."""
+    troubles = [*who.get("troubles", ())]
+    if ledger.placeless:
+        troubles.append(f"of {ledger.placeless:,} records nobody told for which partition they were")
+    if unsettled is not None:
+        troubles.append(unsettled)
+    return who | {"troubles": tuple(troubles)}
 
 
 def _counts(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError
 from ottla.ledger.schema import SEQUENCE_HEADER
+from ottla.patience import comes_within, stays_within
 from ottla.trial.group_member import BROKER_SETTINGS
 from ottla.trial.listener import doors_of
 from ottla.trial.recorded import Recorded
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ottla.faults.verbs import Fault, Verbs
 
 _PATIENCE_S = 30.0
+# Behind a late request of a connection another one may wait that is late, too.
+_DELAYS_MAX = 10
+_QUIET_S = 0.2
 _SENDFILE_BEAN = "ottla.network:type=SocketServer,name=SendfileBytesPerSec"
 
 
@@ -87,8 +91,11 @@ class SideCluster(ABC):
         """How many replicas of the topic's first partition are in sync."""
 
     @abstractmethod
-    def settle(self) -> None:
-        """Wait, faults healed, until the topic can be read to its end."""
+    def settle(self, late_s: float) -> str | None:
+        """Wait, faults healed, until the topic can be read to its end; where it cannot: why not, in a clause.
+
+        `late_s`: how long after this moment a request may still come that a fault keeps back.
+        """
 
     @abstractmethod
     def check(self) -> None:
@@ -154,11 +161,25 @@ class EmbeddedSide(SideCluster):
     def check(self) -> None:
         """Its brokers go away by faults alone."""
 
-    def settle(self) -> None:
-        """Until each partition has a leader and all replicas in sync."""
+    def settle(self, late_s: float) -> str | None:
+        """Until each partition has a leader and all replicas in sync, readers may read all of it, and nothing comes."""
         for partition in range(self._scenario.partitions):
             self._cluster.await_leader(self.topic, partition, timeout=_PATIENCE_S)
             self._cluster.await_isr(self.topic, partition, timeout=_PATIENCE_S)
+        if late_s and not stays_within(_PATIENCE_S + _DELAYS_MAX * late_s, self._ends, late_s + _QUIET_S):
+            return "records were still stored when the topic was read"
+        if not comes_within(_PATIENCE_S, lambda: all(readable == end for readable, end in self._ends())):
+            return f"some of what is stored could not be read {_PATIENCE_S:g} s after the last fault had ended"
+        return None
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """To where readers may read each partition, and where it ends."""
+        return [
+            (each["high_watermark"], each["log_end_offset"])
+            for partition in self._cluster.replicas(self.topic)
+            for each in partition["replicas"]
+            if each["broker"] == partition["leader"]
+        ]
 
     def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
         """What the brokers kept."""

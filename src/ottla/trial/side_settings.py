@@ -1,4 +1,4 @@
-"""Whether ottla's producer, topics and brokers take the settings of a side: asked when its file is read.
+"""Whether producers, topics and brokers take the settings of a side, and errors exist: asked when its file is read.
 
 So a mistake in the last side of a scenario is told before the first one is run.
 """
@@ -6,12 +6,21 @@ So a mistake in the last side of a scenario is told before the first one is run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
+from ottla import errors
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_settings import TOPIC_SETTINGS_BY_NAME, topic_config_fault
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
+from ottla.protocol.error_codes import ErrorCode
+
+_READ_HERE = ("delivery_timeout_ms", "max_in_flight_requests_per_connection")
+# By Kafka's name, or by the name of the class of an error that is not Kafka's.
+_ERRORS = frozenset(name for name in vars(ErrorCode) if name.isupper() and name != "NONE") | frozenset(
+    name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.OttlaError)
+)
 
 
 def producer_mistake(settings: Mapping[str, Any], transactional_id: str | None) -> str | None:
@@ -28,6 +37,32 @@ def producer_mistake(settings: Mapping[str, Any], transactional_id: str | None) 
     except ConfigError as error:
         return str(error)
     return None
+
+
+def sent_mistake(settings: Mapping[str, Any]) -> str | None:
+    """What is wrong with a producer's settings for any client; None where nothing is.
+
+    A client is told them in JSON. A trial itself reads two of them: until when a record has an outcome, and whether
+    records may be reordered.
+    """
+    for name, value in settings.items():
+        dotted = name.replace("_", ".")
+        if not isinstance(value, str | bool | int | float) or (isinstance(value, float) and not isfinite(value)):
+            return f"{dotted} is {value} and must be a text, a number, true or false"
+        if name in _READ_HERE and not str(value).isdecimal():
+            return f"{dotted} is {value!r} and must be a whole number"
+    return None
+
+
+def error_mistake(name: str) -> str | None:
+    """What is wrong with the name of an error that a producer has to tell; None where nothing is."""
+    if name in _ERRORS:
+        return None
+    if name == "NONE":
+        return "NONE is no error: errors = [] stands for no errors"
+    near = nearest_name(name, _ERRORS)
+    hint = f"; did you mean {near!r}?" if near is not None else ""
+    return f"there is no error {name!r}{hint}; it is a name of Kafka's, or of a class in ottla.errors"
 
 
 def broker_mistake(settings: Mapping[str, Any]) -> str | None:

@@ -31,6 +31,7 @@ Bounds = Mapping[str, Mapping[int, tuple[int, int]]]
 """{topic: {partition: (first offset, end offset)}}, as the brokers say; the end is exclusive."""
 
 _SLICE = "slice"
+_LOG_APPEND_TIME = 1
 _PARTITION = [schema.TOPIC, schema.PARTITION]
 _GROUP = [*_PARTITION, _SLICE]
 _Key = tuple[str, int, int]
@@ -49,7 +50,10 @@ def stored_columns(records: DataFrame) -> DataFrame:
     return records.select(
         *_PARTITION,
         schema.OFFSET,
-        F.coalesce(F.unix_micros("timestamp"), F.lit(-1).cast("long")).alias(TIMESTAMP),
+        F.coalesce(
+            F.when(F.col("timestampType") != _LOG_APPEND_TIME, F.unix_micros("timestamp")),
+            F.lit(schema.NO_TIMESTAMP).cast("long"),
+        ).alias(TIMESTAMP),
         F.coalesce(number, F.lit(NO_SEQUENCE).cast("long")).alias(schema.SEQUENCE),
         _crc("key").alias(schema.KEY_CRC),
         _crc("value").alias(schema.VALUE_CRC),

@@ -1,0 +1,47 @@
+"""An option that stands where the value of another one should: an error, and no file of that name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("trial", "lost-ack", "--report", "--junit", "out.xml"),
+            "--report needs FILE.html behind it, and --junit is another option: give --report FILE.html",
+        ),
+        (("trial", "--list", "--json", "--verbose"), "--json needs FILE behind it, and --verbose is another option"),
+        (("trial", "lost-ack", "--junit", "--help"), "--junit needs FILE.xml behind it, and --help is another option"),
+        (("simulate", "--story", "--no-shrink"), "--story needs FILE behind it, and --no-shrink is another option"),
+        (("proxy", "--record", "--payloads", "--upstream", "x:1"), "--record needs FILE behind it, and --payloads is"),
+        (("topics", "create", "x", "-b", "--partitions", "3"), "-b needs ADDRESSES behind it, and --partitions is"),
+    ],
+)
+def test_an_option_is_not_taken_for_the_value_of_another(
+    arguments: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status = main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (status, words in line) == (2, True), line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_may_look_like_an_option_where_it_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["trial", "--list", "--json", "-"]) == 0
+    assert capsys.readouterr().out.startswith("[")
+    assert main(["trial", "--list", "--json", "--other"]) == 0
+    assert (tmp_path / "--other").exists()
