@@ -6,14 +6,22 @@ takes, how an implicit transaction begins, and that a marker ends what is open.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
 
 import ottla
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier
+from ottla.sink.batch import Entry, Totals
+from ottla.sink.kafka import Kafka
 from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
+from ottla.sink.settings import SinkSettings
+from ottla.sink.sweep import fates
+from ottla.sink.transaction_log import Fate, TransactionLog
 
 from ..sink import driver
 from ..sink.conftest import PASSES, Engine, assert_every_row_once
@@ -58,3 +66,36 @@ def test_decisions_are_kept_in_a_compacted_topic(job: Job) -> None:
     with ottla.Admin(job.bootstrap_servers) as admin:
         configs = admin.describe_configs(topic=job.settings().control_topic)
     assert (configs["cleanup.policy"].value, configs["max.message.bytes"].value) == ("compact", "16777216")
+
+
+def test_compaction_takes_markers_that_are_aborted_and_leaves_those_that_are_committed(
+    apache_kafka: str, kafka_name: str
+) -> None:
+    configs = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
+    with ottla.Admin(apache_kafka) as admin:
+        admin.create_topics(kafka_name, partitions=1, replication_factor=1, configs=configs)
+    entries = []
+    for number, committed in enumerate((False, True)):
+        name = f"{kafka_name}-{number}"
+        with ottla.Producer(apache_kafka, transactional_id=name) as producer:
+            producer.begin_transaction()
+            marker = producer.send(kafka_name, b"marker", name.encode(), partition=0)
+            identity = producer.prepare_transaction()
+        entries.append(Entry(number, TransactionIdentity(*identity), Totals(1, 1), marker.result().offset, ()))
+        ottla.end_transactions([identity], committed, apache_kafka)
+    port = Kafka(SinkSettings(kafka_name, apache_kafka))
+
+    def stored() -> TransactionLog:
+        log = TransactionLog(lambda record: True)
+        for records in port.read(kafka_name, 0, port.end_offset(kafka_name)):
+            log.take(records)
+        return log
+
+    with contextlib.closing(port), ottla.Producer(apache_kafka) as producer:
+        deadline = time.monotonic() + 90
+        while any(each.record.offset == entries[0].marker_offset for each in stored().settled):
+            assert time.monotonic() < deadline, "the topic was not compacted"
+            # A segment is closed when a record comes.
+            producer.send(kafka_name, b"later", b"later", partition=0).result(30)
+            time.sleep(0.5)
+        assert list(fates(entries, stored()).values()) == [Fate.ABORTED, Fate.COMMITTED]
