@@ -82,6 +82,12 @@ def test_a_batch_that_the_broker_compressed_anew_was_not_lost() -> None:
     assert told(*entries, fetched(30, batch("a, compressed anew")), fetched(31, at(batch("b"), 1))) == []
 
 
+def test_a_batch_of_which_compaction_has_left_a_part_was_not_lost() -> None:
+    entries = [produced(10, batch("a", 3), 0), produced(20, batch("b"), 3)]
+    left = replace(batch("what is left of a"), base_offset=1)
+    assert told(*entries, fetched(9_000, left, at(batch("b"), 3))) == []
+
+
 def test_what_acks_0_sent_before_the_reader_began_was_not_lost() -> None:
     entries = [produced(10, batch("a"), acks=0), produced(20, batch("b"), acks=0)]
     assert told(*entries, fetched(9_000, at(batch("b"), 1))) == []

@@ -178,7 +178,10 @@ def _take_ranges(placement: Placement) -> None:
             before.digest = before.digest or known.digest
             before.sending = before.sending or known.sending
             continue
-        for each in _overlapping(standing, begins, known):
+        overlapping = _overlapping(standing, begins, known)
+        if overlapping and known.sending is None:
+            continue  # bytes that nobody sent: what compaction has left of a batch, perhaps
+        for each in overlapping:
             del standing[each.begin]
             begins.remove(each.begin)
             placement.overwritten.append((each, known))
