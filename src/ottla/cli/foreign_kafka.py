@@ -13,8 +13,6 @@ from ottla.errors import UserMistake
 from ottla.printable import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.foreign.kafka import ForeignKafka
 
 OwnKafka = Annotated[
@@ -75,12 +73,3 @@ def given_kafka(
         keeps_topics=keeps_topics,
         say=lambda words: typer.echo(f"ottla: {printable(words)}", err=True),
     )
-
-
-def tell_kept(kafka: ForeignKafka, console: Console) -> None:
-    """Name the topics that were not deleted because that was asked for."""
-    if kafka.kept:
-        console.print()
-        console.print("Topics that are kept:")
-        for name in kafka.kept:
-            console.print(f"  {name}", soft_wrap=True)

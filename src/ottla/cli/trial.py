@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
+from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
 from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import OttlaError, UserMistake
 
@@ -154,7 +154,6 @@ def trial(
             with kafka:
                 possible, left_out = _possible(scenarios, names, kafka)
                 status = _run(possible, clients, files, kafka, left_out)
-            tell_kept(kafka, console)
     raise typer.Exit(status)
 
 
