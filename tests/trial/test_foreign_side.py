@@ -241,6 +241,8 @@ def test_a_topic_that_this_kafka_cannot_make_is_one_sentence(
         (("leader-killed", "-b", "{where}"), "the trial leader-killed does not run on a foreign Kafka: the fault kill"),
         (("lost-ack", "-b", "127.0.0.1:1"), "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)"),
         (("lost-ack", "-b", ""), "bootstrap.servers"),
+        (("lost-ack", "-b", "{where}", "--bootstrap", "x:1"), "--bootstrap and --bootstrap-servers both say where"),
+        (("lost-ack", "--json", "a.out", "--junit", "./a.out"), "--json and --junit both write to a.out: give each a"),
         (("lost-ack", "--keep-topics"), "--keep-topics is about topics on a Kafka of yours: give --bootstrap-servers"),
         (("lost-ack", "--topic-prefix", "x"), "--topic-prefix is about topics on a Kafka of yours"),
         (("lost-ack", "-b", "{where}", "--topic-prefix", "a b"), "--topic-prefix 'a b' cannot begin the name of a"),

@@ -56,6 +56,8 @@ def given_kafka(
     from ottla.foreign.kafka import ForeignKafka
     from ottla.reader.settings import ReaderSettings
 
+    if bootstrap is not None and bootstrap_servers is not None:
+        raise UserMistake("--bootstrap and --bootstrap-servers both say where the brokers are: give one of them")
     servers = bootstrap if bootstrap_servers is None else bootstrap_servers
     if servers is None and command_config is None:
         if topic_prefix is not None or keeps_topics:
