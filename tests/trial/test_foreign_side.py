@@ -94,12 +94,14 @@ def test_a_trial_makes_topics_of_its_own_and_deletes_them(
 def test_topics_are_kept_where_that_is_asked_for_and_begin_as_they_should(
     cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--topic-prefix", "team.x-", "--keep-topics")
-    status, out, _ = trial(capsys, "lost-ack", "-b", cluster.bootstrap_servers, *options)
-    assert status == 0
+    options = ("--topic-prefix", "team.x-", "--keep-topics", "--json", "-")
+    status, out, err = trial(capsys, "lost-ack", "-b", cluster.bootstrap_servers, *options)
+    assert (status, [each["passed"] for each in json.loads(out)]) == (0, [True])
     kept = [name for name in topics(cluster) if name != OTHERS]
     assert [name.startswith("team.x-") for name in kept] == [True, True]
-    assert all(name in out for name in kept)
+    assert err.splitlines() == [
+        f"ottla: the topic {name} at {cluster.bootstrap_servers} is kept" for name in sorted(kept, key=err.index)
+    ]
     with ottla.Admin(cluster.bootstrap_servers) as admin:
         admin.delete_topics(kept)
 
@@ -239,6 +241,8 @@ def test_a_topic_that_this_kafka_cannot_make_is_one_sentence(
         (("leader-killed", "-b", "{where}"), "the trial leader-killed does not run on a foreign Kafka: the fault kill"),
         (("lost-ack", "-b", "127.0.0.1:1"), "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)"),
         (("lost-ack", "-b", ""), "bootstrap.servers"),
+        (("lost-ack", "-b", "{where}", "--bootstrap", "x:1"), "--bootstrap and --bootstrap-servers both say where"),
+        (("lost-ack", "--json", "a.out", "--junit", "./a.out"), "--json and --junit both write to a.out: give each a"),
         (("lost-ack", "--keep-topics"), "--keep-topics is about topics on a Kafka of yours: give --bootstrap-servers"),
         (("lost-ack", "--topic-prefix", "x"), "--topic-prefix is about topics on a Kafka of yours"),
         (("lost-ack", "-b", "{where}", "--topic-prefix", "a b"), "--topic-prefix 'a b' cannot begin the name of a"),
@@ -263,16 +267,24 @@ def test_a_request_that_comes_again_after_the_last_record_is_judged_too(
     assert (status, err) == (0, ""), out
 
 
-def test_ctrl_c_deletes_the_topic(cluster: ottla.Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keeps", [False, True])
+def test_ctrl_c_deletes_the_topic_or_names_it(cluster: ottla.Cluster, tmp_path: Path, keeps: bool) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(HEAD + FOR_EVER)
     command = [sys.executable, "-m", "ottla.cli", "trial", str(mine), "-b", cluster.bootstrap_servers]
+    if keeps:
+        command.append("--keep-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert comes_within(30, lambda: topics(cluster) != [OTHERS])
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert (process.returncode, said.splitlines()[-1]) == (130, "ottla: interrupted")
-    assert topics(cluster) == [OTHERS]
+    left = [name for name in topics(cluster) if name != OTHERS]
+    assert len(left) == keeps
+    if keeps:
+        assert said.splitlines()[-2] == f"ottla: the topic {left[0]} at {cluster.bootstrap_servers} is kept"
+        with ottla.Admin(cluster.bootstrap_servers) as admin:
+            admin.delete_topics(left)
 
 
 def test_an_error_keeps_what_had_ended_before_it(

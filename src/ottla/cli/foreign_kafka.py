@@ -13,8 +13,6 @@ from ottla.errors import UserMistake
 from ottla.printable import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ottla.foreign.kafka import ForeignKafka
 
 OwnKafka = Annotated[
@@ -58,6 +56,8 @@ def given_kafka(
     from ottla.foreign.kafka import ForeignKafka
     from ottla.reader.settings import ReaderSettings
 
+    if bootstrap is not None and bootstrap_servers is not None:
+        raise UserMistake("--bootstrap and --bootstrap-servers both say where the brokers are: give one of them")
     servers = bootstrap if bootstrap_servers is None else bootstrap_servers
     if servers is None and command_config is None:
         if topic_prefix is not None or keeps_topics:
@@ -75,12 +75,3 @@ def given_kafka(
         keeps_topics=keeps_topics,
         say=lambda words: typer.echo(f"ottla: {printable(words)}", err=True),
     )
-
-
-def tell_kept(kafka: ForeignKafka, console: Console) -> None:
-    """Name the topics that were not deleted because that was asked for."""
-    if kafka.kept:
-        console.print()
-        console.print("Topics that are kept:")
-        for name in kafka.kept:
-            console.print(f"  {name}", soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
+from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
 from ottla.cli.options import Master, Port
 from ottla.errors import UserMistake
 
@@ -78,8 +78,4 @@ def run(
     if port:
         raise UserMistake("--port is for the embedded cluster, which --bootstrap-servers replaces: give one of them")
     with kafka:
-        status = run_showcase(options, kafka)
-    from ottla.screen import open_console
-
-    tell_kept(kafka, open_console())
-    raise typer.Exit(status)
+        raise typer.Exit(run_showcase(options, kafka))

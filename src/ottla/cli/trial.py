@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka, tell_kept
+from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
 from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import OttlaError, UserMistake
 
@@ -152,7 +153,6 @@ def trial(
             with kafka:
                 possible, left_out = _possible(scenarios, names, kafka)
                 status = _run(possible, clients, files, kafka, left_out)
-            tell_kept(kafka, console)
     raise typer.Exit(status)
 
 
@@ -226,9 +226,17 @@ class _Files:
     junit_file: Path | None
 
     def check(self) -> None:
-        """UserMistake where one of them cannot be written."""
+        """UserMistake where one of them cannot be written, or two would be the same."""
         from ottla.whole_file import check_place
 
+        given = {"--json": self.json_file, "--report": self.report_file, "--junit": self.junit_file}
+        places: dict[str, str] = {}
+        for option, file in given.items():
+            if file in (None, _STDOUT) or (Path(str(file)).exists() and not Path(str(file)).is_file()):
+                continue
+            other = places.setdefault(os.path.realpath(str(file)), option)
+            if other != option:
+                raise UserMistake(f"{other} and {option} both write to {file}: give each a file of its own")
         if self.json_file not in (None, _STDOUT):
             check_place(Path(str(self.json_file)), what="the outcome", option="--json")
         if self.report_file is not None:

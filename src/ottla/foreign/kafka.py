@@ -32,7 +32,7 @@ class ForeignKafka:
     """The Kafka at `bootstrap_servers`, as a context manager.
 
     `settings` are of a client that reads and makes topics, as keywords (`security_protocol`, ...). Topics begin with
-    `topic_prefix`. `say` is told what could not be deleted. Raises Unreachable or NotKafka where no broker answers.
+    `topic_prefix`. `say` is told which topics stay there. Raises Unreachable or NotKafka where no broker answers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ForeignKafka:
         self.bootstrap_servers = bootstrap_servers
         self.settings = {name: value for name, value in settings.items() if name != "isolation_level"}
         self.security = {row.keyword: settings[row.keyword] for row in SECURITY_SETTINGS if row.keyword in settings}
-        self.kept: list[str] = []
+        self._kept: list[str] = []
         self._beginning = f"{topic_prefix}{secrets.token_hex(4)}"
         self._keeps_topics = keeps_topics
         self._say = say
@@ -71,6 +71,9 @@ class ForeignKafka:
 
     def __exit__(self, _kind: type | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         self.admin.close()
+        # In any case: who keeps topics must know which they are, after an error and after Ctrl+C, too.
+        for name in self._kept:
+            self._say(f"the topic {name} at {self.bootstrap_servers} is kept")
 
     @property
     def beginning(self) -> str:
@@ -148,7 +151,7 @@ class ForeignKafka:
     def remove_topic(self, name: str) -> None:
         """Delete a topic of this run, unless they are kept; who cannot be asked to is told with its name."""
         if self._keeps_topics:
-            self.kept.append(name)
+            self._kept.append(name)
             return
         try:
             self.admin.delete_topics(name)

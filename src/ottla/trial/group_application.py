@@ -23,7 +23,7 @@ from ottla.trial.group_member import GroupMember
 from ottla.trial.instance import Ended, Instance
 from ottla.trial.ledger import SideLedger
 from ottla.trial.scenario import OFFSETS_APART, OFFSETS_WITH_METADATA, Scenario, Side
-from ottla.trial.side_cluster import SideCluster
+from ottla.trial.side_cluster import EmbeddedSide, SideCluster
 from ottla.trial.workload import Workload, WorkRecord
 
 INPUT, GROUP = "trial-input", "trial"
@@ -36,7 +36,7 @@ class GroupApplication:
     """That of one side, on one cluster. `ledger`: what its producers were told."""
 
     def __init__(
-        self, cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]
+        self, cluster: EmbeddedSide, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]
     ) -> None:
         self.ledger = SideLedger()
         self._cluster = cluster

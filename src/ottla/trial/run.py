@@ -97,8 +97,13 @@ _Client = Callable[[SideCluster, Scenario, Side, FaultSchedule], _Sent]
 
 def _own_client(advance: Callable[[], None]) -> _Client:
     def send(cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
-        kind = GroupApplication if side.group else Application
-        application = kind(cluster, scenario, side, faults, advance)
+        application: Application | GroupApplication
+        if side.group:
+            # `why_not` lets no group go to another Kafka.
+            assert isinstance(cluster, EmbeddedSide)
+            application = GroupApplication(cluster, scenario, side, faults, advance)
+        else:
+            application = Application(cluster, scenario, side, faults, advance)
         application.run()
         return _Sent(application.ledger, {"client": f"ottla {_version()}"})
 
@@ -175,6 +180,7 @@ def _counts(
     """What the side is about, beside its records."""
     found = {FIRST_PARTITION: len(histories[0].stored.offset), AGAIN: ledger.again}
     if SENDFILE in (*side.least, *side.most):
+        assert isinstance(cluster, EmbeddedSide)
         found[SENDFILE] = cluster.sendfile_bytes()
     return found
 

@@ -105,14 +105,6 @@ class SideCluster(ABC):
         """What the brokers saw, where that was asked for and can be had."""
         return None
 
-    def create_topic(self, name: str) -> None:
-        """Make a topic with one partition beside the trial's, for an application that reads what it sends."""
-        raise NotImplementedError
-
-    def sendfile_bytes(self) -> int:
-        """How many bytes brokers gave to `sendfile` for clients."""
-        raise NotImplementedError
-
 
 class EmbeddedSide(SideCluster):
     """An embedded cluster that only this side has. `is_recorded`: its brokers keep what they see."""
@@ -186,9 +178,9 @@ class EmbeddedSide(SideCluster):
         return Recorded.read(self._cluster.recorded(), flushes)
 
     def create_topic(self, name: str) -> None:
-        """With as many replicas as there are brokers, up to three."""
+        """Make a topic with one partition beside the trial's, for an application that reads what it sends."""
         self._cluster.create_topic(name)
 
     def sendfile_bytes(self) -> int:
-        """The brokers' own exchange of records uses no sockets."""
+        """How many bytes brokers gave to `sendfile` for clients. Their own exchange of records uses no sockets."""
         return sum(int(beans[_SENDFILE_BEAN]["Count"]) for beans in self._cluster.metrics().values())
