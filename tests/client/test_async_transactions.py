@@ -96,7 +96,7 @@ def test_a_cancelled_commit_goes_on_and_can_be_heard_again(kafka_cluster: ottla.
             with kafka_cluster.faults.unplug(kafka_cluster.coordinator(transactional_id=kafka_topic)):
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(producer.commit_transaction(), 0.02)
-                with pytest.raises(ottla.TransactionMisuse, match="call that again first"):
+                with pytest.raises(ottla.TransactionMisuse, match=r"call commit_transaction\(\) again first"):
                     await producer.abort_transaction()
             await producer.commit_transaction()
             async with producer.transaction():

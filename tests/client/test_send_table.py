@@ -382,3 +382,15 @@ def test_write_table_names_the_rows_that_were_not_stored(kafka_cluster: ottla.Cl
     ):
         write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, value="value", partition="partition")
     assert caught.value.table.failures()["row"].to_pylist() == [1, 4, 7]
+
+
+@pytest.mark.parametrize("rows", [{"origin": ["JFK"]}, [{"origin": "JFK"}]], ids=["dict", "list"])
+def test_plain_python_is_told_how_it_becomes_a_table(kafka_cluster: ottla.Cluster, kafka_topic: str, rows: Any) -> None:
+    with pytest.raises(ottla.RecordError) as caught:
+        ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, value="origin")
+    assert str(caught.value) == (
+        "The data is Arrow data (a table or record batch of pyarrow, polars, pandas or duckdb, or an iterator of "
+        "record batches), not dict: polars.DataFrame(...) makes a table of it."
+    )
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, pl.DataFrame(rows), value="origin")
+    assert ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic)["value"].to_pylist() == [b"JFK"]

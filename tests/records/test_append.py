@@ -158,6 +158,36 @@ def test_what_cannot_be_sent_is_explained(arguments, words):
     assert made.buffered_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            {"value": {"a": 1}},
+            "A record's value is bytes, str or None, not dict: {'a': 1}. Serialize it first, for example with "
+            "json.dumps, or give the producer a value_serializer.",
+        ),
+        (
+            {"key": 17},
+            "A record's key is bytes, str or None, not int: 17. Serialize it first, for example with json.dumps, or "
+            "give the producer a key_serializer.",
+        ),
+        (
+            {"headers": [("a", 5)]},
+            "A record's header value is bytes, str or None, not int: 5. Serialize it first, for example with "
+            "json.dumps.",
+        ),
+        (
+            {"headers": {"a": b"b"}},
+            "Headers are a list of (str, bytes or str or None) pairs, not {'a': b'b'}. Give list(headers.items()).",
+        ),
+    ],
+)
+def test_what_can_be_sent_in_its_place_is_told(arguments, told):
+    with pytest.raises(RecordError) as caught:
+        appender().send("flights", **arguments)
+    assert str(caught.value) == told
+
+
 def test_no_topic_is_none_even_where_none_was_looked_up_last():
     made = appender()
     for _ in range(2):

@@ -128,9 +128,10 @@ def chunks(data: object) -> object:
 
 @cython.cfunc
 def _not_arrow(data: object) -> object:
+    made = ": polars.DataFrame(...) makes a table of it" if isinstance(data, (dict, list)) else ""
     return RecordError(
         f"The data is Arrow data (a table or record batch of pyarrow, polars, pandas or duckdb, or an iterator of "
-        f"record batches), not {type(data).__name__}."
+        f"record batches), not {type(data).__name__}{made}."
     )
 
 

@@ -39,9 +39,10 @@ def text_or_bytes(what: str, given: object) -> object:
         pass
     except (ValueError, BufferError) as error:  # a memoryview that was released, a file's memory that was closed
         raise RecordError(f"A record's {what} cannot be read: {error}.") from error
+    serializer = f", or give the producer a {what}_serializer" if what in ("key", "value") else ""
     raise RecordError(
         f"A record's {what} is bytes, str or None, not {type(given).__name__}: {given!r:.60}. Serialize it first, "
-        "for example with json.dumps."
+        f"for example with json.dumps{serializer}."
     )
 
 
@@ -137,7 +138,10 @@ def header_pairs(headers: object) -> list:
             pairs.append((name, value))
         return pairs
     except (TypeError, ValueError):
-        raise RecordError(f"Headers are a list of (str, bytes or str or None) pairs, not {headers!r:.60}.") from None
+        of_dict = " Give list(headers.items())." if isinstance(headers, dict) else ""
+        raise RecordError(
+            f"Headers are a list of (str, bytes or str or None) pairs, not {headers!r:.60}.{of_dict}"
+        ) from None
 
 
 @cython.cfunc
