@@ -16,9 +16,9 @@ the coordinator takes it for the end of the newer one's.
 
 So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
 newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
-transaction of the first of the two had begun: it had its epoch by then, and goes on with it. And who lies in the log behind a record of an earlier transaction, with no marker of
-their producer between, was shown with that one's next; and a transaction was committed against its producer's will if
-an older instance asked for a commit after it had begun.
+transaction of the first of the two had begun: it had its epoch by then, and goes on with it. And who lies in the log
+behind a record of an earlier transaction, with no marker of their producer between, was shown with that one's next; and
+a transaction was committed against its producer's will if an older instance asked for a commit after it had begun.
 """
 
 from __future__ import annotations
