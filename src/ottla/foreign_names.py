@@ -135,13 +135,6 @@ OF_READER = _by_name(_READER)
 OF_ADMIN = _by_name(_ADMIN)
 
 
-def no_callback() -> TypeError:
-    """The error of `send(..., callback=function)`, as confluent-kafka's `produce` takes it."""
-    return TypeError(
-        "send() has no argument 'callback'; give on_delivery=function, which is called with one argument, the Delivery."
-    )
-
-
 def about_callback(function: Callable[..., object], error: BaseException) -> str:
     """A sentence for the log about an `on_delivery` that cannot be called with a Delivery alone; else nothing."""
     if not isinstance(error, TypeError):

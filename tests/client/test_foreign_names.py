@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import importlib
 import inspect
@@ -256,23 +255,3 @@ def test_a_callback_of_another_client_is_told_how_it_is_called(
         "the error, or None."
     )
     assert of_one == f"The delivery callback {failing!r} {raised}"
-
-
-@pytest.mark.parametrize("settings", [{}, {"value_serializer": "json"}], ids=["bytes", "json"])
-def test_a_callback_by_its_name_elsewhere_is_told_its_name_here(
-    kafka_cluster: ottla.Cluster, kafka_topic: str, settings: dict[str, Any]
-) -> None:
-    told = (
-        "send() has no argument 'callback'; give on_delivery=function, which is called with one argument, the Delivery."
-    )
-    with ottla.Producer(kafka_cluster.bootstrap_servers, **settings) as producer:
-        send: Any = producer.send
-        assert error_of(lambda: send(kafka_topic, b"JFK", callback=print), TypeError) == told
-
-    async def send_one() -> None:
-        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, **settings) as producer:
-            send: Any = producer.send
-            await send(kafka_topic, b"JFK", callback=print)
-
-    assert error_of(lambda: asyncio.run(send_one()), TypeError) == told
-    assert ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic).num_rows == 0

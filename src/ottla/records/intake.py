@@ -14,7 +14,6 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_Check
 
 from ottla.errors import OttlaError, RecordError
-from ottla.foreign_names import no_callback
 
 
 @cython.final
@@ -102,11 +101,8 @@ class Intake:
         partition: object = None,
         timestamp_ms: object = None,
         on_delivery: object = None,
-        callback: object = None,
     ) -> object:
         """As `Appender.send` (or `send_async`), with any objects as value and key that the serializers take."""
-        if callback is not None:
-            raise no_callback()
         if self._interceptors is None:
             return self._serialized(topic, value, key, headers, partition, timestamp_ms, on_delivery)
         parts: tuple = self._interceptors.on_send((topic, value, key, headers, partition, timestamp_ms))
