@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.core import NOT_KAFKA, REFUSED_PATIENCE_US
+from ottla.connection.core import NOT_KAFKA
 from ottla.connection.events import Transmitted, Unsendable
 from ottla.errors import NotKafka, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+_REFUSED_PATIENCE_US = 5_000_000
 
 
 def ready(line):
@@ -341,7 +343,7 @@ def test_all_addresses_that_keep_refusing_are_told_of_after_a_while(make_line):
     line.core.want_topic("flights", line.now_us)
     line.turn()
     began_us = line.now_us
-    while line.now_us < began_us + REFUSED_PATIENCE_US:
+    while line.now_us < began_us + _REFUSED_PATIENCE_US:
         assert line.core.refused(line.now_us) is None
         while line.connects:
             line.refuse()
@@ -359,7 +361,7 @@ def test_an_address_that_does_anything_but_refuse_may_still_answer(line, reason)
     for reason_now in ("connection refused", reason):
         line.refuse(reason_now)
         line.run_to_deadline()
-    assert line.core.refused(line.now_us + 2 * REFUSED_PATIENCE_US) is None
+    assert line.core.refused(line.now_us + 2 * _REFUSED_PATIENCE_US) is None
 
 
 def test_whoever_asks_where_all_have_refused_for_long_is_told_so_and_has_them_tried_again(line):

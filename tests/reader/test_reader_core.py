@@ -294,3 +294,19 @@ def test_nobody_listening_is_said_after_seconds_not_after_the_whole_timeout(worl
     assert [type(output) for output in said] == [ReadFailed]
     assert "connection refused" in str(said[0].error)
     assert 5_000_000 <= world.now_us < 8_000_000
+
+
+def test_how_long_brokers_may_refuse_at_first_is_a_setting(make_world: Callable[..., Any]) -> None:
+    """Who begins while all brokers are down for a while reads once they are back."""
+    world = make_world(bootstrap_refused_timeout_ms=60_000)
+    world.store(0, b"a")
+    world.refuse_connections = True
+    world.core.receive(Assign("flights", 0, -2, -1), world.now_us)
+    said = world.run()
+    while world.now_us < 20_000_000:
+        said += world.later(100)
+    assert said == []
+    world.refuse_connections = False
+    while not said and world.now_us < 60_000_000:
+        said = world.later(100)
+    assert values(said) == [b"a"]

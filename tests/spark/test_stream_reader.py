@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 import ottla
 from ottla.errors import Unreachable, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.reader.settings import READER_SETTINGS
 from ottla.spark.offset_resolution import explained
 from ottla.spark.options import read_options
 from ottla.spark.source import OttlaDataSource
@@ -265,6 +266,34 @@ def test_a_partition_that_falls_silent_fails_the_task_with_the_place_it_had_come
     assert f"Partition 1 of {kafka_topic} could not be read on from offset 0 to 4" in str(silent.value)
     assert "kafkaConsumer.pollTimeoutMs=2000" in str(silent.value)
     assert dropped.fired
+
+
+def test_a_task_that_begins_while_all_brokers_are_down_reads_once_they_are_back(
+    own_kafka_cluster: ottla.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = own_kafka_cluster
+    cluster.create_topic("flights")
+    send(cluster, "flights", p0=4)
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "flights"}
+    schema = OttlaDataSource(given).schema()
+    assert isinstance(schema, StructType)
+    reader = OttlaStreamReader(read_options(given | {"startingOffsets": "earliest"}, streaming=True), schema)
+    start = reader.initialOffset()
+    (partition,) = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    reader.stop()
+    # Whoever does not say otherwise gives up at once where nobody listens.
+    patience = next(row for row in READER_SETTINGS if row.name == "bootstrap.refused.timeout.ms")
+    monkeypatch.setattr(patience, "default", 0)
+    cluster.kill()
+    with ThreadPoolExecutor(1) as pool:
+        rows_read = pool.submit(lambda: [batch.num_rows for batch in reader.read(partition)])
+        for _ in range(2):
+            with ottla.Reader(cluster.bootstrap_servers, "flights") as other, pytest.raises(Unreachable):
+                list(other)
+        assert not rows_read.done()
+        for broker_id in (1, 2, 3):
+            cluster.start(broker_id)
+        assert rows_read.result(60) == [4]
 
 
 def test_a_topic_made_anew_is_not_taken_for_the_old_one(

@@ -40,6 +40,9 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         row, with a fifth of jitter. Default 10000; 1 to 2^63-1.
     socket_connection_setup_timeout_max_ms: The longest that opening a connection may take. Default 30000; 1 to
         2^63-1.
+    bootstrap_refused_timeout_ms: How long all bootstrap addresses may refuse connections before a reader or admin
+        client that met no broker yet gives up (ottla's own; longer in the tasks of Spark). Default 5000; 0 to
+        2^31-1.
     connections_max_idle_ms: After how long without a request a connection is closed (before the broker does); -1
         for never. Default 540000; 1 to 2^63-1, or -1.
     send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it
@@ -138,6 +141,7 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     retry_backoff_max_ms: int | str | None
     socket_connection_setup_timeout_ms: int | str | None
     socket_connection_setup_timeout_max_ms: int | str | None
+    bootstrap_refused_timeout_ms: int | str | None
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None

@@ -45,6 +45,7 @@ cdef class ConnectionCore:
     cdef public dict _failures
     cdef public bint _ever_ready
     cdef public object brokers_met
+    cdef public object _refused_patience_us
     cdef public dict _refusing_since_us
 
     @cython.locals(node=Node)

@@ -100,8 +100,6 @@ _REBOOTSTRAP_REQUIRED = 129
 _CORRELATION_ID_MAX = 0x7FFFFFFF
 
 REFUSED = "connection refused"
-# Long enough for a broker that is being started to listen; a machine that refuses for longer has none.
-REFUSED_PATIENCE_US = 5_000_000
 # While a connection to a leader is being opened: how often metadata is requested, to learn of a new leader.
 _OPENING_PATIENCE_US = 1_000_000
 
@@ -184,6 +182,7 @@ class ConnectionCore:
         self._ever_ready = False
         # Address -> since when it has done nothing but refuse.
         self._refusing_since_us: dict[str, int] = {}
+        self._refused_patience_us = settings.bootstrap_refused_timeout_ms * 1000
         self._add_bootstrap_nodes()
 
     # --- the surface every core has -----------------------------------------------------------------------------
@@ -431,7 +430,7 @@ class ConnectionCore:
         since = self._refusing_since_us
         if self._ever_ready or len(since) < len({address_of(*place) for place in self.settings.bootstrap_servers}):
             return None
-        return self.trouble() if max(since.values()) + REFUSED_PATIENCE_US <= now_us else None
+        return self.trouble() if max(since.values()) + self._refused_patience_us <= now_us else None
 
     def close(self, now_us: int) -> None:
         """Close every connection; what is in flight is answered as lost, and nothing is opened again."""

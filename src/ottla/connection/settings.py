@@ -186,6 +186,16 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         group="Connections",
     ),
     Setting(
+        "bootstrap.refused.timeout.ms",
+        int,
+        5_000,
+        "How long all bootstrap addresses may refuse connections before a reader or admin client that met no broker "
+        "yet gives up (ottla's own; longer in the tasks of Spark).",
+        lowest=0,
+        highest=INT32_MAX,
+        group="Connections",
+    ),
+    Setting(
         "connections.max.idle.ms",
         int,
         540_000,
@@ -252,6 +262,7 @@ class ConnectionSettings:
     retry_backoff_ms: int
     security: SecuritySettings
     send_buffer_bytes: int
+    bootstrap_refused_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int
     socket_connection_setup_timeout_ms: int
 

@@ -56,6 +56,8 @@ _GRANTS = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
 }
 
+_OUTAGE_MS = "60000"
+
 
 class Outcome(WriterCommitMessage):
     """What a task tells the driver: what the mechanism has to say."""
@@ -139,7 +141,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 def sink_settings(options: SinkOptions) -> SinkSettings:
     """What the mechanism is told; ConfigError for a sink id that cannot be one."""
     assert options.sink_id is not None
-    settings = dict(options.settings)
+    # Brokers that are all down for a while must not end a query; a wrong address was told before.
+    settings = {"bootstrap.refused.timeout.ms": _OUTAGE_MS, **options.settings}
     timeout_ms = int(settings.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
     return SinkSettings(
         options.sink_id,

@@ -85,6 +85,9 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
     settings: dict[str, Any] = {
         "prefetch.max.bytes": _PREFETCH_MAX_BYTES,
         "max.partition.fetch.bytes": fetch_bytes,
+        # A reader of its own would give up sooner, above all one that begins while all brokers are down for a while.
+        "default.api.timeout.ms": options.poll_timeout_ms,
+        "bootstrap.refused.timeout.ms": options.poll_timeout_ms,
         **options.settings,
     }
     wanted = [_DECODED.get(name, name) for name in target.names if name not in _CONSTANT]
