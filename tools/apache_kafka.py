@@ -135,7 +135,10 @@ class ApacheKafka:
         java, formatting = Java(), []
         for node_id in self.node_ids:
             path = self._properties(node_id)
-            path.write_text("".join(f"{name}={value}\n" for name, value in (self._own(node_id) | settings).items()))
+            # Who has a replica selector wants racks: each node its own.
+            racks = {"broker.rack": f"rack-{node_id}"} if "replica.selector.class" in settings else {}
+            own = self._own(node_id) | racks | dict(settings)
+            path.write_text("".join(f"{name}={value}\n" for name, value in own.items()))
             command = java.command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(path), *arguments)
             formatting.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         for process in formatting:
@@ -151,7 +154,6 @@ class ApacheKafka:
         return {
             "process.roles": "broker,controller",
             "node.id": node_id,
-            "broker.rack": f"rack-{node_id}",
             "controller.quorum.voters": voters,
             "listeners": ",".join(f"{name}://{address}" for name, address in at.items()),
             "advertised.listeners": ",".join(
