@@ -89,7 +89,7 @@ _DELIVERY: _Rows = (
 )
 _READER: _Rows = (
     ("poll consume getone getmany", _READS),
-    ("subscribe subscription unsubscribe assign assignment", _ASSIGNED),
+    ("subscribe subscription unsubscribe assignment", _ASSIGNED),
     (
         "seek seek_to_beginning seek_to_end",
         "give start= and end= to ottla.Reader; make one for each range.",

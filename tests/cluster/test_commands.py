@@ -23,7 +23,7 @@ def test_no_broker_touches_the_folder_after_the_cluster_was_stopped(
     commands = Commands(loop, loop.stop)
     answers: list[Any] = []
     listeners = {"CLIENT": Listener().to_dict()}
-    fields = {"data_dir": str(folder), "temporary": temporary, "listeners": listeners, "settings": {}}
+    fields = {"data_dir": str(folder), "temporary": temporary, "listeners": listeners, "settings": {}, "racks": []}
     commands.handle("start", {"brokers": 3, **fields}, answers.append)
 
     def told(answer: Any) -> None:

@@ -87,7 +87,8 @@ def test_silent_clients_are_hung_up_on_and_others_are_not(
     told: list[Any] = []
     listeners = {"CLIENT": Listener().to_dict()}
     settings = {"connections_max_idle_ms": 1000}
-    fields = {"data_dir": str(tmp_path / "data"), "temporary": True, "listeners": listeners, "settings": settings}
+    folder = {"data_dir": str(tmp_path / "data"), "temporary": True}
+    fields = {**folder, "listeners": listeners, "settings": settings, "racks": []}
     commands.handle("start", {"brokers": 1, **fields}, told.append)
     topic = {"name": "slow", "partitions": 1, "replication_factor": 1, "configs": {}}
     commands.handle("create_topic", topic, told.append)

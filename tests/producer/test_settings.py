@@ -54,7 +54,7 @@ def test_both_spellings_mean_the_same():
 
 def test_what_acks_0_costs_is_told_where_acks_is():
     [acks] = [row for row in PRODUCER_SETTINGS if row.name == "acks"]
-    assert "With 0 nobody is asked: what a broker refuses or never gets is lost without a word" in acks.doc
+    assert "With 0 nobody is asked: what a broker refuses or never gets is lost without an error" in acks.doc
     assert "nothing but a full socket slows the producer down" in acks.doc
 
 
