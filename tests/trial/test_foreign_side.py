@@ -321,6 +321,29 @@ def test_a_topic_that_somebody_deletes_meanwhile_is_told(cluster: ottla.Cluster,
     assert topics(cluster) == [OTHERS]
 
 
+def test_a_topic_of_which_somebody_deletes_the_oldest_records_meanwhile_is_told(cluster: ottla.Cluster) -> None:
+    class Deleting:
+        handed_over = 0
+
+        def advance(self, count: int = 1) -> None:
+            self.handed_over += count
+            if self.handed_over == 21:
+                with ottla.Admin(cluster.bootstrap_servers) as admin:
+                    (name,) = (name for name in admin.list_topics() if name.startswith(TOPIC_PREFIX))
+                    admin.delete_records(name, {0: 15})
+
+    told = (
+        r"^somebody, or the topic's retention, has deleted the oldest records of ottla-trial-\S+-0 at \S+ while the "
+        r"trial ran: it begins at offset 15 now, and nothing can be said of what was stored before; run it again$"
+    )
+    with ForeignKafka(cluster.bootstrap_servers, {}, topic_prefix=TOPIC_PREFIX, say=pytest.fail) as kafka:
+        stepping: Any = lambda *_: nullcontext(Deleting())  # noqa: E731
+        with pytest.raises(OttlaError, match=told):
+            run_scenario(
+                read_scenario("mine", HEAD + "flush_every = 20\n" + CONTROL, "mine.toml"), stepping, kafka=kafka
+            )
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("more", ["", "transaction_records = 5\n"])
 def test_a_kafka_that_goes_away_in_the_middle_proves_nothing_and_its_topic_is_named(
