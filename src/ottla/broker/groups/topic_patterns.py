@@ -56,8 +56,14 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def matching(text: str, names: Iterable[str]) -> list[str]:
-    """The names that the pattern matches as a whole; PatternError."""
-    pattern = compile_pattern(text)
+    """The names that the pattern matches as a whole; none where it is refused.
+
+    A member's pattern is checked when it comes, but the log may hold one from a broker that refused less.
+    """
+    try:
+        pattern = compile_pattern(text)
+    except PatternError:
+        return []
     return [name for name in names if pattern.fullmatch(name)]
 
 
