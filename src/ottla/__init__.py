@@ -126,15 +126,19 @@ def _unknown(name: str) -> AttributeError | ImportError:
     if name.startswith("_"):
         # Tools ask modules for such names; they are not misspelt.
         return AttributeError(f"module 'ottla' has no attribute {name!r}", name=name)
+    import importlib.util
+
     from ottla.foreign_names import OF_PACKAGE, is_from_import
     from ottla.nearest import nearest_name
 
     instead = OF_PACKAGE.get(name)
     if instead is None:
         nearest = nearest_name(name, _HOMES, alike=0.75)
-        hint = f"; did you mean {nearest}?" if nearest else ""
-        return AttributeError(f"module 'ottla' has no attribute {name!r}{hint}", name=name)
-    if is_from_import():
+        instead = nearest and f"did you mean {nearest}?"
+    if instead is None:
+        return AttributeError(f"module 'ottla' has no attribute {name!r}", name=name)
+    # A module that was not loaded yet, as ottla.clock, is asked for here first, and loaded after an AttributeError.
+    if is_from_import() and importlib.util.find_spec(f"ottla.{name}") is None:
         return ImportError(f"cannot import name {name!r} from 'ottla'; {instead}", name="ottla")
     return AttributeError(f"module 'ottla' has no attribute {name!r}; {instead}", name=name)
 

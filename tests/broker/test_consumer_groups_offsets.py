@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.groups import topic_patterns
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -223,3 +224,23 @@ def test_a_group_is_what_it_was_last_after_a_restart(shared: World, last: str) -
         assert classic.heartbeat() == 0
     else:
         settle(consumer)
+
+
+def test_a_stored_pattern_that_is_refused_now_matches_nothing(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Consumer(shared, "one")
+    assert plain.join() == 0
+    with monkeypatch.context() as older:
+        # As a broker did that refused less.
+        older.setattr(topic_patterns, "_WAYS_MAX", 1 << 40)
+        topic_patterns.compile_pattern.cache_clear()
+        stored = Consumer(shared, "two", topics=[], subscribed_topic_regex=".*.*.*.*.?.?")
+        assert stored.join() == 0
+        settle(plain, stored)
+        assert stored.owned
+    topic_patterns.compile_pattern.cache_clear()
+    shared.kill(1)
+    shared.start(1)
+    shared.pass_time(3000)
+    settle(plain, stored)
+    assert (sorted(plain.indexes), stored.owned) == ([0, 1, 2, 3], [])
+    assert stored.join() == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -6,7 +6,10 @@ import copy
 import importlib
 import inspect
 import logging
+import pkgutil
 import pydoc
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -51,6 +54,28 @@ def test_a_class_of_another_client_is_answered_with_what_there_is_instead(name: 
     assert error_of(lambda: exec(f"from ottla import {name}", {}), ImportError) == (
         f"cannot import name {name!r} from 'ottla'; {instead}"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Producr", "Producer"), ("reader_", "Reader"), ("DeliveryEror", "DeliveryError")]
+)
+def test_a_misspelt_name_is_answered_with_the_one_that_is_like_it(name: str, meant: str) -> None:
+    assert error_of(lambda: getattr(ottla, name)) == f"module 'ottla' has no attribute {name!r}; did you mean {meant}?"
+    assert error_of(lambda: exec(f"from ottla import {name}", {}), ImportError) == (
+        f"cannot import name {name!r} from 'ottla'; did you mean {meant}?"
+    )
+
+
+def test_a_module_whose_name_is_like_a_public_one_can_be_imported() -> None:
+    names = [each.name for each in pkgutil.iter_modules(ottla.__path__)]
+    assert {"clock", "cluster", "producer", "proxy", "reader"} <= {*names}
+    script = "import sys\nfor name in sys.argv[1:]: exec(f'from ottla import {name}')"
+    subprocess.run([sys.executable, "-c", script, "clock", "cluster", "producer", "proxy", "reader"], check=True)
+
+
+def test_a_name_that_is_like_none_is_left_to_python() -> None:
+    told = error_of(lambda: exec("from ottla import xyzzy", {}), ImportError)
+    assert told.startswith("cannot import name 'xyzzy' from 'ottla' (")
 
 
 def test_the_package_has_none_of_these_names() -> None:

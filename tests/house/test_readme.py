@@ -137,3 +137,14 @@ def test_what_send_waits_for_is_told_where_it_is_shown(told: str) -> None:
     assert "return at once" not in told
     assert "returns at once" not in told
     assert re.search(r"first record of a topic.{,500}max\.block\.ms", told)
+
+
+# What docs/settings.md shows connects to nothing.
+@pytest.mark.parametrize(
+    "page", sorted({*ROOT.glob("docs/*.md")} - {ROOT / "docs" / "settings.md"}), ids=lambda p: p.name
+)
+def test_a_page_whose_examples_need_a_kafka_says_how_to_start_one(page: Path) -> None:
+    text = page.read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    if any("localhost:9092" in block for block in blocks):
+        assert "`ottla serve --topic " in text

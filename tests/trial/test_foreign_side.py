@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -293,9 +294,26 @@ def test_an_error_keeps_what_had_ended_before_it(
     good, bad, json_file = tmp_path / "good.toml", tmp_path / "bad.toml", tmp_path / "outcome.json"
     good.write_text(HEAD + CONTROL)
     bad.write_text(HEAD + CONTROL + 'topic = { "no.such.setting" = 2 }\n')
-    status, _, err = trial(capsys, good, bad, "-b", cluster.bootstrap_servers, "--json", json_file)
+    junit_file = tmp_path / "junit.xml"
+    files = ["--json", json_file, "--junit", junit_file]
+    status, _, err = trial(capsys, good, bad, "-b", cluster.bootstrap_servers, *files)
     assert (status, "does not make the topic" in err) == (2, True)
     assert [each["passed"] for each in json.loads(json_file.read_text())] == [True]
+    _, broken_off = ElementTree.parse(junit_file).getroot()
+    assert (broken_off.get("name"), broken_off.get("errors")) == ("bad", "1")
+    error = broken_off.find("testcase/error")
+    assert error is not None
+    assert err == f"ottla: {error.get('message')}\n"
+
+
+def test_an_error_of_the_first_trial_is_in_the_junit_file(
+    cluster: ottla.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, junit_file = tmp_path / "bad.toml", tmp_path / "junit.xml"
+    bad.write_text(HEAD + CONTROL + 'topic = { "no.such.setting" = 2 }\n')
+    status, _, _ = trial(capsys, bad, "-b", cluster.bootstrap_servers, "--junit", junit_file)
+    root = ElementTree.parse(junit_file).getroot()
+    assert (status, root.get("tests"), root.get("errors")) == (2, "1", "1")
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
@@ -319,6 +337,29 @@ def test_a_topic_that_somebody_deletes_meanwhile_is_told(cluster: ottla.Cluster,
                 read_scenario("mine", HEAD + "flush_every = 40\n" + CONTROL, "mine.toml"), stepping, kafka=kafka
             )
     assert topics(cluster) == [OTHERS]
+
+
+def test_a_topic_of_which_somebody_deletes_the_oldest_records_meanwhile_is_told(cluster: ottla.Cluster) -> None:
+    class Deleting:
+        handed_over = 0
+
+        def advance(self, count: int = 1) -> None:
+            self.handed_over += count
+            if self.handed_over == 21:
+                with ottla.Admin(cluster.bootstrap_servers) as admin:
+                    (name,) = (name for name in admin.list_topics() if name.startswith(TOPIC_PREFIX))
+                    admin.delete_records(name, {0: 15})
+
+    told = (
+        r"^somebody, or the topic's retention, has deleted the oldest records of ottla-trial-\S+-0 at \S+ while the "
+        r"trial ran: it begins at offset 15 now, and nothing can be said of what was stored before; run it again$"
+    )
+    with ForeignKafka(cluster.bootstrap_servers, {}, topic_prefix=TOPIC_PREFIX, say=pytest.fail) as kafka:
+        stepping: Any = lambda *_: nullcontext(Deleting())  # noqa: E731
+        with pytest.raises(OttlaError, match=told):
+            run_scenario(
+                read_scenario("mine", HEAD + "flush_every = 20\n" + CONTROL, "mine.toml"), stepping, kafka=kafka
+            )
 
 
 @pytest.mark.prove

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.trial.junit import as_junit
-from ottla.trial.outcome import TrialOutcome
+from ottla.trial.outcome import BrokenOff, TrialOutcome
 from ottla.trial.scenario import SENDFILE
 
 from .recorded_trials import HOSTILE, lost_ack, missing_control, power_cut, void_and_hostile
@@ -17,7 +17,8 @@ from .recorded_trials import HOSTILE, lost_ack, missing_control, power_cut, void
 ALLOWED: dict[str, tuple[set[str], set[str], set[str]]] = {
     "testsuites": (set(), {"name", "time", "tests", "failures", "errors", "skipped"}, {"testsuite"}),
     "testsuite": ({"name", "tests", "failures", "errors"}, {"time", "skipped", "timestamp", "hostname"}, {"testcase"}),
-    "testcase": ({"classname", "name", "time"}, {"group"}, {"failure", "system-out"}),
+    "testcase": ({"classname", "name", "time"}, {"group"}, {"failure", "error", "system-out"}),
+    "error": (set(), {"type", "message"}, set()),
     "failure": (set(), {"type", "message"}, set()),
     "system-out": (set(), set(), set()),
 }
@@ -29,6 +30,10 @@ def parsed(*outcomes: TrialOutcome) -> ElementTree.Element:
 
 def test_it_has_the_form_that_is_read() -> None:
     root = parsed(lost_ack(), power_cut(), void_and_hostile(), missing_control())
+    check_form(root)
+
+
+def check_form(root: ElementTree.Element) -> None:
     assert root.tag == "testsuites"
     for element in root.iter():
         needed, allowed, children = ALLOWED[element.tag]
@@ -71,6 +76,18 @@ def test_a_count_that_is_wrong_is_a_failure_with_its_sentence() -> None:
     failure = suite[1].find("failure")
     assert failure is not None
     assert failure.get("message") == "Not as expected: sendfile_bytes: 7; expected: 5 or less."
+
+
+def test_a_trial_that_an_error_has_ended_is_an_error_with_its_sentence() -> None:
+    scenario = missing_control().scenario
+    root = ElementTree.fromstring(as_junit([lost_ack()], broken_off=BrokenOff(scenario, "no broker <answers>")))
+    check_form(root)
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "0", "1"]
+    suite = root[1]
+    assert [suite.get(name) for name in ("name", "tests", "failures", "errors")] == ["missing", "1", "0", "1"]
+    error = suite[0].find("error")
+    assert error is not None
+    assert (error.get("type"), error.get("message")) == ("broken off", "no broker <answers>")
 
 
 def test_characters_that_xml_has_no_place_for_are_spelled_out() -> None:

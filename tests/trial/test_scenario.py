@@ -173,6 +173,22 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         ),
         ("nth = 2", "nth = " + "[" * 100_000, "mine.toml is nested too deep"),
         ("records = 10", "records = 10\nzombie = true", "line 5: zombie is true, and nothing is started again"),
+        (
+            "records = 10",
+            "records = 10\nabort_at = 5",
+            "line 5: abort_at is given, and no side has transactions: give a side transaction_records, or leave it out",
+        ),
+        (
+            'shows = ["duplicated"]',
+            'offsets = "apart from the transaction"',
+            "line 15: offsets is given, and the side has no group with transactions: give it group and "
+            "transaction_records, or leave it out",
+        ),
+        (
+            'shows = ["duplicated"]',
+            'group = "classic"\nnotes_every = 5\noffsets = "without the group\'s metadata"',
+            "line 17: offsets is given, and the side has no group with transactions",
+        ),
         (GOOD[GOOD.index("[[side]]") :], "", "mine.toml: it has no side: write at least one, under a line [[side]]"),
     ],
 )

@@ -14,7 +14,7 @@ from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
@@ -36,7 +36,8 @@ sink = typer.Typer(
     no_args_is_help=True,
     help="Show which micro-batch an exactly-once sink wrote where, and bring to an end what a dead driver has left.\n\n"
     "For example: `ottla sink show orders -b localhost:9092`\n\n"
-    "Exit status: 0 when it is done, 2 when the sink is not known or an address cannot be used.",
+    "Exit status: 0 when it is done, 1 when recover finds rows of the last batch lost or cannot end its transactions, "
+    "2 when the sink is not known or an address cannot be used.",
 )
 
 
@@ -86,6 +87,9 @@ def recover(
 
     For a query that does not come back: one that starts again does all of this by itself. One that is running is fenced
     by it, and fails.
+
+    Exit status: 0 when it is done, 1 when rows of the last batch are lost or its transactions cannot be ended, 2 when
+    the sink is not known or an address cannot be used.
     """
     from ottla.sink import recovery
     from ottla.sink.session import session_of
@@ -118,7 +122,7 @@ def recover(
         return
     kept = [entry for entry in decision.entries if not entry.lost]
     there = f"those of tasks {_tasks(kept)} are there" if kept else "nothing of it is there"
-    raise UserMistake(
+    raise OttlaError(
         f"{lost} of {decision.batch} were taken back by transaction.timeout.ms after it was decided: those of tasks "
         f"{_tasks(done.lost)}; {there}. Start the query again from its checkpoint, or run the write again under its "
         "write.id: it writes them once more. If that cannot be, "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ottla.foreign.kafka import ForeignKafka
-    from ottla.trial.outcome import LeftOut, TrialOutcome
+    from ottla.trial.outcome import BrokenOff, LeftOut, TrialOutcome
     from ottla.trial.scenario import Scenario
     from ottla.trial.sender import Opening
 
@@ -244,18 +244,23 @@ class _Files:
         if self.junit_file is not None:
             check_place(self.junit_file, what="the JUnit file", option="--junit")
 
-    def write(self, outcomes: list[TrialOutcome], left_out: Sequence[LeftOut]) -> None:
-        """All of them."""
+    def write(
+        self, outcomes: list[TrialOutcome], left_out: Sequence[LeftOut], broken_off: BrokenOff | None = None
+    ) -> None:
+        """All of them; of a first trial that an error has ended, only the JUnit file has something to tell."""
         from ottla.whole_file import write_whole
 
+        if self.junit_file is not None:
+            from ottla.trial.junit import as_junit
+
+            text = as_junit(outcomes, left_out, broken_off)
+            write_whole(self.junit_file, text, what="the JUnit file", option="--junit")
+        if broken_off is not None and not outcomes:
+            return
         if self.json_file is not None:
             _write_json(
                 self.json_file, [*(each.to_dict() for each in outcomes), *(each.to_dict() for each in left_out)]
             )
-        if self.junit_file is not None:
-            from ottla.trial.junit import as_junit
-
-            write_whole(self.junit_file, as_junit(outcomes, left_out), what="the JUnit file", option="--junit")
         if self.report_file is not None:
             from ottla.trial.report_page import as_report
 
@@ -310,6 +315,7 @@ def _run(
 ) -> int:
     from ottla.screen import open_console, showing_steps
     from ottla.trial.matrix import Row, show_matrix
+    from ottla.trial.outcome import BrokenOff
     from ottla.trial.report import show_left_out, show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
 
@@ -329,10 +335,9 @@ def _run(
                 outcomes.append(row[name])
                 show_outcome(console, row[name])
             rows.append(Row(given, row))
-    except OttlaError:
+    except OttlaError as error:
         # What has ended before the error is known all the same.
-        if outcomes:
-            files.write(outcomes, left_out)
+        files.write(outcomes, left_out, BrokenOff(scenario, " ".join(str(error).split())))
         raise
     if len(clients) > 1:
         show_matrix(console, rows)

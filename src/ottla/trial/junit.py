@@ -2,7 +2,8 @@
 
 The form is the one that Jenkins and GitLab read: suites with counts and seconds, cases with `classname`, `name` and
 `time`, and a `failure` with one sentence as its message. A side that is void or a control that shows nothing is a
-failure, too: its trial proves nothing. XML 1.0 has no place for most control characters, so they are spelled out.
+failure, too: its trial proves nothing. A trial that an error has ended is a suite with one case, an `error`. XML 1.0
+has no place for most control characters, so they are spelled out.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from ottla.trial.outcome import LeftOut, SideOutcome, TrialOutcome
+from ottla.trial.outcome import BrokenOff, LeftOut, SideOutcome, TrialOutcome
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_junit(outcomes: Sequence[TrialOutcome], left_out: Sequence[LeftOut] = ()) -> str:
+def as_junit(
+    outcomes: Sequence[TrialOutcome], left_out: Sequence[LeftOut] = (), broken_off: BrokenOff | None = None
+) -> str:
     """The whole file; trials that do not run where they should have are skipped cases."""
     sides = [side for outcome in outcomes for side in outcome.sides]
-    counts = _counts(sides, sum(len(each.scenario.sides) for each in left_out))
-    suites = "\n".join([*(_suite(outcome) for outcome in outcomes), *(_skipped(each) for each in left_out)])
+    counts = _counts(sides, sum(len(each.scenario.sides) for each in left_out), int(broken_off is not None))
+    each_suite = [_suite(outcome) for outcome in outcomes]
+    if broken_off is not None:
+        each_suite.append(_broken_off(broken_off))
+    suites = "\n".join([*each_suite, *(_skipped(each) for each in left_out)])
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="ottla trial" {counts}>\n{suites}\n</testsuites>\n'
     )
@@ -51,6 +57,15 @@ def _suite(outcome: TrialOutcome) -> str:
     return f" <testsuite name={name} {_counts(outcome.sides)}>\n{cases}\n </testsuite>"
 
 
+def _broken_off(broken_off: BrokenOff) -> str:
+    name = _attribute(broken_off.scenario.name)
+    return (
+        f" <testsuite name={name} {_counts([], errors=1)}>\n"
+        f'  <testcase classname={name} name={name} time="0.000">\n'
+        f'   <error type="broken off" message={_attribute(broken_off.why)}/>\n  </testcase>\n </testsuite>'
+    )
+
+
 def _skipped(left_out: LeftOut) -> str:
     name, sides = _attribute(left_out.scenario.name), left_out.scenario.sides
     cases = "\n".join(
@@ -73,10 +88,11 @@ def _case(suite: str, side: SideOutcome) -> str:
     return f"{opened}{failed}\n   <system-out>{_text(claimed)}</system-out>\n  </testcase>"
 
 
-def _counts(sides: Sequence[SideOutcome], skipped: int = 0) -> str:
+def _counts(sides: Sequence[SideOutcome], skipped: int = 0, errors: int = 0) -> str:
     failures = sum(failure_of(side) is not None for side in sides)
     more = f' skipped="{skipped}"' if skipped else ""
-    return f'tests="{len(sides) + skipped}" failures="{failures}" errors="0"{more} time={_seconds(sides)}'
+    tests = len(sides) + skipped + errors
+    return f'tests="{tests}" failures="{failures}" errors="{errors}"{more} time={_seconds(sides)}'
 
 
 def _seconds(sides: Sequence[SideOutcome]) -> str:

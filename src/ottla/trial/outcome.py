@@ -241,5 +241,13 @@ class LeftOut:
         return {"trial": self.scenario.name, "title": self.scenario.title, "passed": None, "left_out": self.why}
 
 
+@dataclass(slots=True, frozen=True)
+class BrokenOff:
+    """A scenario that an error has ended before all of its sides were judged, and `why`, in a sentence."""
+
+    scenario: Scenario
+    why: str
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "no errors"

@@ -19,10 +19,12 @@ from ottla.audit.history import PartitionHistory, Stored
 from ottla.audit.ledgers.partition import add_audits, audit_partition
 from ottla.audit.ledgers.torn import check_torn
 from ottla.audit.ledgers.verdict import judge
+from ottla.client.admin import Admin
 from ottla.errors import OttlaError
 from ottla.evidence.decoded import DecodedBatches
 from ottla.evidence.reads import Place, read_round
 from ottla.evidence.times import RunClock
+from ottla.protocol.error_codes import ErrorCode, error_name
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.group_application import GroupApplication
@@ -205,6 +207,8 @@ def _read(cluster: SideCluster, scenario: Scenario, side: Side, ledger: SideLedg
     histories = []
     for read in rounds:
         if read.error is not None:
+            if error_name(ErrorCode.OFFSET_OUT_OF_RANGE) in read.error:
+                _check_nothing_deleted(cluster)
             raise OttlaError(f"{topic}-{read.partition} could not be read to its end: {read.error}")
         histories.append(
             PartitionHistory(
@@ -219,6 +223,18 @@ def _read(cluster: SideCluster, scenario: Scenario, side: Side, ledger: SideLedg
             )
         )
     return histories
+
+
+def _check_nothing_deleted(cluster: SideCluster) -> None:
+    """OttlaError where a partition does not begin at its first record any more."""
+    with Admin(cluster.read_from, **cluster.reader_settings) as admin:
+        for partition, offset in admin.begin_offsets(cluster.topic).items():
+            if offset:
+                raise OttlaError(
+                    f"somebody, or the topic's retention, has deleted the oldest records of "
+                    f"{cluster.topic}-{partition} at {cluster.read_from} while the trial ran: it begins at offset "
+                    f"{offset} now, and nothing can be said of what was stored before; run it again"
+                )
 
 
 def _stored(read: ReadSeen) -> Stored:

@@ -136,6 +136,9 @@ def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True, i
         raise reading.wrong(
             "zombie is true, and nothing is started again: give restart_at, too", reading.line("zombie")
         )
+    if "abort_at" in given and not any(side.transaction_records for side in sides):
+        told = "abort_at is given, and no side has transactions: give a side transaction_records, or leave it out"
+        raise reading.wrong(told, reading.line("abort_at"))
     if not any(side.is_control for side in sides):
         raise reading.wrong(
             "no side has to show anything: give one that is without the guarantee `shows`, `errors`, or "
@@ -323,6 +326,13 @@ class _Reading:
         if group and (top.get("abort_at") or top.get("chooses_partition")):
             told = "abort_at and chooses_partition are for sides without a group"
             raise self.wrong(told, self.line("group", header))
+        offsets = self._one_of(given, "offsets", OFFSETS, header, OFFSETS_WITH_METADATA)
+        if "offsets" in given and not (group and transaction_records):
+            told = (
+                "offsets is given, and the side has no group with transactions: give it group and transaction_records, "
+                "or leave it out"
+            )
+            raise self.wrong(told, self.line("offsets", header))
         attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, header) if "attempts" in given else None
         control = self.yes(given, "control", header)
         least, most = (self._counts(given, name, header) for name in ("least", "most"))
@@ -356,7 +366,7 @@ class _Reading:
             control=control,
             listener=self._one_of(given, "listener", LISTENERS, header, PLAINTEXT),
             group=group,
-            offsets=self._one_of(given, "offsets", OFFSETS, header, OFFSETS_WITH_METADATA),
+            offsets=offsets,
         )
         self.check_settings(side, header)
         return side
