@@ -108,9 +108,9 @@ class Query:
         """The message of the first attempt at each task that succeeds, None where none does, and the last error."""
         started: list[list[Process]] = [[] for _ in range(tasks)]
 
-        def start(task: int) -> None:
+        def start(task: int, number: int) -> None:
             self.attempts += 1
-            attempt = Attempt(self.attempts, task, len(started[task]), driver.name)
+            attempt = Attempt(self.attempts, task, number, driver.name)
             name = f"task {task} of run {run} of batch {batch}, attempt {attempt.task_attempt_id}"
             work = self._task(planned, batch, run, tasks, attempt)
             process = self.processes.start(name, work)
@@ -118,12 +118,12 @@ class Query:
             started[task].append(process)
 
         for task in range(tasks):
-            start(task)
-        # A copy of a task begins in the middle of it, as a rule.
+            start(task, 0)
+        # A copy of a task begins in the middle of it, as a rule. Its number is 0 too, as when a stage is run again.
         copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
         for task in copied:
             driver.wait(None, self.chance.randint(0, 200_000))
-            start(task)
+            start(task, 0)
 
         def settled(attempts: list[Process]) -> bool:
             return any(each.is_over and each.result is not None for each in attempts) or all(
@@ -142,7 +142,7 @@ class Query:
             if not self._may_end_by_itself(started, again):
                 break
             for task in again:
-                start(task)
+                start(task, len(started[task]))
         errors = [each.error for attempts in started for each in attempts if each.error is not None]
         messages = [next((each.result for each in attempts if each.result), None) for attempts in started]
         return messages, errors[-1] if errors else None
