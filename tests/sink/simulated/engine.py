@@ -31,6 +31,8 @@ PARTITIONS = 3
 QUERY_ID = "query-1"
 _ATTEMPTS_MAX = 4
 _JOB_US = 3_600_000_000
+# What a commit says of a task's transaction that somebody has ended.
+_MISSED = ("has lost its transaction before", "of its rows were taken back by")
 
 
 class Superseded(Exception):
@@ -66,6 +68,7 @@ class Query:
     written: dict[int, Written] = field(default_factory=dict)
     attempts: int = 0
     runs: int = 0
+    taken_back: list[str] = field(default_factory=list)
 
     def session(self, process: Process) -> Session:
         port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms)
@@ -89,6 +92,7 @@ class Query:
             self.committed.append(batch)
 
     def _run_batch(self, process: Process, planning: Session, committing: Session, batch: int, run: int) -> None:
+        planned_us = process.now_us
         planned = plan(planning)
         tasks = self.draw_tasks(batch)
         messages, last_error = self._run_tasks(process, planned, batch, run, tasks)
@@ -98,9 +102,16 @@ class Query:
             raise OttlaError(f"a task of batch {batch} has failed: {last_error}")
         try:
             commit(committing, known)
-        except OttlaError:
+        except OttlaError as error:
+            self._suspect(error, run, process.now_us - planned_us)
             abort(committing, messages)
             raise
+
+    def _suspect(self, error: OttlaError, run: int, passed_us: int) -> None:
+        """A commit must miss no transaction that had time left, while no other driver has planned."""
+        is_missed = any(said in str(error) for said in _MISSED)
+        if is_missed and run == self.runs and passed_us < 1000 * self.settings.transaction_timeout_ms // 2:
+            self.taken_back.append(f"after {passed_us / 1e6:.3f} s: {error}")
 
     def _run_tasks(
         self, driver: Process, planned: Any, batch: int, run: int, tasks: int
