@@ -19,6 +19,7 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.identities import PLACES
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
@@ -26,7 +27,7 @@ from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
 from .conftest import assert_every_row_once, busy
-from .driver import Job, run_task, send, totals_of
+from .driver import Job, run_batch, run_task, send, totals_of
 
 
 @pytest.fixture(scope="module", params=[2, 1])
@@ -71,9 +72,17 @@ def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None]) -> P
     return message
 
 
-def tasks(job: Job, planned: Plan, first_number: int = 0) -> list[Prepared]:
-    messages = [run_task(job, job.settings(), planned, 0, task, first_number + task) for task in range(job.tasks)]
+def tasks(job: Job, planned: Plan, first_number: int = 0, batch: int = 0) -> list[Prepared]:
+    messages = [run_task(job, job.settings(), planned, batch, task, first_number + task) for task in range(job.tasks)]
     return [message for message in messages if isinstance(message, Prepared)]
+
+
+def decide_batch(job: Job, planned: Plan, messages: list[Prepared]) -> None:
+    """The driver dies before it commits anything of it."""
+    session = session_of(job.settings())
+    decision = _to_decide(session, planned, messages[0].batch, messages, messages)
+    with DecisionWriter(session, planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)
 
 
 def entries(messages: list[Prepared]) -> list[Entry]:
@@ -98,9 +107,7 @@ def test_it_takes_nothing_from_one_that_is_decided(job: Job) -> None:
 
     def decide_others() -> None:
         counted.extend(tasks(job, planned))
-        decision = _to_decide(session, planned, counted[0].batch, counted, counted)
-        with DecisionWriter(session, planned.coordinator) as writer:
-            decide(writer, planned, decision, counted)
+        decide_batch(job, planned, counted)
 
     attempt_held_up(job, planned, decide_others)
     assert {entry.identity for entry in entries(counted)} <= {
@@ -127,6 +134,29 @@ def test_it_takes_nothing_from_any_of_those_that_spark_may_run_beside_it(job: Jo
     assert len(busy(job)) == 1 + 3 * job.tasks
     commit(session_of(job.settings()), counted[0])
     assert_every_row_once(job, batches=1)
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_held_up_for_four_batches_it_may_take_an_id_and_no_row_is_lost_or_doubled(is_decided: bool, job: Job) -> None:
+    settings = job.settings()
+    fourth: list[Prepared] = []
+
+    def four_batches() -> None:
+        for batch in range(PLACES - 1):
+            run_batch(job, settings, batch)
+        planned = plan(session_of(settings))
+        fourth.extend(tasks(job, planned, batch=PLACES - 1))
+        if is_decided:
+            decide_batch(job, planned, fourth)
+
+    late = attempt_held_up(job, plan(session_of(settings)), four_batches)
+    assert isinstance(late, ottla.ProducerFenced)
+    assert len(entries(fourth)) == 1 + len(busy(job)) == job.tasks
+    if not is_decided:
+        with pytest.raises(ottla.TransactionError, match=r"task 1 of batch 3 .* has lost its transaction"):
+            commit(session_of(settings), fourth)
+    run_batch(job, settings, PLACES - 1)
+    assert_every_row_once(job, batches=PLACES)
 
 
 def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescription]:
