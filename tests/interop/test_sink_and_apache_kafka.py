@@ -15,8 +15,10 @@ import pytest
 import ottla
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier
-from ottla.sink.batch import Entry, Totals
+from ottla.sink.batch import Entry, Prepared, Totals
+from ottla.sink.commit import commit
 from ottla.sink.kafka import Kafka
+from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
@@ -26,6 +28,7 @@ from ottla.sink.transaction_log import Fate, TransactionLog
 from ..sink import driver
 from ..sink.conftest import PASSES, Engine, assert_every_row_once
 from ..sink.driver import Job
+from ..sink.test_held_up_attempts import attempt_held_up, tasks
 from ..sink.test_lost_after_decision import decided
 
 pytestmark = pytest.mark.kafka
@@ -59,6 +62,16 @@ def test_rows_lost_after_the_decision_are_written_again(job: Job) -> None:
     decided(job, lost=(0, 2), landed=(1,))
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+def test_an_attempt_held_up_before_it_takes_its_id_takes_nothing_from_another_one(job: Job) -> None:
+    session = session_of(job.settings())
+    planned = plan(session)
+    counted: list[Prepared] = []
+    late = attempt_held_up(job, planned, lambda: counted.extend(tasks(job, planned)))
+    assert isinstance(late, Prepared)
+    commit(session, counted)
+    assert_every_row_once(job, batches=1)
 
 
 def test_decisions_are_kept_in_a_compacted_topic(job: Job) -> None:

@@ -28,7 +28,7 @@ class BatchId(NamedTuple):
 class Attempt(NamedTuple):
     """One attempt at one partition: the number that is the attempt's own, the partition's, and Spark's of the attempt.
 
-    `attempt_number` tells nothing for certain, for a stage that is run again counts from 0: it is kept for people.
+    `attempt_number` tells attempts of one stage apart; a stage that is run again counts from 0.
     `run_id` is one of the query's starts: no engine runs a batch twice in one run.
     """
 

@@ -1,19 +1,26 @@
 """The transactional ids of a sink: one for its driver, few for its tasks. Pure.
 
     ottla-sink-6-orders/driver        the coordinator's: whoever has its newest epoch may decide
-    ottla-sink-6-orders/2/17/0        a task's: slot 2, Spark partition 17, first choice
+    ottla-sink-6-orders/17/0/turn     counts attempts at Spark partition 17 whose number is 0; nobody writes with it
+    ottla-sink-6-orders/17/0/2        such an attempt's: place 2
+    ottla-sink-6-orders/claim/2/17    with atomic=true: slot 2, Spark partition 17
 
 The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids.
 
-Two attempts that can be alive at once never share a task's id, or the newer one would fence the older one, prepared or
-not. Attempt numbers are no help: a stage that is retried counts from 0 again. Instead an attempt looks before it takes
-an id: one that is in use is left alone and the next index is looked at (`is_free`). The slot, which changes with every
-plan, keeps tasks of earlier plans away from ids that are in use now. So the number of ids stays slots times partitions
-for as long as no attempt has a rival, and each attempt that has one may add one.
+Two attempts that can be alive at once must not share a task's id, or the newer one would fence the older one, prepared
+or not. Looking at an id is not enough: an attempt may be held up between its look and its InitProducerId. So an attempt
+first takes a turn, by InitProducerId for the id `turn`: no other attempt is given the same epoch of it. The epoch says
+which of the `PLACES` ids is the attempt's. If that one is in use (`is_free`), the attempt takes another turn.
+
+Attempts with different numbers have different ids. Those with the same number belong to different plans, or to a stage
+that was run again. The id of one is looked at by another one only when at least `PLACES` turns have been taken since;
+Spark gives a stage up when it has failed four times in succession. (A producer id has 32,767 epochs. When they are used
+up, one id comes one turn too early.)
 
 With `atomic=true` all tasks write in the coordinator's own transaction, and an id only claims a partition: each attempt
 takes the next identity of the partition's one id before its first row, and where another one has taken one since the
-plan, the batch is given up (`is_only_claim`, `are_only_claims`).
+plan, the batch is given up (`is_only_claim`, `are_only_claims`). The slot, which changes with every plan, keeps tasks
+of earlier plans away from ids that are in use now.
 """
 
 from __future__ import annotations
@@ -26,7 +33,9 @@ from ottla.producer.transaction_states import TransactionIdentity
 # The slot is the coordinator's epoch modulo this. A batch raises the epoch by 1 (with transaction version 2 by 3), and
 # a process's first plan raises it by 1 more. None of 1 to 4 is a multiple of 5, so the slot changes with every plan.
 SLOTS = 5
-INDEXES = 64
+PLACES = 4
+TURNS_MOST = 4 * PLACES
+_TURN = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
 
 
@@ -41,13 +50,28 @@ def coordinator_id(sink_id: str) -> str:
 
 
 def slot_of(coordinator: TransactionIdentity) -> int:
-    """The slot of the tasks of a plan with this identity."""
+    """The slot of a plan with this identity."""
     return coordinator.producer_epoch % SLOTS
 
 
-def task_transactional_id(sink_id: str, slot: int, partition_id: int, index: int) -> str:
-    """The `index`-th choice of an attempt at this partition."""
-    return f"{prefix_of(sink_id)}{slot}/{partition_id}/{index}"
+def claim_id(sink_id: str, slot: int, partition_id: int) -> str:
+    """The transactional id by which an attempt claims this partition; atomic sinks only."""
+    return f"{prefix_of(sink_id)}claim/{slot}/{partition_id}"
+
+
+def turn_id(sink_id: str, partition_id: int, attempt_number: int) -> str:
+    """The transactional id that counts the attempts at this partition with this number."""
+    return f"{prefix_of(sink_id)}{partition_id}/{attempt_number}{_TURN}"
+
+
+def is_turn(transactional_id: str) -> bool:
+    """Whether this id of a sink only counts attempts: it never has a transaction."""
+    return transactional_id.endswith(_TURN)
+
+
+def task_transactional_id(turn: TransactionIdentity) -> str:
+    """The transactional id at the place of an attempt that was given this turn."""
+    return f"{turn.transactional_id.removesuffix(_TURN)}/{turn.producer_epoch % PLACES}"
 
 
 def is_free(described: TransactionDescription | None, idle: Collection[TransactionIdentity]) -> bool:

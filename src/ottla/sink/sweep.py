@@ -14,6 +14,7 @@ from ottla.client.transaction_admin import ListedTransaction, TransactionDescrip
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
+from ottla.sink.identities import is_turn
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 _ONGOING, _EMPTY = "Ongoing", "Empty"
@@ -34,8 +35,8 @@ class Sweep(NamedTuple):
 
 def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
     """The transactional ids whose epoch must be known."""
-    wanted = (_ONGOING, _EMPTY)
-    return [each.transactional_id for each in listed if each.state in wanted and each.transactional_id != coordinator]
+    ids = [each.transactional_id for each in listed if each.state in (_ONGOING, _EMPTY)]
+    return [each for each in ids if each != coordinator and not is_turn(each)]
 
 
 def sweep(described: Mapping[str, TransactionDescription], decision: Decision | None) -> Sweep:

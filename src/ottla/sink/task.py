@@ -20,7 +20,7 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
-from ottla.sink.identities import INDEXES, is_free, is_only_claim, task_transactional_id
+from ottla.sink.identities import PLACES, TURNS_MOST, claim_id, is_free, is_only_claim, task_transactional_id, turn_id
 from ottla.sink.refusals import Role, attempted_twice, check_rewritten, role
 from ottla.sink.session import Session
 
@@ -122,18 +122,17 @@ class TaskTransaction:
 
     def _take_identity(self) -> TransactionIdentity:
         """A transactional id that no other attempt has, fenced against those of earlier plans."""
-        port = self._session.port
-        sink_id, partition_id = self._settings.sink_id, self._attempt.partition_id
-        for index in range(INDEXES):
-            transactional_id = task_transactional_id(sink_id, self._plan.slot, partition_id, index)
+        port, timeout_ms = self._session.port, self._settings.transaction_timeout_ms
+        partition_id, number = self._attempt.partition_id, self._attempt.attempt_number
+        turns = turn_id(self._settings.sink_id, partition_id, number)
+        for _ in range(TURNS_MOST):
+            transactional_id = task_transactional_id(port.next_identity(turns, timeout_ms))
             described = port.describe_transactions([transactional_id]).get(transactional_id)
             if is_free(described, self._plan.idle):
-                return self._unless_given_up(
-                    port.next_identity(transactional_id, self._settings.transaction_timeout_ms)
-                )
+                return self._unless_given_up(port.next_identity(transactional_id, timeout_ms))
         raise TransactionError(
-            f"partition {partition_id} of {self._batch} has been attempted {INDEXES} times at once; see why its "
-            "attempts neither end nor die, and start the query again"
+            f"partition {partition_id} of {self._batch} has {PLACES} attempts number {number} that are alive at once; "
+            "see why they neither end nor die, and start the query again"
         )
 
     def _unless_given_up(self, identity: TransactionIdentity) -> TransactionIdentity:
@@ -154,7 +153,7 @@ class TaskTransaction:
         """The coordinator's, once the partition is claimed."""
         partition_id = self._attempt.partition_id
         port = self._session.port
-        transactional_id = task_transactional_id(self._settings.sink_id, self._plan.slot, partition_id, 0)
+        transactional_id = claim_id(self._settings.sink_id, self._plan.slot, partition_id)
         described = port.describe_transactions([transactional_id]).get(transactional_id)
         if not is_free(described, self._plan.idle):
             raise attempted_twice(self._batch, partition_id)

@@ -31,6 +31,8 @@ PARTITIONS = 3
 QUERY_ID = "query-1"
 _ATTEMPTS_MAX = 4
 _JOB_US = 3_600_000_000
+# What a commit says of a task's transaction that somebody has ended.
+_MISSED = ("has lost its transaction before", "of its rows were taken back by")
 
 
 class Superseded(Exception):
@@ -66,6 +68,7 @@ class Query:
     written: dict[int, Written] = field(default_factory=dict)
     attempts: int = 0
     runs: int = 0
+    taken_back: list[str] = field(default_factory=list)
 
     def session(self, process: Process) -> Session:
         port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms)
@@ -89,6 +92,7 @@ class Query:
             self.committed.append(batch)
 
     def _run_batch(self, process: Process, planning: Session, committing: Session, batch: int, run: int) -> None:
+        planned_us = process.now_us
         planned = plan(planning)
         tasks = self.draw_tasks(batch)
         messages, last_error = self._run_tasks(process, planned, batch, run, tasks)
@@ -98,9 +102,16 @@ class Query:
             raise OttlaError(f"a task of batch {batch} has failed: {last_error}")
         try:
             commit(committing, known)
-        except OttlaError:
+        except OttlaError as error:
+            self._suspect(error, run, process.now_us - planned_us)
             abort(committing, messages)
             raise
+
+    def _suspect(self, error: OttlaError, run: int, passed_us: int) -> None:
+        """A commit must miss no transaction that had time left, while no other driver has planned."""
+        is_missed = any(said in str(error) for said in _MISSED)
+        if is_missed and run == self.runs and passed_us < 1000 * self.settings.transaction_timeout_ms // 2:
+            self.taken_back.append(f"after {passed_us / 1e6:.3f} s: {error}")
 
     def _run_tasks(
         self, driver: Process, planned: Any, batch: int, run: int, tasks: int
@@ -108,9 +119,9 @@ class Query:
         """The message of the first attempt at each task that succeeds, None where none does, and the last error."""
         started: list[list[Process]] = [[] for _ in range(tasks)]
 
-        def start(task: int) -> None:
+        def start(task: int, number: int) -> None:
             self.attempts += 1
-            attempt = Attempt(self.attempts, task, len(started[task]), driver.name)
+            attempt = Attempt(self.attempts, task, number, driver.name)
             name = f"task {task} of run {run} of batch {batch}, attempt {attempt.task_attempt_id}"
             work = self._task(planned, batch, run, tasks, attempt)
             process = self.processes.start(name, work)
@@ -118,12 +129,12 @@ class Query:
             started[task].append(process)
 
         for task in range(tasks):
-            start(task)
-        # A copy of a task begins in the middle of it, as a rule.
+            start(task, 0)
+        # A copy of a task begins in the middle of it, as a rule. Its number is 0 too, as when a stage is run again.
         copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
         for task in copied:
             driver.wait(None, self.chance.randint(0, 200_000))
-            start(task)
+            start(task, 0)
 
         def settled(attempts: list[Process]) -> bool:
             return any(each.is_over and each.result is not None for each in attempts) or all(
@@ -142,7 +153,7 @@ class Query:
             if not self._may_end_by_itself(started, again):
                 break
             for task in again:
-                start(task)
+                start(task, len(started[task]))
         errors = [each.error for attempts in started for each in attempts if each.error is not None]
         messages = [next((each.result for each in attempts if each.result), None) for attempts in started]
         return messages, errors[-1] if errors else None

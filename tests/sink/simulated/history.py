@@ -106,6 +106,9 @@ class History:
         if kind == "driver" and chance.random() < 0.3:
             process.dies_in_apply_us = chance.randint(0, 8_000)
             return
+        if kind == "task" and chance.random() < 0.2:
+            process.hesitates_us = chance.choice((100_000, 200_000, 2 * _S))
+            return
         wait = chance.randint(1, 60 if kind == "task" else 90 * len(self.query.batch_rows))
         if chance.random() < 0.5:
             process.fates[wait] = "kill"
@@ -194,7 +197,7 @@ class History:
         self.processes.run(lambda: False, 3 * TIMEOUT_MS * 1000)
         if not self.query.is_finished():
             return [f"refused for good: {self.refusals[-1:] or 'no error'}"]
-        return [*judge(self.query, self._visible(), self.told_lost), *self._hanging()]
+        return [*judge(self.query, self._visible(), self.told_lost), *self.query.taken_back, *self._hanging()]
 
     def _remedy(self, refusal: str) -> None:
         """What a user can do who is refused: in the end, what the refusal says."""

@@ -22,6 +22,7 @@ from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.world import World
+from ottla.sink.identities import is_turn
 from ottla.sink.kafka import Kafka
 from ottla.sink.settings import SinkSettings
 
@@ -205,6 +206,11 @@ class SimulatedKafka(Kafka):
 
     def _new_admin(self, **more: Any) -> Admin:
         return SimulatedAdminClient(self._place, {**self._reading, **more})
+
+    def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
+        if not is_turn(transactional_id):
+            self._place.process.takes_an_id()
+        return super().next_identity(transactional_id, timeout_ms)
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:

@@ -36,6 +36,8 @@ class Process:
         self.fates: dict[int, str | int] = {}
         # How long after it began to commit decided transactions it is killed.
         self.dies_in_apply_us: int | None = None
+        # For how long it is held up between its look at a transactional id and its InitProducerId for that.
+        self.hesitates_us: int | None = None
         self._processes = processes
         self._work = work
         self._turn = threading.Lock()
@@ -66,12 +68,15 @@ class Process:
                 self._processes.story.append(f"{self.name} is killed at wait {self.waits}")
                 self.kill()
             elif isinstance(fate, int):
-                self._processes.story.append(f"{self.name} is held up at wait {self.waits} for {fate / 1e6:.3f} s")
-                self._held_until_us = self.now_us + fate
-                self._reached, self._until_us = None, self._held_until_us
-                self._hand_over()
+                self._hold_up(fate, f"at wait {self.waits}")
         if self.is_dead:
             raise Killed
+
+    def _hold_up(self, hold_us: int, where: str) -> None:
+        self._processes.story.append(f"{self.name} is held up {where} for {hold_us / 1e6:.3f} s")
+        self._held_until_us = self.now_us + hold_us
+        self._reached, self._until_us = None, self._held_until_us
+        self._hand_over()
 
     def _hand_over(self) -> None:
         self._processes.turn.release()
@@ -94,6 +99,14 @@ class Process:
 
     def due_us(self) -> int:
         return max(self._until_us, self._held_until_us)
+
+    def takes_an_id(self) -> None:
+        """It has looked at a transactional id, and is about to ask for the next identity of that."""
+        if self.hesitates_us is not None:
+            hold_us, self.hesitates_us = self.hesitates_us, None
+            self._hold_up(hold_us, "before it takes an id")
+            if self.is_dead:
+                raise Killed
 
     def begins_to_apply(self) -> None:
         """It asks for the commit of what is decided."""

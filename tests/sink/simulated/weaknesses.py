@@ -60,6 +60,15 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "what_is_committed_is_taken_for_aborted": [
         replace("sink/sweep.py", "marker.fate if is_it else None", "Fate.ABORTED if is_it else None"),
     ],
+    # Whoever was held up after its look at an id takes it from the one who has it by then.
+    "attempts_take_no_turns": [
+        replace("sink/task.py", "for _ in range(TURNS_MOST):", "for place in range(TURNS_MOST):"),
+        replace(
+            "sink/task.py",
+            "task_transactional_id(port.next_identity(turns, timeout_ms))",
+            "f'{turns}/{place}'.replace('/turn/', '/')",
+        ),
+    ],
     "decided_batches_are_written_again": [
         replace(
             "sink/refusals.py",

@@ -1,0 +1,164 @@
+"""An attempt that is held up between its look at a transactional id and its InitProducerId for it.
+
+Meanwhile another attempt at the same partition comes by, with the same number, as when a stage is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+
+import pytest
+
+import ottla
+from ottla.client.producer import Producer
+from ottla.client.transaction_admin import TransactionDescription
+from ottla.errors import OttlaError
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Totals
+from ottla.sink.commit import _to_decide, commit
+from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.identities import PLACES
+from ottla.sink.kafka import Kafka
+from ottla.sink.planning import plan
+from ottla.sink.session import Session, session_of
+from ottla.sink.settings import SinkSettings
+from ottla.sink.task import prepare
+
+from .conftest import assert_every_row_once, busy
+from .driver import Job, run_batch, run_task, send, totals_of
+
+
+@pytest.fixture(scope="module", params=[2, 1])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=3, settings={"transaction_version": request.param}) as cluster:
+        yield cluster
+
+
+class HeldUp(Kafka):
+    """A way to Kafka on which `meanwhile` happens once an id was looked at, and before the next identity of it."""
+
+    def __init__(self, settings: SinkSettings, meanwhile: Callable[[], None]) -> None:
+        super().__init__(settings)
+        self._looked_at: set[str] = set()
+        self._meanwhile = meanwhile
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
+        asked = list(transactional_ids)
+        self._looked_at.update(asked)
+        return super().describe_transactions(asked)
+
+    def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
+        if transactional_id in self._looked_at:
+            self._meanwhile()
+        return super().next_identity(transactional_id, timeout_ms)
+
+
+def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None]) -> Prepared | OttlaError:
+    """An attempt at partition 1 of batch 0, and what becomes of it when it goes on."""
+    rows = job.rows_of(0, 1)
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        send(producer(), job, rows)
+        return totals_of(rows)
+
+    with closing(Session(job.settings(), HeldUp(job.settings(), meanwhile))) as session:
+        try:
+            message = prepare(session, planned, BatchId(job.query_id, 0), Attempt(100, 1), write, Totals)
+        except OttlaError as error:
+            return error
+    assert isinstance(message, Prepared)
+    return message
+
+
+def tasks(job: Job, planned: Plan, first_number: int = 0, batch: int = 0) -> list[Prepared]:
+    messages = [run_task(job, job.settings(), planned, batch, task, first_number + task) for task in range(job.tasks)]
+    return [message for message in messages if isinstance(message, Prepared)]
+
+
+def decide_batch(job: Job, planned: Plan, messages: list[Prepared]) -> None:
+    """The driver dies before it commits anything of it."""
+    session = session_of(job.settings())
+    decision = _to_decide(session, planned, messages[0].batch, messages, messages)
+    with DecisionWriter(session, planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)
+
+
+def entries(messages: list[Prepared]) -> list[Entry]:
+    return [message.entry for message in messages if message.entry is not None]
+
+
+def test_it_takes_nothing_from_one_that_is_prepared(job: Job) -> None:
+    planned = plan(session_of(job.settings()))
+    counted: list[Prepared] = []
+    late = attempt_held_up(job, planned, lambda: counted.extend(tasks(job, planned)))
+    # Both are well, and the driver may take either.
+    assert isinstance(late, Prepared)
+    assert len(busy(job)) == 1 + len(entries(counted)) == 4
+    commit(session_of(job.settings()), counted)
+    assert_every_row_once(job, batches=1)
+
+
+def test_it_takes_nothing_from_one_that_is_decided(job: Job) -> None:
+    session = session_of(job.settings())
+    planned = plan(session)
+    counted: list[Prepared] = []
+
+    def decide_others() -> None:
+        counted.extend(tasks(job, planned))
+        decide_batch(job, planned, counted)
+
+    attempt_held_up(job, planned, decide_others)
+    assert {entry.identity for entry in entries(counted)} <= {
+        TransactionIdentity(each.transactional_id, each.producer_id, each.producer_epoch)
+        for each in described(job, [entry.identity.transactional_id for entry in entries(counted)])
+        if each.state == "Ongoing"
+    }
+    # Whoever plans next commits what is decided; nothing of it was lost.
+    last = plan(session).last
+    assert last is not None
+    assert not last.lost
+    assert_every_row_once(job, batches=1)
+
+
+def test_it_takes_nothing_from_any_of_those_that_spark_may_run_beside_it(job: Job) -> None:
+    planned = plan(session_of(job.settings()))
+    counted: list[list[Prepared]] = []
+
+    def run_the_stage_again() -> None:
+        counted.extend(tasks(job, planned, 10 * time) for time in range(3))
+
+    late = attempt_held_up(job, planned, run_the_stage_again)
+    assert isinstance(late, Prepared)
+    assert len(busy(job)) == 1 + 3 * job.tasks
+    commit(session_of(job.settings()), counted[0])
+    assert_every_row_once(job, batches=1)
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_held_up_for_four_batches_it_may_take_an_id_and_no_row_is_lost_or_doubled(is_decided: bool, job: Job) -> None:
+    settings = job.settings()
+    fourth: list[Prepared] = []
+
+    def four_batches() -> None:
+        for batch in range(PLACES - 1):
+            run_batch(job, settings, batch)
+        planned = plan(session_of(settings))
+        fourth.extend(tasks(job, planned, batch=PLACES - 1))
+        if is_decided:
+            decide_batch(job, planned, fourth)
+
+    late = attempt_held_up(job, plan(session_of(settings)), four_batches)
+    assert isinstance(late, ottla.ProducerFenced)
+    assert len(entries(fourth)) == 1 + len(busy(job)) == job.tasks
+    if not is_decided:
+        with pytest.raises(ottla.TransactionError, match=r"task 1 of batch 3 .* has lost its transaction"):
+            commit(session_of(settings), fourth)
+    run_batch(job, settings, PLACES - 1)
+    assert_every_row_once(job, batches=PLACES)
+
+
+def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescription]:
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        return list(admin.describe_transactions(transactional_ids).values())
