@@ -321,3 +321,18 @@ def test_a_second_init_producer_id_fences_an_instance_long_after_all_was_healed(
     transaction.commit_asked_us = record.sent_us + 1
     transaction.ended_us = record.told_us = record.sent_us + 2
     assert found(scene).count == count
+
+
+@pytest.mark.parametrize(("version", "expiration_ms", "count"), [(1, 1, 0), (1, 3, 1), (2, 1, 1)])
+def test_a_partition_that_forgot_a_producer_may_refuse_it_in_transaction_version_1(
+    scene: Scene, version: int, expiration_ms: int, count: int
+) -> None:
+    scene.chronicle.transaction_version, scene.chronicle.producer_id_expiration_ms = version, expiration_ms
+    stored, late = scene.record(10), scene.record(12)
+    fail(scene, 12)
+    late.sent_us = late.told_us = stored.told_us + 2_000
+    transaction = scene.chronicle.transactions[1]
+    transaction.began_us = transaction.commit_asked_us = transaction.ended_us = late.told_us
+    scene.chronicle.first_fault_us = late.told_us + 1
+    found_there = [piece for piece in found(scene).evidence if piece.sequence == 12]
+    assert len(found_there) == count

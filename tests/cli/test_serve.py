@@ -298,7 +298,7 @@ def test_listeners_are_opened_as_told(serve: Callable[..., Serving], tmp_path: P
         (("--set", "log.segment.butes=5"), "'log.segment.butes' is unknown; did you mean log.segment.bytes?"),
         (("--user", "ada:lovelace"), "--user would show the password"),
         (("--users-file", "not-there.txt", "--listener", "A=SASL_PLAINTEXT://localhost:0"), "not-there.txt"),
-        (("--users-file", "/dev/null"), "--users-file is for listeners that ask"),
+        (("--users-file", "/dev/null"), "--users-file is for listeners with SASL"),
         (("--listener", "PLAINTEXT://:9092"), "is not NAME=PROTOCOL://HOST:PORT"),
         (("--listener", "A=PLAINTEXT://localhost"), "is not NAME=PROTOCOL://HOST:PORT"),
         (("--listener", "A=PLAINTEXT://localhost:1@"), "is not NAME=PROTOCOL://HOST:PORT"),

@@ -44,7 +44,15 @@ NOT_ZERO = {
     "request.timeout.ms",
 }
 # What Java's clients take as classes or in their constructors, or not at all.
-OTTLAS_OWN = {"clock", "prefetch.max.bytes", "sasl.oauthbearer.token.provider", "sasl.password", "sasl.username"}
+OTTLAS_OWN = {
+    "bootstrap.refused.timeout.ms",
+    "clock",
+    "decompressed.batch.max.bytes",
+    "prefetch.max.bytes",
+    "sasl.oauthbearer.token.provider",
+    "sasl.password",
+    "sasl.username",
+}
 CHOICES: dict[str, tuple[Any, ...]] = {
     "acks": (None, "all", "-1", "1", "0"),
     "retries": (None, 0, 3),

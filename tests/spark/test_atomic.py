@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from ottla.client.tables import read_table, write_table
 from ottla.errors import KafkaError, UserMistake
 from ottla.sink import recovery
+from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 from ottla.spark import sink_partitions
 
@@ -46,7 +47,7 @@ def test_a_batch_is_one_transaction_and_keys_lie_where_kafkas_clients_put_them(
     )
     found = visible(kafka_cluster, kafka_topic)
     assert sorted(int(row["value"]) for row in found) == list(range(300))
-    [decision] = recovery.describe(SinkSettings(kafka_topic, kafka_cluster.bootstrap_servers)).decisions
+    [decision] = recovery.describe(session_of(SinkSettings(kafka_topic, kafka_cluster.bootstrap_servers))).decisions
     assert decision.atomic
     assert {entry.identity for entry in decision.entries} == {decision.coordinator}
     keys = {row["key"]: row["partition"] for row in found if row["key"] is not None}

@@ -1,7 +1,8 @@
 """Somebody who has replicas moved: asks for each move of a plan when it is time, from a machine of its own.
 
 It asks once and waits for the answer; the moves themselves go on meanwhile. What it was told is held against how
-things stand in the end: who was to hold a partition holds it, and nobody else has anything left of it.
+things stand in the end: who was to hold a partition holds it, and nobody else has anything left of it, unless its disk
+was broken.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.connection.core import ANY_NODE
+from ottla.faults.failing_disk import FailingDisk
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -36,6 +38,7 @@ class MoverScript(Script):
         self._moves = sorted(run.plan.moves, key=lambda each: each.at_us)
         # By partition: what was asked for, and the error code that was the answer, 0 for none.
         self._told: dict[tuple[str, int], list[tuple[MovePlan, int | None]]] = {}
+        self._broken = {fault.fault.broker_id for fault in run.plan.faults if fault.kind == FailingDisk.kind}
         self._admin = run.world.admin(_NAME)
         run.names[self._admin.client_name] = _NAME
         self._admin.when_acted(self.wake)
@@ -75,8 +78,9 @@ class MoverScript(Script):
                 asked = tuple(granted[-1].replicas)
                 run.expect(holders == asked, f"{topic}-{index} was moved to brokers {asked} and is held by {holders}")
             for broker_id, disk in enumerate(run.world.disks):
+                # What a broken disk did not let a broker remove stays until the broker starts again.
                 run.expect(
-                    broker_id in holders or not disk.files(f"{topic}-{index}"),
+                    broker_id in holders or broker_id in self._broken or not disk.files(f"{topic}-{index}"),
                     f"broker {broker_id} still has a log of {topic}-{index}, which was moved to brokers {holders}",
                 )
 

@@ -13,7 +13,10 @@ the coordinator, and nobody tells it.
 
 Not held: records with acks=0, which nobody answers; records of transactions that nobody asked to commit; transactions
 that were open for longer than `transaction.timeout.ms`; records that had no answer within `delivery.timeout.ms` from
-brokers that need time. A commit that has no answer is `liveness`' business.
+brokers that need time. Not held either: with transaction version 1, records of a transactional producer that has stored
+nothing in their partition for `producer.id.expiration.ms`. The partition has forgotten it by then. The marker of a
+transaction that stored nothing there is all that it knows of the producer afterwards, and the next sequence number is
+out of order; Apache Kafka's brokers do the same. A commit that has no answer is `liveness`' business.
 
 Not observable: runs with faults of which nobody knows when they began, and runs in which nobody saw whether producers
 died.
@@ -46,7 +49,7 @@ def check_failures(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 
 def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
-    """Returns the transactions that may fail for the sake of a record that was out of time."""
+    """Returns the transactions that may fail for the sake of a record that may."""
     late: dict[int, None] = {}
     for record in case.chronicle.sent:
         promise = case.producers.get(record.producer)
@@ -57,6 +60,10 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
             continue
         began_us = record.sent_us if transaction is None else transaction.began_us
         if not calm.holds(record.producer, record.instance, began_us, record.told_us):
+            continue
+        if _is_forgotten(case, record):
+            late[record.transaction] = None
+            found.tally("failed as its partition had forgotten the producer")
             continue
         if _is_out_of_time(case, promise, record) or _is_open_too_long(promise, transaction, record.told_us):
             late[record.transaction] = None
@@ -70,6 +77,20 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
             at_us=record.told_us,
         )
     return late
+
+
+def _is_forgotten(case: Case, record: SentRecord) -> bool:
+    if record.transaction < 0 or case.chronicle.transaction_version >= 2:
+        return False
+    place = record.producer, record.instance, record.topic, record.partition
+    stored_us = [
+        each.told_us
+        for each in case.chronicle.sent
+        if (each.producer, each.instance, each.topic, each.partition) == place
+        and each.outcome == ACKED
+        and each.told_us < record.sent_us
+    ]
+    return bool(stored_us) and record.told_us - max(stored_us) > case.chronicle.producer_id_expiration_ms * 1000
 
 
 def _check_commits(case: Case, calm: _Calm, late: dict[int, None], found: Findings) -> None:
