@@ -30,6 +30,8 @@ _KINDS = {"INT": int, "LONG": int, "SHORT": int, "DOUBLE": float, "BOOLEAN": boo
 OTHER_DEFAULTS = {
     "max.partition.fetch.bytes",
     "receive.buffer.bytes",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
     "sasl.mechanism",
     "send.buffer.bytes",
     "ssl.keystore.type",

@@ -38,7 +38,7 @@ class MoverScript(Script):
         self._moves = sorted(run.plan.moves, key=lambda each: each.at_us)
         # By partition: what was asked for, and the error code that was the answer, 0 for none.
         self._told: dict[tuple[str, int], list[tuple[MovePlan, int | None]]] = {}
-        self._broken = {fault.fault.broker_id for fault in run.plan.faults if fault.kind == FailingDisk.kind}
+        self._broken = {each.fault.broker_id for each in run.plan.faults if isinstance(each.fault, FailingDisk)}
         self._admin = run.world.admin(_NAME)
         run.names[self._admin.client_name] = _NAME
         self._admin.when_acted(self.wake)
