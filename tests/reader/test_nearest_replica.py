@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.reader.conftest import World
+from tests.reader.fetched import values
 
 from ottla.connection.events import Disconnected
 from ottla.protocol.messages.fetch import (
@@ -15,8 +16,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.reader.events import Assign, Fetched, Finished, ReadFailed
-from ottla.records.plain import decode_batches
+from ottla.reader.events import Assign, Finished, ReadFailed
 
 OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_SERVER_ERROR = 1, 6, -1
 
@@ -51,16 +51,6 @@ class Racks(World):
 
 def told(data: PartitionData) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="flights", partitions=[data])])
-
-
-def values(said: list[Any]) -> list[bytes]:
-    return [
-        bytes(record.value)
-        for output in said
-        if isinstance(output, Fetched)
-        for _, records in decode_batches(output.records)
-        for record in records
-    ]
 
 
 def read(world: Racks, end: int | None = -1) -> list[Any]:

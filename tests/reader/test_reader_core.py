@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.reader.fetched import values
 
 from ottla.errors import ConfigError, KafkaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode
@@ -22,17 +23,6 @@ from ottla.reader.events import (
 from ottla.reader.position import Position, PositionEvent
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
-from ottla.records.plain import decode_batches
-
-
-def values(said: list[Any]) -> list[bytes]:
-    return [
-        bytes(record.value)
-        for output in said
-        if isinstance(output, Fetched)
-        for _, records in decode_batches(output.records)
-        for record in records
-    ]
 
 
 def kinds(said: list[Any]) -> list[str]:

@@ -6,25 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.reader.fetched import values
 
 from ottla.errors import LogTruncated
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from ottla.reader.events import Assign, Fetched, Finished, Positioned, ReadFailed
-from ottla.records.plain import decode_batches
+from ottla.reader.events import Assign, Finished, Positioned, ReadFailed
 
 FETCH, EPOCH_ENDS = FetchRequest.API_KEY, OffsetForLeaderEpochRequest.API_KEY
-
-
-def values(said: list[Any]) -> list[bytes]:
-    return [
-        bytes(record.value)
-        for output in said
-        if isinstance(output, Fetched)
-        for _, records in decode_batches(output.records)
-        for record in records
-    ]
 
 
 def failures(said: list[Any]) -> list[Any]:

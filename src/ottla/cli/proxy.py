@@ -17,6 +17,7 @@ import typer
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import JSON_TO_STDOUT
 from ottla.cli.output import counted
+from ottla.cli.small_file import read_small_file
 from ottla.errors import ConfigError, UserMistake
 from ottla.printable import printable
 from ottla.remote.address import parse_address
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.2
 _LONELY_S = 10.0  # after how long without a client that is said
-_BYTES_MAX = 1 << 20
 _PEM = {"exists": True, "dir_okay": False, "readable": True, "metavar": "FILE"}
 
 
@@ -245,16 +245,7 @@ def _read_faults(path: Path) -> list[Fault]:
     from ottla.faults.fault_file import read_faults
     from ottla.proxy.faults_in_force import check_proxied
 
-    try:
-        with path.open("rb") as file:
-            content = file.read(_BYTES_MAX + 1)
-        text = content.decode("utf-8")
-    except OSError as error:
-        raise UserMistake(f"{path} cannot be read ({error.strerror}): check --faults") from None
-    except UnicodeDecodeError:
-        raise UserMistake(f"{path} is not UTF-8 text: --faults takes a TOML file") from None
-    if len(content) > _BYTES_MAX:
-        raise UserMistake(f"{path} is longer than {_BYTES_MAX:,} bytes: --faults takes a short TOML file")
+    text = read_small_file(path, "--faults", "takes a short TOML file")
     return read_faults(text, str(path), check_proxied)
 
 
