@@ -228,6 +228,23 @@ def test_a_leader_that_has_not_heard_of_an_unclean_election_commits_in_vain(scen
     ]
 
 
+@pytest.mark.parametrize("held_end", [2, 1])
+def test_a_leader_that_was_frozen_commits_in_vain_what_a_power_cut_took_from_the_next_leader(
+    scene: Scene, held_end: int
+) -> None:
+    scene.lose(1)
+    scene.chronicle.watermarks = []
+    scene.elect(1_200, 0, 0, (0, 2))
+    scene.mark(0, 1_220, 2, 0, held_end)
+    scene.fall(1_240, 2, "power_off", 0)
+    scene.elect(1_300, 2, 1, (2,))
+    scene.chronicle.commits = [Committed(1_450, "t", 0, 0, 0, 0, 3, (0,), ())]
+    if held_end == 1:
+        assert scene.ask(check_losses).count == 1
+        return
+    assert excuses(scene) == ["lost and excused: power off of broker 2 at 1240 us, which broker 0 had not heard of"]
+
+
 def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
     scene.lose(1)
     scene.chronicle.producers[0] = ProducerPromise("p", 1, False)

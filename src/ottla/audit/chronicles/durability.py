@@ -5,7 +5,8 @@ them does, and says itself when that ends: an *unclean election* (only where the
 replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
 counts as in sync, the last one included. A kill loses nothing: the page cache survives it. A leader that was cut off
 when it was replaced so may go on in its own epoch until it hears of it: what it shows then is gone, too, and what it
-commits where the election was unclean.
+commits where the election was unclean. It also goes on to commit what it had heard that the elected replica held,
+before a power cut took it from there, and acknowledges that: a leader that was frozen does so when it wakes up.
 
 What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
 gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
@@ -32,7 +33,8 @@ FOREVER = sys.maxsize
 class Break:
     """What was committed before `at_us` from `offset` on may be gone, and why.
 
-    Leaders of epochs before `leader_epoch` may show it, and commit more where `is_unclean`, until they hear of it.
+    Leaders of epochs before `leader_epoch` may show it until they hear of it. They may commit more where `is_unclean`;
+    else up to `held_end` only, where the log ended of the replica whose power was cut.
     """
 
     at_us: int
@@ -40,6 +42,7 @@ class Break:
     why: str
     leader_epoch: int
     is_unclean: bool = False
+    held_end: int = 0
 
 
 class DurabilityLedger:
@@ -129,15 +132,21 @@ class DurabilityLedger:
                 return f"broker {role.leader} led without it, and acks=1 does not wait for followers"
         return None
 
-    def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int = 0) -> str | None:
-        """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then."""
+    def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int | None = None) -> str | None:
+        """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then.
+
+        `shown_us`: when it showed that; None where it acknowledged it.
+        """
         for commit in self._commits.get(place, ()):
             if commit.at_us < since_us or not commit.first_offset <= offset < commit.end_offset:
                 continue
             for each in self.breaks.get(place, ()):
                 is_older = commit.leader_epoch < each.leader_epoch and offset >= each.offset
                 is_broken = each.is_unclean or commit.at_us <= each.at_us
-                if is_older and is_broken and not self._has_heard(place, commit.leader, each, shown_us):
+                was_held = shown_us is None and offset < each.held_end
+                if not is_older or not (is_broken or was_held):
+                    continue
+                if not self._has_heard(place, commit.leader, each, shown_us or 0):
                     return f"{each.why}, which broker {commit.leader} had not heard of"
         return None
 
@@ -237,8 +246,10 @@ def _power_cut(
     if held is not None and cut >= held.log_end_offset:
         return None
     why = f"{end.kind.replace('_', ' ')} of broker {broker} at {end.at_us} us"
+    held_end = 0 if held is None else held.log_end_offset
     if before[-1].isr == (broker,):
-        return Break(end.at_us, cut, f"{why}, the last replica in sync", before[-1].leader_epoch)
+        why += ", the last replica in sync"
+        return Break(end.at_us, cut, why, before[-1].leader_epoch, held_end=held_end)
     is_in_sync = broker in before[-1].isr
     for role in roles:
         if role.at_us <= end.at_us or (broker not in role.isr and not is_in_sync):
@@ -249,7 +260,7 @@ def _power_cut(
             return None
         is_in_sync = True
         if role.leader == broker:
-            return Break(role.at_us, cut, why, role.leader_epoch)
+            return Break(role.at_us, cut, why, role.leader_epoch, held_end=held_end)
     return None
 
 

@@ -53,6 +53,8 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.records.batch_header import CorruptBatch
 
 APPEND_TIMEOUT_MS = 30_000
+# How often a log is tried again that could not be read; Kafka looks as often for transactions that last too long.
+_LOAD_AGAIN_US = 10_000_000
 _EPOCH_PER_TRANSACTION = 2
 # Called with an error code (0: done) and the time.
 Done = Callable[[int, int], None]
@@ -76,16 +78,16 @@ class CoordinatedTransaction(Transaction):
         self._coordinator.time_out(self, now_us)
 
 
-class _Sweep:
-    """Wakes the coordinator now and then to forget what nobody uses."""
+class _Later:
+    """Something that the coordinator does at a later time: forget what nobody uses, load what could not be read."""
 
-    def __init__(self, coordinator: TransactionCoordinator) -> None:
+    def __init__(self, do: Callable[[int], None]) -> None:
         self.bucket = -1
-        self._coordinator = coordinator
+        self._do = do
 
     def expire(self, now_us: int) -> None:
-        """Look once more."""
-        self._coordinator.forget_expired(now_us)
+        """It is time."""
+        self._do(now_us)
 
 
 class TransactionCoordinator:
@@ -104,7 +106,8 @@ class TransactionCoordinator:
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedTransaction]]] = {}
         # Partition index -> (leader epoch, offset) whose replication is waited for before it is loaded
         self._awaited: dict[int, tuple[int, int]] = {}
-        self._sweep = _Sweep(self)
+        self._sweep = _Later(self.forget_expired)
+        self._loading_again = _Later(self.image_changed)
 
     # Requests: each calls `done` once, or raises TransactionRefusal.
 
@@ -327,7 +330,10 @@ class TransactionCoordinator:
             self._transactions_of(partition, now_us)
         except TransactionRefusal:
             if partition.high_watermark >= partition.epoch_start_offset:
-                return  # The storage fails; whoever asks next has it tried again.
+                # The storage fails. Whoever asks has it tried again; but if nobody does, transactions must end, too.
+                self._purgatory.remove(self._loading_again)
+                self._purgatory.add(self._loading_again, now_us + _LOAD_AGAIN_US)
+                return
             awaited = partition.leader_epoch, partition.epoch_start_offset
             if self._awaited.get(partition.index) != awaited:
                 self._awaited[partition.index] = awaited
