@@ -31,7 +31,6 @@ LOOPS = [
     "ottla.records.encode_columns",
     "ottla.records.intake",
     "ottla.records.key_column",
-    "ottla.records.key_partitions",
     "ottla.records.memory",
     "ottla.records.partitions",
     "ottla.records.record_parts",

@@ -41,15 +41,13 @@ def job(apache_kafka: str, kafka_name: str, tmp_path: Path) -> Job:
     return Job(apache_kafka, kafka_name, str(tmp_path / "checkpoint"), sink_id=kafka_name)
 
 
-@pytest.mark.parametrize("atomic", [False, True], ids=["by task", "atomic"])
-def test_every_row_is_there_once_after_kills(atomic: bool, job: Job, tmp_path: Path) -> None:
-    job.atomic = atomic
+def test_every_row_is_there_once_after_kills(job: Job, tmp_path: Path) -> None:
     job.batches = 4
     engine = Engine(job, tmp_path / "barriers")
     try:
         engine.kill_at(Barrier.TASK_PREPARE, after=PASSES[Barrier.TASK_PREPARE])
         engine.kill_at(Barrier.COMMIT_ASKED)
-        engine.kill_at(Barrier.COMMIT_END if atomic else Barrier.COMMIT_BETWEEN)
+        engine.kill_at(Barrier.COMMIT_BETWEEN)
         engine.kill_at(Barrier.PLAN_SWEEP)
     finally:
         engine.end_quietly()

@@ -42,7 +42,6 @@ class Job:
     keys: int = 12
     tasks: int = 3
     exactly_once: bool = True
-    atomic: bool = False
     partitions: int = 3
     transaction_timeout_ms: int = 60_000
     margin_ms: int = 20_000
@@ -58,7 +57,6 @@ class Job:
             self.sink_id,
             self.bootstrap_servers,
             {"retry.backoff.ms": 10, "linger.ms": 0, **self.client_settings},
-            atomic=self.atomic,
             transaction_timeout_ms=self.transaction_timeout_ms,
             margin_ms=self.margin_ms,
             same_rows=self.same_rows,
@@ -66,12 +64,7 @@ class Job:
 
     def rows_of(self, batch: int, task: int) -> list[int]:
         first = batch * self.rows_per_batch
-        return [row for row in range(first, first + self.rows_per_batch) if self._task_of(row) == task]
-
-    def _task_of(self, row: int) -> int:
-        # With `atomic` a Kafka partition belongs to one task.
-        key = row % self.keys
-        return (key % self.partitions) % self.tasks if self.atomic else key % self.tasks
+        return [row for row in range(first, first + self.rows_per_batch) if row % self.keys % self.tasks == task]
 
     def text(self) -> str:
         return json.dumps(asdict(self))

@@ -103,16 +103,12 @@ def assert_nothing_is_taken(
     assert left == []
 
 
-@pytest.mark.parametrize("atomic", [False, True])
-def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(atomic: bool, job: Job) -> None:
-    job.atomic = atomic
+def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(job: Job) -> None:
     planned = plan(session_of(job.settings()))
     assert_nothing_is_taken(job, planned, end=lambda: give_up(job, planned), go_on=send_all(job))
 
 
-@pytest.mark.parametrize("atomic", [False, True])
-def test_a_task_amid_its_rows_can_add_nothing(atomic: bool, job: Job) -> None:
-    job.atomic = atomic
+def test_a_task_amid_its_rows_can_add_nothing(job: Job) -> None:
     planned = plan(session_of(job.settings()))
 
     # To one Kafka partition before, to another one behind.
@@ -151,16 +147,15 @@ def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided:
     assert_every_row_once(job, batches=1 + has_decided)
 
 
-@pytest.mark.parametrize("atomic", [False, True])
 @pytest.mark.parametrize(
     "barrier", some_tested([name for name in Barrier if name.startswith("abort-")], Barrier.ABORT_END)
 )
 def test_every_row_is_there_once_after_a_kill_amid_an_abort(
-    barrier: str, atomic: bool, job: Job, engine: Engine, say: Callable[[str], None]
+    barrier: str, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
-    job.atomic, job.failing_batch = atomic, 1
+    job.failing_batch = 1
     engine.kill_at(barrier)
-    say(f"driver without Spark{', atomic' if atomic else ''} held at {barrier}, and killed there")
+    say(f"driver without Spark held at {barrier}, and killed there")
     job.failing_batch = -1
     driver.main(job.text())
     assert_every_row_once(job)

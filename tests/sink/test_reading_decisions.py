@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +16,13 @@ from ottla.sink.batch import BatchId, Entry, Span, Totals
 from ottla.sink.decision import Decision, decode, encode
 from ottla.sink.identities import (
     PLACES,
-    claim_id,
     coordinator_id,
     is_free,
     prefix_of,
-    slot_of,
     task_transactional_id,
     turn_id,
 )
+from ottla.sink.planning import last_of
 from ottla.sink.sweep import fates, sweep, to_describe
 from ottla.sink.transaction_log import Fate, TransactionLog
 
@@ -165,10 +166,9 @@ class TestSweeping:
         found = sweep({"t1": described(newer, "Ongoing")}, decision(ours))
         assert found == ((), (newer,), (ours,), ())
 
-    def test_what_was_known_to_have_landed_and_atomic_batches_are_left_alone(self) -> None:
+    def test_what_was_known_to_have_landed_is_left_alone(self) -> None:
         settled = decision(entry(1, landed=True), entry(2, lost=True))
         assert sweep({}, settled) == ((), (), (), ())
-        assert sweep({}, decision(entry(1), atomic=True)) == ((), (), (), ())
 
     def test_identities_without_a_transaction_are_told(self) -> None:
         idle = identity("t2", 2)
@@ -212,11 +212,9 @@ class TestIdentities:
         if one != other:
             assert not prefix_of(other).startswith(prefix_of(one))
             assert not turn_id(other, 0, 0).startswith(prefix_of(one))
-            assert not claim_id(other, 0, 0).startswith(prefix_of(one))
 
     def test_names_that_begin_alike(self) -> None:
         assert coordinator_id("orders") == "ottla-sink-6-orders/driver"
-        assert claim_id("orders", 2, 17) == "ottla-sink-6-orders/claim/2/17"
         assert turn_id("orders", 17, 0) == "ottla-sink-6-orders/17/0/turn"
         assert task_transactional_id(identity("ottla-sink-6-orders/17/0/turn", 5, 6)) == "ottla-sink-6-orders/17/0/2"
         assert not coordinator_id("orders-2").startswith(prefix_of("orders"))
@@ -231,11 +229,6 @@ class TestIdentities:
             for other in ((17, 1), (1, 0), (0, 17))
             for epoch in range(PLACES)
         }
-
-    @pytest.mark.parametrize("step", [1, 2, 3, 4])
-    def test_slots_change_with_every_plan_in_either_version(self, step: int) -> None:
-        slots = [slot_of(identity("d", 1, epoch * step)) for epoch in range(9)]
-        assert all(len({*slots[at : at + 5]}) == 5 for at in range(5))
 
     @pytest.mark.parametrize(
         ("state", "is_idle", "free"),
@@ -264,6 +257,14 @@ class TestRecords:
         totals = Totals(6, (1 << 64) - 1)
         made = decision(*entries, totals=totals, run_id="r", differed=2, loss_accepted=True)
         assert decode(encode(made)) == made
+
+    @pytest.mark.parametrize("is_atomic", [True, False])
+    def test_in_a_record_of_an_earlier_version_an_atomic_batch_was_committed_with_it(self, is_atomic: bool) -> None:
+        told = {**json.loads(encode(decision(entry(0, -1), entry(2, -1)))), "atomic": is_atomic}
+        read = decode(json.dumps(told).encode())
+        assert [each.landed for each in read.entries] == [is_atomic] * 2
+        assert len(read.unsettled) == (0 if is_atomic else 2)
+        assert not last_of(read).lost
 
     def test_offsets_are_left_out_where_there_are_too_many(self) -> None:
         spans = tuple(Span("a-topic-with-a-long-name" * 4, number, 1 << 40, 1 << 40, 1) for number in range(1000))

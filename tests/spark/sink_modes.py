@@ -1,4 +1,4 @@
-"""The other ways in which Spark writes to a sink, for `sink_driver`: `atomic=true`, foreachBatch, batch writes.
+"""The other ways in which Spark writes to a sink, for `sink_driver`: foreachBatch, batch writes.
 
 And the same rows read from a topic, as a stream and as batches, each Kafka partition in a task.
 
@@ -14,8 +14,6 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.sink_driver import KEYS, ROWS, Job
-
-from ottla.spark.by_partition import sink_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -74,12 +72,6 @@ def start_mode(session: SparkSession, job: Job, name: str, tasks: int) -> Any:
     return _MODES[job.modes[name]](session, job, name, tasks)
 
 
-def _start_atomic(session: SparkSession, job: Job, name: str, tasks: int) -> Any:
-    lines = session.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(job.rows(name)))
-    rows = sink_partitions(_keyed(lines), job.bootstrap_servers, topic=name, tasks=tasks)
-    return _to(job, name, rows.writeStream.format("ottla")).options(**{"sink.id": name, "atomic": "true"}).start()
-
-
 def _start_foreach_batch(session: SparkSession, job: Job, name: str, tasks: int) -> Any:
     def write(rows: DataFrame, number: int) -> None:
         _to(job, name, _writer(job, name, rows, tasks, {"sink.id": name})).save()
@@ -117,7 +109,6 @@ def _from(job: Job, name: str, reader: Any) -> Any:
 
 
 _MODES = {
-    "atomic": _start_atomic,
     "foreachBatch": _start_foreach_batch,
     "batch": _start_batch_writes,
     "topic": _start_topic,

@@ -1,9 +1,9 @@
 """Kills where Spark writes otherwise than by a plain streaming query, and kills amid an abort.
 
-Those of `test_sink_kills` for `atomic=true`, for batch writes within foreachBatch, and for batch writes with write.id,
-which are run again by the next driver: the driver, JVM and Python, is killed in front of each step that this way of
-writing passes. Beside them, writes fail while one of their tasks lives on, and drivers are killed while they give up.
-Afterwards every row is there once, each key's rows in order, and no transaction is open on any broker.
+Those of `test_sink_kills` for batch writes within foreachBatch and for batch writes with write.id, which are run again
+by the next driver: the driver, JVM and Python, is killed in front of each step that this way of writing passes. Beside
+them, writes fail while one of their tasks lives on, and drivers are killed while they give up. Afterwards every row is
+there once, each key's rows in order, and no transaction is open on any broker.
 
 One driver has a query for every barrier and way, and one kill hits all. Without OTTLA_SOAK=1, which goes through all
 barriers of all ways, over Apache Kafka, too, these are in a task, around the decision, and amid an abort.
@@ -24,11 +24,8 @@ from ottla.sink.barriers import Barrier
 pytestmark = pytest.mark.spark
 
 ABORTS = [name for name in Barrier if name.startswith("abort-")]
-# One transaction for all needs no markers and no ends one by one.
-NOT_ATOMIC = (Barrier.TASK_MARKER, Barrier.COMMIT_BETWEEN)
 PASSED = {
     "stream": ABORTS,
-    "atomic": [name for name in (*STEPS, *ABORTS) if name not in NOT_ATOMIC],
     "foreachBatch": STEPS,
     "batch": [*STEPS, *ABORTS],
 }

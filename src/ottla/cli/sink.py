@@ -177,7 +177,6 @@ def _batch_as_json(decision: Decision) -> dict[str, Any]:
         "batch": decision.batch.batch_id,
         "rows": decision.totals.rows,
         "tasks": decision.tasks,
-        "atomic": decision.atomic,
         "decided": _time(decision.decided_ms),
         "run_again_with_other_rows": decision.differed,
         "loss_accepted": decision.loss_accepted,
@@ -205,10 +204,9 @@ def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
 def _show(state: SinkState, history: bool) -> None:
     if state.decisions:
         last = state.decisions[-1]
-        whole = ", in one transaction" if last.atomic else ""
         tell(
-            f"sink {state.sink_id}: {last.batch}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}"
-            f"{whole}, decided {_time(last.decided_ms)}"
+            f"sink {state.sink_id}: {last.batch}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}, "
+            f"decided {_time(last.decided_ms)}"
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
         for entry in last.entries:

@@ -105,24 +105,19 @@ class Plan(NamedTuple):
     """
 
     coordinator: TransactionIdentity
-    slot: int
     last: Last | None
     idle: tuple[TransactionIdentity, ...]
     planned_ms: int
 
 
 class Prepared(NamedTuple):
-    """A task's rows, stored and not yet visible; `entry` is None where it had none.
-
-    `claim` (atomic sinks only) is the identity by which this attempt has claimed its partition.
-    """
+    """A task's rows, stored and not yet visible; `entry` is None where it had none."""
 
     plan: Plan
     batch: BatchId
     attempt: Attempt
     totals: Totals
     entry: Entry | None
-    claim: TransactionIdentity | None = None
 
 
 class Skipped(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.sink.applying import Lost, apply
+from ottla.sink.applying import apply
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
@@ -20,7 +20,7 @@ from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.landing import try_to_write_again
 from ottla.sink.planning import abort_strays, look
-from ottla.sink.refusals import Message, check_apart, check_together, is_same_again, or_accept, role, sum_of
+from ottla.sink.refusals import Message, check_together, is_same_again, or_accept, role, sum_of
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -44,8 +44,6 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
             _tell_differing(session, plan, messages)
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
-    if settings.atomic:
-        check_apart(batch, prepared)
     with DecisionWriter(session, plan.coordinator) as writer:
         coordinator = decide(writer, plan, decision, prepared)
         _make_visible(session, decision)
@@ -61,7 +59,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
 def _make_visible(session: Session, decision: Decision) -> None:
     settings = session.settings
     reach(Barrier.COMMIT_APPLY)
-    lost = carry_out(session, decision)
+    lost = apply(session, decision.batch, decision.unsettled)
     if lost:
         raise TransactionError(
             f"{decision.batch} of sink {settings.sink_id!r} is decided, and "
@@ -89,13 +87,6 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
             try_to_write_again(writer, decision._replace(differed=decision.differed + 1))
 
 
-def carry_out(session: Session, decision: Decision) -> Lost:
-    """Commit what a decision names, and return what a timeout has taken back; an atomic one is so already."""
-    if decision.atomic:
-        return ()
-    return apply(session, decision.batch, decision.unsettled)
-
-
 def _sweep(
     session: Session, coordinator: TransactionIdentity | None, decision: Decision | None, batch: BatchId | None
 ) -> None:
@@ -111,8 +102,7 @@ def _sweep(
     try:
         found = look(session, coordinator, decision)
         if found is not None:
-            # In an atomic batch an identity of a task's own is only a claim.
-            abort_strays(session, found.abort if session.settings.atomic else (*found.abort, *found.idle))
+            abort_strays(session, (*found.abort, *found.idle))
     except OttlaError as error:
         _log.warning("attempts of %s that do not count stay open until the next batch: %s", batch or "a write", error)
 
@@ -150,7 +140,6 @@ def _to_decide(
         entries,
         plan.coordinator,
         session.port.now_ms(),
-        settings.atomic,
         messages[0].attempt.run_id,
     )
 
@@ -166,7 +155,6 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         plan = known[0].plan
     if plan is None:
         return
-    settings = session.settings
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(Barrier.ABORT_FENCE)
@@ -174,7 +162,7 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
     coordinator, trouble = session.give_up(plan.coordinator)
     decision = session.read_decision()
     if decision is not None and decision.coordinator == plan.coordinator:
-        carry_out(session, decision)
+        apply(session, decision.batch, decision.unsettled)
         return
     if isinstance(trouble, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
         _log.warning(
@@ -182,7 +170,6 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         )
         return
     reach(Barrier.ABORT_END)
-    if not settings.atomic:  # that was one transaction
-        session.end([entry.identity for entry in entries], committed=False)
-        _sweep(session, coordinator, decision, batch)
+    session.end([entry.identity for entry in entries], committed=False)
+    _sweep(session, coordinator, decision, batch)
     reach(Barrier.ABORT_RETURN)

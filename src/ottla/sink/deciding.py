@@ -19,8 +19,7 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import are_only_claims
-from ottla.sink.refusals import attempted_twice, check_alive, check_parts
+from ottla.sink.refusals import check_alive
 from ottla.sink.session import Session
 
 _ASKED_TIMES = 3
@@ -74,14 +73,8 @@ def _check(session: Session, plan: Plan, decision: Decision, prepared: Sequence[
     """The last look at what the tasks have prepared."""
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
-    claims = [message.claim for message in prepared if message.claim is not None]
-    identities = [*(entry.identity for entry in entries), *claims]
-    described = session.port.describe_transactions(identity.transactional_id for identity in identities)
+    described = session.port.describe_transactions(entry.identity.transactional_id for entry in entries)
     check_alive(settings, batch, entries, described, plan.planned_ms, session.port.now_ms())
-    if settings.atomic:
-        if not are_only_claims(claims, described):
-            raise attempted_twice(batch)
-        check_parts(batch, prepared, described.get(session.coordinator_id), settings.control_topic)
 
 
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:

@@ -22,10 +22,9 @@ _VALUE_BYTES_MAX = 8 * 1024 * 1024
 class Decision(NamedTuple):
     """What is decided: every row of `batch` is written by the transactions in `entries`, and by no other.
 
-    `tasks` is how many there were, those without rows among them; `coordinator` is who decided. With `atomic` the
-    entries' transaction is the coordinator's own, which this record was part of. `run_id`: in which run of the query.
-    `differed`: how often the batch was run again with other rows, which were not written. `loss_accepted`: somebody has
-    said that it counts as done without its lost entries.
+    `tasks` is how many there were, those without rows among them; `coordinator` is who decided, in run `run_id` of the
+    query. `differed`: how often the batch was run again with other rows, which were not written. `loss_accepted`:
+    somebody has said that it counts as done without its lost entries.
     """
 
     sink_id: str
@@ -35,15 +34,14 @@ class Decision(NamedTuple):
     entries: tuple[Entry, ...]
     coordinator: TransactionIdentity
     decided_ms: int
-    atomic: bool = False
     run_id: str = ""
     differed: int = 0
     loss_accepted: bool = False
 
     @property
     def unsettled(self) -> tuple[Entry, ...]:
-        """Entries of which it does not say what became of them; an atomic decision is committed with them."""
-        return () if self.atomic else tuple(each for each in self.entries if not each.landed and not each.lost)
+        """Entries of which it does not say what became of them."""
+        return tuple(each for each in self.entries if not each.landed and not each.lost)
 
     @property
     def lost(self) -> tuple[Entry, ...]:
@@ -84,7 +82,6 @@ def _encode(decision: Decision, *, with_spans: bool) -> bytes:
         "rows": decision.totals.rows,
         "digest": decision.totals.digest,
         "tasks": decision.tasks,
-        "atomic": decision.atomic,
         "coordinator": list(decision.coordinator),
         "decided_ms": decision.decided_ms,
         "run": decision.run_id,
@@ -124,10 +121,9 @@ def decode(value: bytes) -> Decision:
             BatchId(told["query"], told["batch"]),
             Totals(told["rows"], told["digest"]),
             told["tasks"],
-            tuple(_decode_entry(entry) for entry in told["entries"]),
+            tuple(_decode_entry(entry, is_atomic=told.get("atomic", False)) for entry in told["entries"]),
             TransactionIdentity(*told["coordinator"]),
             told["decided_ms"],
-            told["atomic"],
             told["run"],
             told["differed"],
             told["loss_accepted"],
@@ -139,13 +135,14 @@ def decode(value: bytes) -> Decision:
         ) from None
 
 
-def _decode_entry(told: dict[str, Any]) -> Entry:
+def _decode_entry(told: dict[str, Any], *, is_atomic: bool) -> Entry:
+    """`is_atomic`: of an earlier version's record that was in the transaction of all entries, and committed them."""
     return Entry(
         told["partition_id"],
         TransactionIdentity(*told["transaction"]),
         Totals(told["rows"], told["digest"]),
         told["marker"],
         tuple(Span(*span) for span in told["offsets"]),
-        told["landed"],
+        told["landed"] or is_atomic,
         told["lost"],
     )

@@ -3,7 +3,6 @@
     ottla-sink-6-orders/driver        the coordinator's: whoever has its newest epoch may decide
     ottla-sink-6-orders/17/0/turn     counts attempts at Spark partition 17 whose number is 0; nobody writes with it
     ottla-sink-6-orders/17/0/2        such an attempt's: place 2
-    ottla-sink-6-orders/claim/2/17    with atomic=true: slot 2, Spark partition 17
 
 The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids.
 
@@ -16,23 +15,15 @@ Attempts with different numbers have different ids. Those with the same number b
 that was run again. The id of one is looked at by another one only when at least `PLACES` turns have been taken since;
 Spark gives a stage up when it has failed four times in succession. (A producer id has 32,767 epochs. When they are used
 up, one id comes one turn too early.)
-
-With `atomic=true` all tasks write in the coordinator's own transaction, and an id only claims a partition: each attempt
-takes the next identity of the partition's one id before its first row, and where another one has taken one since the
-plan, the batch is given up (`is_only_claim`, `are_only_claims`). The slot, which changes with every plan, keeps tasks
-of earlier plans away from ids that are in use now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
 
-# The slot is the coordinator's epoch modulo this. A batch raises the epoch by 1 (with transaction version 2 by 3), and
-# a process's first plan raises it by 1 more. None of 1 to 4 is a multiple of 5, so the slot changes with every plan.
-SLOTS = 5
 PLACES = 4
 TURNS_MOST = 4 * PLACES
 _TURN = "/turn"
@@ -47,16 +38,6 @@ def prefix_of(sink_id: str) -> str:
 def coordinator_id(sink_id: str) -> str:
     """The transactional id of the sink's driver."""
     return f"{prefix_of(sink_id)}driver"
-
-
-def slot_of(coordinator: TransactionIdentity) -> int:
-    """The slot of a plan with this identity."""
-    return coordinator.producer_epoch % SLOTS
-
-
-def claim_id(sink_id: str, slot: int, partition_id: int) -> str:
-    """The transactional id by which an attempt claims this partition; atomic sinks only."""
-    return f"{prefix_of(sink_id)}claim/{slot}/{partition_id}"
 
 
 def turn_id(sink_id: str, partition_id: int, attempt_number: int) -> str:
@@ -84,17 +65,3 @@ def is_free(described: TransactionDescription | None, idle: Collection[Transacti
         return True
     known = TransactionIdentity(described.transactional_id, described.producer_id, described.producer_epoch)
     return described.state == "Empty" and known in idle
-
-
-def is_only_claim(described: TransactionDescription | None, claim: TransactionIdentity) -> bool:
-    """Whether nobody was given an identity between the look (`described`) and the claim that followed it."""
-    if described is None:
-        return claim.producer_epoch == 0
-    # A producer id whose epochs are used up is replaced: nobody can tell, and the batch is run again.
-    return (claim.producer_id, claim.producer_epoch) == (described.producer_id, described.producer_epoch + 1)
-
-
-def are_only_claims(claims: Collection[TransactionIdentity], described: Mapping[str, TransactionDescription]) -> bool:
-    """Whether these claims are the newest of their ids, so that no other attempt came after them."""
-    now = {(each.transactional_id, each.producer_id, each.producer_epoch) for each in described.values()}
-    return all(tuple(claim) in now for claim in claims)

@@ -19,7 +19,7 @@ from ottla.sink.batch import Last, Plan
 from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import prefix_of, slot_of
+from ottla.sink.identities import prefix_of
 from ottla.sink.landing import write_again
 from ottla.sink.refusals import check_query
 from ottla.sink.session import Session
@@ -46,7 +46,7 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
             break
     reach(Barrier.PLAN_END)
     last = None if decision is None else last_of(decision)
-    return Plan(coordinator, slot_of(coordinator), last, idle, planned_ms)
+    return Plan(coordinator, last, idle, planned_ms)
 
 
 def _become_coordinator(

@@ -36,16 +36,15 @@ class SinkSettings:
     """One sink; picklable. ConfigError for what cannot be used.
 
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
-    either spelling. `atomic`: the whole batch is one transaction. A batch whose transactions have less than `margin_ms`
-    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those
-    who set `transaction_timeout_ms` call it: errors do so, too. `same_rows`: a batch that is done and comes again with
-    other rows is refused; `same_rows_name` is what users call that.
+    either spelling. A batch whose transactions have less than `margin_ms` left is not decided any more (None: a tenth
+    of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those who set `transaction_timeout_ms` call it:
+    errors do so, too. `same_rows`: a batch that is done and comes again with other rows is refused; `same_rows_name` is
+    what users call that.
     """
 
     sink_id: str
     bootstrap_servers: str
     client_settings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords may be among them
-    atomic: bool = False
     control_topic: str = CONTROL_TOPIC
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     margin_ms: int | None = None
@@ -79,9 +78,9 @@ class SinkSettings:
     def decision_timeout_ms(self) -> int:
         """How long the decision's own transaction may take: less than the margin, as far as brokers keep time.
 
-        They look every ten seconds; one second is the least. An atomic batch is decided in its one transaction.
+        They look every ten seconds; one second is the least.
         """
-        return self.transaction_timeout_ms if self.atomic else max(_DECISION_MS_MIN, self.margin // 2)
+        return max(_DECISION_MS_MIN, self.margin // 2)
 
     @property
     def markers_topic(self) -> str:

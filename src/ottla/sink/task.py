@@ -20,8 +20,8 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
-from ottla.sink.identities import PLACES, TURNS_MOST, claim_id, is_free, is_only_claim, task_transactional_id, turn_id
-from ottla.sink.refusals import Role, attempted_twice, check_rewritten, role
+from ottla.sink.identities import PLACES, TURNS_MOST, is_free, task_transactional_id, turn_id
+from ottla.sink.refusals import Role, check_rewritten, role
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -57,7 +57,7 @@ def prepare(
         raise
     task.close()
     reach(Barrier.TASK_END)
-    return Prepared(plan, batch, attempt, totals, entry, task.claim)
+    return Prepared(plan, batch, attempt, totals, entry)
 
 
 class OffsetsSeen:
@@ -103,8 +103,6 @@ class TaskTransaction:
         self._batch = batch
         self._attempt = attempt
         self._seen = OffsetsSeen(settings.markers_topic)
-        # With atomic=true: the identity by which the partition is this attempt's.
-        self.claim: TransactionIdentity | None = None
         self._producer: Producer | None = None
         self._identity: TransactionIdentity | None = None
 
@@ -112,7 +110,7 @@ class TaskTransaction:
         """The producer; made, and its transaction begun, with the first call."""
         if self._producer is None:
             reach(Barrier.TASK_IDENTITY)
-            self._identity = identity = self._share_identity() if self._settings.atomic else self._take_identity()
+            self._identity = identity = self._take_identity()
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
             self._producer = self._session.port.producer(given, identity)
@@ -149,19 +147,6 @@ class TaskTransaction:
             "was committed by other attempts or was given up, or another driver has taken the sink over",
         )
 
-    def _share_identity(self) -> TransactionIdentity:
-        """The coordinator's, once the partition is claimed."""
-        partition_id = self._attempt.partition_id
-        port = self._session.port
-        transactional_id = claim_id(self._settings.sink_id, self._plan.slot, partition_id)
-        described = port.describe_transactions([transactional_id]).get(transactional_id)
-        if not is_free(described, self._plan.idle):
-            raise attempted_twice(self._batch, partition_id)
-        self.claim = claim = port.next_identity(transactional_id, self._settings.transaction_timeout_ms)
-        if not is_only_claim(described, claim):
-            raise attempted_twice(self._batch, partition_id)
-        return self._plan.coordinator
-
     def prepare(self, totals: Totals) -> Entry | None:
         """Wait until all is stored, leave the marker; what there is to commit, None where there was no row."""
         producer, identity = self._producer, self._identity
@@ -183,11 +168,6 @@ class TaskTransaction:
             producer.abort_transaction()
             return None
         entry = Entry(self._attempt.partition_id, identity, totals, -1, spans)
-        if self._settings.atomic:
-            # The decision is in the same transaction: nothing needs to be told apart later.
-            reach(Barrier.TASK_PREPARE)
-            producer.prepare_transaction()
-            return entry
         reach(Barrier.TASK_MARKER)
         marker = producer.send(
             self._settings.markers_topic, self._marker(entry), identity.transactional_id.encode(), partition=0

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla.errors import DeliveryError, KafkaError, UserMistake
+from ottla.errors import KafkaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
@@ -47,9 +47,6 @@ _JOB_TAGS = "spark.job.tags"
 _CONNECT_TAG = "SparkConnect_"
 # Settings that Spark gives the session of each streaming query and all its tasks, and that batch jobs hardly set.
 _OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllClusterKeysForDistribution", "false"))
-# What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
-# others once that one has given up.
-_NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 # What the mechanism uses beside the user's topics, and nobody would think of.
 _GRANTS = {
     "TOPIC_AUTHORIZATION_FAILED": "Create, Read, Write and Describe on topics {control_topic} and {markers_topic}",
@@ -148,7 +145,6 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         options.sink_id,
         options.bootstrap_servers,
         settings,
-        atomic=options.atomic,
         control_topic=options.control_topic,
         transaction_timeout_ms=timeout_ms,
         timeout_name="kafka.transaction.timeout.ms",
@@ -181,24 +177,14 @@ def _write(
 ) -> Outcome:
     run_id = context.getLocalProperty(_RUN_ID) or ""
     attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber(), run_id)
-    try:
-        message = prepare(
-            session_of(settings),
-            planned,
-            batch,
-            attempt,
-            write=lambda producer: send_rows(batches, rows, producer, digest=True),
-            drain=lambda: count_rows(batches, rows),
-        )
-    except DeliveryError as error:
-        if settings.atomic and getattr(error.first, "name", None) in _NOT_ALONE:
-            raise UserMistake(
-                f"A task of {batch} could not write on in the one transaction that atomic=true gives to all: another "
-                f"task wrote to the same Kafka partition, or failed and took the transaction with it, or another "
-                f"driver has taken over. Pass the rows through ottla.spark.sink_partitions, which sees to it that each "
-                f"Kafka partition is written by one task. The first cause: {error.first}"
-            ) from error
-        raise
+    message = prepare(
+        session_of(settings),
+        planned,
+        batch,
+        attempt,
+        write=lambda producer: send_rows(batches, rows, producer, digest=True),
+        drain=lambda: count_rows(batches, rows),
+    )
     return Outcome(message)
 
 

@@ -25,7 +25,6 @@ EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 
 _TAKEN = (
-    "atomic",
     "delivery",
     "includeHeaders",
     "kafka.bootstrap.servers",
@@ -62,7 +61,6 @@ class SinkOptions:
     exactly_once: bool = False
     sink_id: str | None = None
     write_id: str | None = None
-    atomic: bool = False
     checkpoint: str | None = None
     control_topic: str = CONTROL_TOPIC
     same_rows: bool = False
@@ -81,9 +79,6 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         raise ConfigError("The option topic is empty: name a topic, or leave the option out and give a column topic.")
     _read_bool("includeHeaders", given.get("includeheaders", "false"))  # a column headers is always written
     exactly_once = _read_delivery(given, streaming)
-    atomic = _read_bool("atomic", given.get("atomic", "false"))
-    if atomic and not exactly_once:
-        raise ConfigError("atomic=true is for delivery=exactly-once, and this write is at-least-once: give both.")
     same_rows = _read_bool("sink.same.rows", given.get("sink.same.rows", "false"))
     settings = _read_settings(given, exactly_once)
     return SinkOptions(
@@ -92,7 +87,6 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         exactly_once=exactly_once,
         sink_id=_read_sink_id(given, streaming) if exactly_once else None,
         write_id=_read_id("write.id", given) if exactly_once else None,
-        atomic=atomic,
         checkpoint=_read_checkpoint(given) or None if streaming else None,
         control_topic=_read_control_topic(given),
         same_rows=same_rows,
@@ -111,6 +105,12 @@ def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
             raise ConfigError(
                 "Asynchronous progress tracking does not go with the ottla sink: Spark would repeat batches it has "
                 "not written down, under other numbers; leave out asyncProgressTracking options."
+            )
+        if name == "atomic":
+            raise ConfigError(
+                "The option atomic was removed: with it all tasks wrote in one transaction, so that a single retry or "
+                "speculative copy of a task ended the query. Leave it out. If readers must not see a part of a "
+                "micro-batch, write it with one task: rows.coalesce(1)."
             )
         near = nearest_name(name, _TAKEN)
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."

@@ -1,3 +1,0 @@
-from typing import Any
-
-def key_partitions(keys: Any, count: int) -> bytearray: ...
