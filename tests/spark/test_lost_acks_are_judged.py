@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.audit.ledgers.spark import audit_topics, stored_columns
+from ottla.audit.ledgers.spark import audit_topics
 from ottla.audit.ledgers.verdict import Verdict, judge
 from ottla.audit.promises import PROMISES
 from ottla.client.admin import Admin
@@ -15,6 +15,7 @@ from ottla.client.producer import Producer
 from ottla.ledger import schema
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.writer import LedgerWriter
+from ottla.topic_audit.stored import stored_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,14 +65,8 @@ def audit(spark: SparkSession, cluster: Cluster, topics: dict[str, str], ledgers
         for topic in topics.values():
             begin, end = admin.begin_offsets(topic), admin.end_offsets(topic)
             bounds[topic] = {partition: (begin[partition], end[partition]) for partition in end}
-    records = (
-        spark.read.format("ottla")
-        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-        .option("subscribe", ",".join(bounds))
-        .option("includeHeaders", "true")
-        .load()
-    )
-    audits = audit_topics(spark.read.parquet(str(ledgers)), stored_columns(records), bounds)
+    records = stored_frame(spark, cluster.bootstrap_servers, bounds, {})
+    audits = audit_topics(spark.read.parquet(str(ledgers)), records, bounds)
     return {guarantee: judge(guarantee, audits[topic]) for guarantee, topic in topics.items()}
 
 

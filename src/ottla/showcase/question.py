@@ -19,7 +19,6 @@ from ottla.inputs.source import Source
 from ottla.inputs.table import key_strings
 from ottla.printable import printable
 from ottla.showcase.outcome import Answer, Group
-from ottla.topic_audit.topic import stored_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +118,9 @@ def ask_topics(
 
     `options` are more of Spark's source, about who it is.
     """
-    stored = stored_records(spark, bootstrap_servers, topics.values(), columns="topic,key,value", **options)
-    found = question.ask(stored)
+    given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics.values()), **options}
+    stored = spark.read.format("ottla").options(**given).option("columns", "topic,key,value")
+    found = question.ask(stored.load())
     return tuple(compare(guarantee, question.truth, found.get(topic, {})) for guarantee, topic in topics.items())
 
 

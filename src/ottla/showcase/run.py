@@ -278,14 +278,15 @@ def _judge(
     spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders, master: str | None
 ) -> tuple[tuple[Verdict, ...], dict[str, int]]:
     """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
-    from ottla.audit.ledgers.spark import audit_topics, stored_columns
+    from ottla.audit.ledgers.spark import audit_topics
     from ottla.audit.ledgers.verdict import judge
-    from ottla.topic_audit.topic import bounds_of, stored_records
+    from ottla.topic_audit.stored import stored_frame
+    from ottla.topic_audit.topic import bounds_of
 
     bounds = bounds_of(kafka.read_from, topics.values(), kafka.reader_settings)
-    stored = stored_records(spark, kafka.read_from, topics.values(), includeHeaders="true", **kafka.spark_options)
+    stored = stored_frame(spark, kafka.read_from, bounds, kafka.reader_settings)
     ledger = _ledger(spark, kafka, topics, folders, master)
-    audits = audit_topics(ledger, stored_columns(stored), bounds)
+    audits = audit_topics(ledger, stored, bounds)
     verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
     spans = {
         guarantee: sum(end - begin for begin, end in bounds[topic].values()) for guarantee, topic in topics.items()

@@ -25,11 +25,11 @@ from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
-from ottla.showcase.streaming_job import RESULT, Job, cause, start
+from ottla.showcase.streaming_job import Job, cause, result_values, start
 from ottla.spark.loading import INTERPRETED
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from ottla.audit.ledgers.verdict import Verdict
     from ottla.showcase.kafka import RunKafka
@@ -101,24 +101,21 @@ def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str)
     """The result audited against the topic that it was made from, which has been audited against the ledger."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ottla.audit.ledgers.spark import audit_topics, stored_columns
+    from ottla.audit.ledgers.spark import audit_topics
     from ottla.audit.ledgers.verdict import judge
-    from ottla.topic_audit.topic import bounds_of, stored_records
+    from ottla.topic_audit.stored import stored_frame
+    from ottla.topic_audit.topic import bounds_of
 
-    def records(topic: str) -> DataFrame:
-        committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true", **kafka.spark_options}
-        return stored_records(spark, kafka.read_from, [topic], **committed)
-
-    wanted = stored_columns(records(source).withColumn("value", F.expr(RESULT).cast("binary")))
-    sent = wanted.withColumns(
+    settings = {**kafka.reader_settings, "isolation_level": "read_committed"}
+    begun, ended = ({topic: bounds} for topic, bounds in bounds_of(kafka.read_from, [source, result], settings).items())
+    sent = stored_frame(spark, kafka.read_from, begun, settings, result_values).withColumns(
         {
             schema.TOPIC: F.lit(result),
             schema.OUTCOME: F.lit(schema.ACKED),
             schema.OFFSET: F.lit(schema.NO_OFFSET).cast("long"),
         }
     )
-    bounds = bounds_of(kafka.read_from, [result], kafka.reader_settings)
-    audits = audit_topics(sent, stored_columns(records(result)), bounds, transactional=(result,))
+    audits = audit_topics(sent, stored_frame(spark, kafka.read_from, ended, settings), ended, transactional=(result,))
     return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
 
 

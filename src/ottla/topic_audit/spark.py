@@ -7,12 +7,10 @@ there. Only where a sum is wrong is the place looked for. Sums that are right pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.ledgers.spark import audit_topics
-from ottla.audit.ledgers.tables import STORED_COLUMNS
 from ottla.errors import OttlaError, UserMistake
 from ottla.ledger import schema
 from ottla.ledger.files import (
@@ -28,9 +26,9 @@ from ottla.ledger.files import (
     repeated_mistake,
 )
 from ottla.spark.progress import watching
+from ottla.topic_audit.stored import stored_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ottla.audit.ledgers.partition import Audit
@@ -42,7 +40,6 @@ _CORRUPT = "_corrupt_record"
 _FILE, _ROW = "file", "row"
 _FOUND = "found"
 _JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
-_RECORDS_A_TASK = 500_000
 
 
 def ledger_frame(spark: SparkSession, files: tuple[str, ...], topic: str) -> DataFrame:
@@ -128,16 +125,15 @@ def audit_on_spark(
 
     OttlaError where a worker could not read.
     """
-    tasks = max(2 * spark.sparkContext.defaultParallelism, -(-seen.offsets // _RECORDS_A_TASK))
-    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-    stored = stored_frame(spark, bootstrap_servers, seen, settings, _ranges(seen, tasks))
+    bounds = {seen.name: seen.bounds}
+    stored = stored_frame(spark, bootstrap_servers, bounds, settings)
     rows = _placed(rows, stored)
     with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
         try:
             return audit_topics(
                 rows,
                 stored,
-                {seen.name: seen.bounds},
+                bounds,
                 transactional=(seen.name,) if traits.is_transactional else (),
                 compacted=(seen.name,) if traits.is_compacted else (),
                 answered=(seen.name,) if traits.is_answered else (),
@@ -171,42 +167,6 @@ def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
         schema.PARTITION, F.coalesce(_FOUND, schema.PARTITION)
     )
     return rows.where(~is_without).unionByName(placed.select(rows.columns))
-
-
-def stored_frame(
-    spark: SparkSession,
-    bootstrap_servers: str,
-    seen: TopicSeen,
-    settings: dict[str, Any],
-    ranges: list[tuple[int, int, int]],
-) -> DataFrame:
-    """What the judge reads of the records in `ranges` (partition, first offset, end offset), a task each."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    topic = seen.name
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ottla.topic_audit.reduced import read_reduced
-
-        for batch in batches:
-            numbers: list[Any] = batch.column(0).to_pylist()
-            for number in numbers:
-                partition, *within = ranges[number]
-                yield from read_reduced(bootstrap_servers, topic, {partition: (within[0], within[1])}, settings)
-
-    columns = f"{schema.PARTITION} int, {', '.join(f'{name} long' for name in STORED_COLUMNS)}"
-    numbers = spark.range(0, len(ranges), 1, max(1, len(ranges)))
-    return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
-
-
-def _ranges(seen: TopicSeen, tasks: int) -> list[tuple[int, int, int]]:
-    """The topic's offsets in about so many pieces of about the same length, none longer than a task should take."""
-    size = max(1, min(_RECORDS_A_TASK, -(-seen.offsets // tasks)))
-    return [
-        (partition, begin, min(begin + size, end))
-        for partition, (first, end) in seen.bounds.items()
-        for begin in range(first, end, size)
-    ]
 
 
 def _literal(path: str) -> str:

@@ -1,4 +1,4 @@
-"""A topic that is to be audited: where it begins and ends, what kind it is, and its records as Spark reads them."""
+"""A topic that is to be audited: where it begins and ends, and what kind it is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from ottla.audit.ledgers.spark import Bounds
     from ottla.client.admin import Admin
 
@@ -70,12 +68,6 @@ def check_still_there(bootstrap_servers: str, seen: TopicSeen, settings: dict[st
         raise OttlaError(
             f"The topic {seen.name} was deleted and made anew while it was read: what was read of it proves nothing."
         )
-
-
-def stored_records(spark: SparkSession, bootstrap_servers: str, topics: Iterable[str], **options: str) -> DataFrame:
-    """All records of these topics, in the columns of Spark's Kafka source; `options` are more of the source's."""
-    given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics), **options}
-    return spark.read.format("ottla").options(**given).load()
 
 
 def bounds_of(bootstrap_servers: str, topics: Iterable[str], settings: Mapping[str, Any] | None = None) -> Bounds:

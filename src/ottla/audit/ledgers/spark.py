@@ -1,7 +1,7 @@
 """Runs the judge at scale: Spark brings each slice's ledger rows and stored records together, checkers judge them.
 
-The stored side is reduced first, in the JVM, to what the checkers read (`stored_columns`: numbers only), so that keys
-and values never travel twice. The two sides are cogrouped by topic, partition and slice (`slices`); each group is one
+The stored side holds numbers only, what the checkers read (`STORED_COLUMNS`): keys and values stay where they were
+read. The two sides are cogrouped by topic, partition and slice (`slices`); each group is one
 `PartitionHistory` of bounded size, and only figures and a few pieces of evidence come back.
 
 Invariant: a partition nobody read anything of, and a ledger nobody found anything for, are judged like any other: what
@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.findings import EVIDENCE_MAX
-from ottla.audit.history import NO_SEQUENCE
 from ottla.audit.ledgers.partition import Audit, add_audits
 from ottla.audit.ledgers.slices import SLICE_NUMBERS, Place, SliceAudit, add_slices, audit_slice, look_again
-from ottla.audit.ledgers.tables import SENT_COLUMNS, TIMESTAMP, TopicTraits, history_of, nothing_of
+from ottla.audit.ledgers.tables import SENT_COLUMNS, TopicTraits, history_of, nothing_of
 from ottla.errors import ConfigError
 from ottla.ledger import schema
 
@@ -31,33 +30,9 @@ Bounds = Mapping[str, Mapping[int, tuple[int, int]]]
 """{topic: {partition: (first offset, end offset)}}, as the brokers say; the end is exclusive."""
 
 _SLICE = "slice"
-_LOG_APPEND_TIME = 1
 _PARTITION = [schema.TOPIC, schema.PARTITION]
 _GROUP = [*_PARTITION, _SLICE]
 _Key = tuple[str, int, int]
-
-
-def stored_columns(records: DataFrame) -> DataFrame:
-    """What the audit needs to know of stored records: topic, partition, offset, timestamp (us), sequence, two CRCs.
-
-    `records` has the columns of Spark's Kafka source, headers included (`includeHeaders`). `sequence` is -1 where the
-    record carries none. Cache this where the records serve another question too.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    ours = F.get(F.filter("headers", lambda header: header["key"] == schema.SEQUENCE_HEADER), F.lit(0))["value"]
-    number = F.when(F.length(ours) == 8, F.conv(F.hex(ours), 16, 10).try_cast("long"))
-    return records.select(
-        *_PARTITION,
-        schema.OFFSET,
-        F.coalesce(
-            F.when(F.col("timestampType") != _LOG_APPEND_TIME, F.unix_micros("timestamp")),
-            F.lit(schema.NO_TIMESTAMP).cast("long"),
-        ).alias(TIMESTAMP),
-        F.coalesce(number, F.lit(NO_SEQUENCE).cast("long")).alias(schema.SEQUENCE),
-        _crc("key").alias(schema.KEY_CRC),
-        _crc("value").alias(schema.VALUE_CRC),
-    )
 
 
 def audit_topics(
@@ -73,11 +48,11 @@ def audit_topics(
 ) -> dict[str, Audit]:
     """Judge every topic of `bounds` in one pass: ledger rows against stored records, and both against the offsets.
 
-    `ledger`: rows of `ledger.schema` (`spark.read.parquet(...)`), `stored`: from `stored_columns`. `bounds` must hold
-    every partition of every topic judged. `transactional` names the topics that transactions were written to,
-    `compacted` those with cleanup.policy=compact, `answered` those whose producer asks for answers. Slices out of order
-    take a second pass over their own records, and a first offset that was not read another one. Raises ConfigError for
-    an outcome that is none.
+    `ledger`: rows of `ledger.schema` (`spark.read.parquet(...)`); `stored`: topic, partition and `STORED_COLUMNS`, see
+    `topic_audit.stored`. `bounds` must hold every partition of every topic judged. `transactional` names the topics
+    that transactions were written to, `compacted` those with cleanup.policy=compact, `answered` those whose producer
+    asks for answers. Slices out of order take a second pass over their own records, and a first offset that was not
+    read another one. Raises ConfigError for an outcome that is none.
     """
     traits = {topic: TopicTraits(topic in transactional, topic in compacted, topic in answered) for topic in bounds}
     numbers = _slice_numbers([topic for topic in bounds if traits[topic].is_compacted], slice_numbers)
@@ -189,9 +164,3 @@ def _first_gap(stored: DataFrame, topic: str, partition: int, start: int) -> int
     # The last offset of those that stand where they would without a gap.
     ((last,),) = offsets.withColumn("row", row).where(offset == start + F.col("row")).agg(F.max(offset)).collect()
     return start if last is None else int(last) + 1
-
-
-def _crc(column: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.coalesce(F.crc32(column), F.lit(schema.NO_CRC).cast("long"))
