@@ -158,10 +158,10 @@ def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps
         question = question_for(source, table)
     if not kafka.where:
         folders.check_room(records)
-    from ottla.spark.loading import SHORT_LIVED, SparkLoading
+    from ottla.spark.loading import SparkLoading, java_settings
 
     topics = {guarantee: kafka.name(f"{source.name}-{guarantee}") for guarantee in PROMISES}
-    with SparkLoading("ottla run", master, SHORT_LIVED) as loading:
+    with SparkLoading("ottla run", master, java_settings(records.count)) as loading:
         witnesses, fired = _produce(kafka, records, topics, folders, steps)
         with steps.step("start Spark"):
             spark = loading.session()

@@ -26,7 +26,7 @@ from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
 from ottla.showcase.streaming_job import Job, cause, result_values, start
-from ottla.spark.loading import INTERPRETED
+from ottla.spark.loading import query_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def finish(job: Job, spark: SparkSession) -> None:
         # it was made in another thread.
         spark.createDataFrame([], "id long")
         # A query keeps the settings that it begins with.
-        with _interpreted(spark):
+        with _set(spark, query_settings(job.records)):
             query = start(job, spark)
         if not comes_within(_PATIENCE_S, lambda: not query.isActive):
             raise OttlaError(f"the streaming job was not finished within {_PATIENCE_S:.0f} s")
@@ -120,9 +120,9 @@ def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str)
 
 
 @contextmanager
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
+def _set(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     yield
     for name, earlier in before.items():

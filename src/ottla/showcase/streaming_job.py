@@ -18,7 +18,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.sink.settings import CONTROL_TOPIC
-from ottla.spark.loading import INTERPRETED, SHORT_LIVED
+from ottla.spark.loading import java_settings, query_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ def run(job: Job) -> None:
     """Do it all, and return when it is done."""
     from ottla.spark.session import local_session
 
-    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    spark = local_session("ottla run, streaming", settings=java_settings(job.records) | query_settings(job.records))
     start(job, spark).awaitTermination()
     spark.stop()
 

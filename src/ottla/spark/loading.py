@@ -21,10 +21,22 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
-# A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+# From so many records on, Java's best compiler and the queries that Spark compiles earn back what they cost.
+_MANY_RECORDS = 1_000_000
+# A JVM that lives for half a minute does not: without that compiler it takes a third less CPU on two cores.
+_SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 # Likewise what Spark would write for each query in Java, and compile: seconds, for a row or two of a query's plan.
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def java_settings(records: int) -> dict[str, str]:
+    """A session's settings that suit work on so many records."""
+    return {} if records >= _MANY_RECORDS else _SHORT_LIVED
+
+
+def query_settings(records: int) -> dict[str, str]:
+    """Settings of a query over so many records, given when it begins."""
+    return {} if records >= _MANY_RECORDS else _INTERPRETED
 
 
 class SparkLoading:
