@@ -1,153 +1,102 @@
-"""Spark's own Kafka source beside ours, over the same topics under the same options: the same rows, or both refuse.
-
-In a process of its own, as the connector must be on the class path when Spark's Java starts. Batches only: the
-connector that is there to be had streams with its own release of Spark alone.
+"""Spark's own Kafka connector beside ours, with the same options: the same rows, or both refuse, or the guide says how
+they differ. The cases are in `spark_cases`; `spark_sides` does them in one Spark session.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.spark_cases import (
+    DIFFERENT,
+    FIRST_MS,
+    READS,
+    REFUSED,
+    REFUSED_BY_OURS,
+    ROWS,
+    SENT_MS,
+    SINKS,
+    STREAMS,
+    WRITES,
+    topic_of,
+)
 from tests.spark.sink_driver import QUICK_START
 
 import ottla
+from ottla.client.tables import read_table
 from ottla.cluster.cluster import Cluster
 
 from ..needs import lacking
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-_PATIENCE_S = 400
-_PROGRAM = """
-import json
-import sys
-
-from ottla.errors import UserMistake
-from ottla.spark.session import local_session
-
-servers, settings, cases = sys.argv[1:]
-try:
-    spark = local_session("ottla-tests", settings=json.loads(settings))
-except UserMistake as reason:
-    print(json.dumps({"missing": str(reason)}))
-    sys.exit()
-
-def rows(records):
-    headers = ["headers"] if "headers" in records.columns else []
-    names = ["topic", "partition", "offset", "key", "value", "timestampType", "unix_micros(timestamp) time", *headers]
-    found = records.selectExpr(*names).collect()
-    return sorted(repr(tuple(row)) for row in found)
-
-def read(form, options):
-    try:
-        return rows(spark.read.format(form).options(**{"kafka.bootstrap.servers": servers}, **options).load())
-    except Exception as refusal:
-        return f"refused: {type(refusal).__name__}: {refusal}"
-
-forms = ("kafka", "ottla")
-batches = {name: [read(form, options) for form in forms] for name, options in json.loads(cases).items()}
-print(json.dumps(batches))
-spark.stop()
-"""
-# Retention takes what is older than a week.
-_FIRST_MS = int(time.time() * 1000) - 86_400_000
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "spark-migration.md").read_text()
+_PATIENCE_S = 900
 _REFUSED = "refused: "
-
-
-def each(value: int, topic: str = "plain") -> str:
-    return json.dumps({topic: dict.fromkeys("012", value)})
-
-
-CASES: dict[str, dict[str, str]] = {
-    "all": {"subscribe": "plain"},
-    "several": {"subscribe": "plain, trimmed,empty"},
-    "pattern": {"subscribePattern": "(pl|tr).*"},
-    "all topics": {"subscribePattern": ".*"},
-    "part of a name": {"subscribePattern": "plai"},
-    "assigned": {"assign": '{"plain": [2, 0], "trimmed": [0]}'},
-    "headers": {"subscribe": "plain", "includeHeaders": "true"},
-    "offsets": {
-        "subscribe": "plain",
-        "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": 10}}',
-        "endingOffsets": '{"plain": {"0": 5, "1": -1, "2": 10}}',
-    },
-    "offsets of some": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3}}'},
-    "offsets beyond": {"subscribe": "plain", "startingOffsets": each(99)},
-    "latest": {"subscribe": "plain", "startingOffsets": "latest"},
-    "ends at earliest": {"subscribe": "plain", "endingOffsets": "earliest"},
-    "time": {
-        "subscribe": "plain",
-        "startingTimestamp": str(_FIRST_MS + 6),
-        "endingTimestamp": str(_FIRST_MS + 20),
-    },
-    "no time that late": {"subscribe": "plain", "startingTimestamp": str(_FIRST_MS + 10**7)},
-    "no time that late, latest": {
-        "subscribe": "plain",
-        "startingTimestamp": str(_FIRST_MS + 28),
-        "startingOffsetsByTimestampStrategy": "latest",
-    },
-    "ends late": {"subscribe": "plain", "endingTimestamp": str(_FIRST_MS + 10**7)},
-    "times": {
-        "subscribe": "plain",
-        "startingOffsetsByTimestamp": each(_FIRST_MS + 7),
-        "endingOffsetsByTimestamp": each(_FIRST_MS + 21),
-    },
-    "a time before times before offsets": {
-        "subscribe": "plain",
-        "startingTimestamp": str(_FIRST_MS + 9),
-        "startingOffsetsByTimestamp": each(_FIRST_MS + 20),
-        "startingOffsets": each(9),
-    },
-    "gone, strictly": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}'},
-    "gone": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}', "failOnDataLoss": "false"},
-    "committed": {"subscribe": "transactions", "kafka.isolation.level": "read_committed"},
-    "uncommitted": {"subscribe": "transactions"},
-    "pieces": {"subscribe": "plain", "minPartitions": "11"},
-    "small pieces": {"subscribe": "plain", "maxRecordsPerPartition": "3"},
-    "empty": {"subscribe": "empty"},
-    "unknown": {"subscribe": "unknown"},
-    "no such partition": {"assign": '{"plain": [3]}'},
-    "two ways": {"subscribe": "plain", "assign": '{"plain": [0]}'},
-    "group": {"subscribe": "plain", "kafka.group.id": "readers", "groupIdPrefix": "x"},
-    "reset": {"subscribe": "plain", "kafka.auto.offset.reset": "earliest"},
-    "end before start": {"subscribe": "plain", "startingOffsets": each(5), "endingOffsets": each(3)},
-}
-# What both refuse, each for this reason and in these words; an error of another kind is none of these.
-REFUSED = {
-    "offsets of some": ("don't match what are assigned", "it must name exactly those"),
-    "offsets beyond": ("Beginning offset 99 is after the ending offset 10", "which holds offsets 0 to 10"),
-    "latest": ("starting offset can't be latest for batch queries", "The option startingOffsets is 'latest'"),
-    "ends at earliest": ("ending offset can't be earliest for batch queries", "The option endingOffsets is 'earliest'"),
-    "no time that late": ("No offset matched from request", "has none that young"),
-    "gone, strictly": ("Some data may have been lost", "which holds offsets 12 to 30"),
-    "unknown": ("UnknownTopicOrPartitionException", "names topic 'unknown', which does not exist"),
-    "two ways": ("Only one of the following options can be specified", "not with subscribe, assign together"),
-    "reset": ("Kafka option 'auto.offset.reset' is not supported", "The option kafka.auto.offset.reset cannot be used"),
-    "end before start": ("Beginning offset 5 is after the ending offset 3", "The start (5) lies beyond the end (3)"),
-}
-DIFFERENT = ("no such partition", "gone")
+# Ours makes no task for a partition in which there is nothing to read.
+_EACH_ITS_OWN = ("tasks", "description")
+_ALIKE = [case for case in (*READS, *STREAMS, *WRITES, *SINKS) if case not in (*REFUSED, *REFUSED_BY_OURS, *DIFFERENT)]
 
 
 @pytest.fixture(scope="module")
-def told(spark_connector: list[str]) -> dict[str, Any]:
-    """What the program says."""
+def told(spark_connector: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the program says, and what it has written."""
     with Cluster() as cluster:
         fill(cluster)
-        settings = QUICK_START | {"spark.jars": ",".join(spark_connector)}
-        arguments = [cluster.bootstrap_servers, json.dumps(settings), json.dumps(CASES)]
-        command = [sys.executable, "-c", _PROGRAM, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    if "missing" in found:
-        lacking("spark", found["missing"])
+        for case in (*WRITES, *SINKS, "moved"):
+            for form in ("kafka", "ottla"):
+                cluster.create_topic(topic_of(case, form), partitions=3)
+        settings = json.dumps(QUICK_START | {"spark.jars": ",".join(spark_connector)})
+        folder = str(tmp_path_factory.mktemp("checkpoints"))
+        cases = json.dumps({"read": READS, "stream": STREAMS, "write": WRITES, "sink": SINKS})
+        program = [sys.executable, "-m", "tests.interop.spark_sides"]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            [*program, cluster.bootstrap_servers, settings, folder, cases],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "missing" in found:
+            lacking("spark", found["missing"])
+        for case in (*WRITES, *SINKS):
+            both = found["cases"][case]
+            for number, form in enumerate(("kafka", "ottla")):
+                stored = written(cluster, topic_of(case, form))
+                both[number] = both[number] if both[number] else stored
+                if case == "write times":
+                    found.setdefault("times written", []).append(times(cluster, topic_of(case, form)))
+                if isinstance(both[number], str):
+                    assert stored == [], f"{case}: {form} has refused, and written"
     return found
+
+
+def written(cluster: Cluster, topic: str) -> list[str]:
+    """What stands in a topic, but for times."""
+    rows = read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed").to_pylist()
+    # Where rows without a key go is drawn.
+    return sorted(
+        repr([row["key"], row["value"], row["headers"], row["partition"] if row["key"] else None]) for row in rows
+    )
+
+
+def times(cluster: Cluster, topic: str) -> list[int]:
+    """The times of a topic's records, in ms since 1970."""
+    return [
+        round(at.timestamp() * 1000) for at in read_table(cluster.bootstrap_servers, topic)["timestamp"].to_pylist()
+    ]
 
 
 def fill(cluster: Cluster) -> None:
@@ -162,9 +111,9 @@ def fill(cluster: Cluster) -> None:
                 None if number % 4 == 0 else f"k{number}",
                 headers=headers if number % 3 == 0 else None,
                 partition=number % 3,
-                timestamp_ms=_FIRST_MS + number,
+                timestamp_ms=FIRST_MS + number,
             )
-            producer.send("trimmed", f"v{number}", timestamp_ms=_FIRST_MS + number)
+            producer.send("trimmed", f"v{number}", timestamp_ms=FIRST_MS + number)
     with ottla.Admin(cluster.bootstrap_servers) as admin:
         admin.delete_records("trimmed", {0: 12})
     with ottla.Producer(cluster.bootstrap_servers, transactional_id="side-by-side") as producer:
@@ -176,33 +125,64 @@ def fill(cluster: Cluster) -> None:
             producer.commit_transaction() if counts else producer.abort_transaction()
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if name not in REFUSED and name not in DIFFERENT])
-def test_a_batch_is_what_sparks_own_source_makes_of_these_options(told: dict[str, Any], case: str) -> None:
-    theirs, ours = told[case]
-    assert isinstance(theirs, list)
+@pytest.mark.parametrize("case", _ALIKE)
+def test_the_same_comes_of_it(told: dict[str, Any], case: str) -> None:
+    theirs, ours = told["cases"][case]
+    assert not isinstance(theirs, str), theirs
+    if isinstance(theirs, dict):
+        theirs, ours = ({**side, **dict.fromkeys(_EACH_ITS_OWN)} for side in (theirs, ours))
     assert ours == theirs
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_sparks_own_source_refuses_is_refused_for_the_same_reason(told: dict[str, Any], case: str) -> None:
-    for said, words in zip(told[case], REFUSED[case], strict=True):
+def test_what_sparks_own_connector_refuses_is_refused_for_the_same_reason(told: dict[str, Any], case: str) -> None:
+    for said, words in zip(told["cases"][case], REFUSED[case], strict=True):
         assert str(said).startswith(_REFUSED)
         assert words in said
-    assert re.search(r"ottla\.errors\.(UserMistake|ConfigError): ", told[case][1])
 
 
-def test_a_partition_that_is_not_there_is_refused_where_sparks_own_source_reads_nothing(told: dict[str, Any]) -> None:
-    theirs, ours = told["no such partition"]
-    assert theirs == []
-    assert "names partition 3 of plain, which has 3 partitions" in ours
+@pytest.mark.parametrize("case", REFUSED_BY_OURS)
+def test_what_ours_alone_refuses_is_said_in_one_sentence(told: dict[str, Any], case: str) -> None:
+    theirs, ours = told["cases"][case]
+    assert not isinstance(theirs, str), theirs
+    assert ours.startswith(_REFUSED)
+    assert REFUSED_BY_OURS[case] in ours
 
 
-def test_what_is_left_of_lost_records_is_read(told: dict[str, Any]) -> None:
-    """The connector that is there to be had fails where it logs the loss, for Spark's logging is a newer one."""
-    theirs, ours = told["gone"]
-    assert "NoClassDefFoundError: org/apache/spark/internal/LogKeys" in theirs
-    assert len(ours) == 18
+@pytest.mark.parametrize("first", ["kafka", "ottla"])
+def test_a_stream_moves_with_its_checkpoint(told: dict[str, Any], first: str) -> None:
+    before, after = told["moved"][first]
+    assert (len(before["rows"]), len(after["rows"])) == (3, 3)
+    assert before["offsets"] != after["offsets"]
+    assert not set(before["rows"]) & set(after["rows"])
+
+
+def test_a_source_written_in_python_is_described_by_an_address(told: dict[str, Any]) -> None:
+    theirs, ours = (side["description"] for side in told["cases"]["stream"])
+    assert theirs == "KafkaV2[Subscribe[plain]]"
+    assert re.fullmatch(r"org\.apache\.spark\..*\.PythonMicroBatchStream\w*@[0-9a-f]+", ours)
+
+
+def test_a_column_of_times_is_written_by_ours_alone(told: dict[str, Any]) -> None:
+    theirs, ours = told["times written"]
+    assert ours == [SENT_MS] * 3
+    assert all(at > SENT_MS for at in theirs)
+
+
+def test_the_guide_has_a_row_for_every_case_and_a_case_for_every_row() -> None:
+    cells = [cell for cell in re.findall(r"^\| (.+?) \| .* \|$", PAGE, flags=re.MULTILINE) if "Spark's s" not in cell]
+    assert cells == list(ROWS)
+    assert {case for cases in ROWS.values() for case in cases} == {*READS, *STREAMS, *WRITES, *SINKS, "moved"}
+
+
+def test_large_ranges_are_cut(told: dict[str, Any]) -> None:
+    assert all(side["tasks"] >= 11 for side in told["cases"]["pieces"])
+    theirs, ours = told["cases"]["small pieces"]
+    assert (theirs["tasks"], ours["tasks"]) == (3, 12)
+    theirs, ours = told["cases"]["empty"]
+    assert theirs["tasks"] == 2
+    assert ours["tasks"] <= 1
 
 
 def test_most_cases_are_rows(told: dict[str, Any]) -> None:
-    assert sum(isinstance(theirs, list) and theirs != [] for theirs, _ in told.values()) >= 15
+    assert sum(not isinstance(theirs, str) and bool(theirs) for theirs, _ in told["cases"].values()) >= 50
