@@ -8,7 +8,7 @@ Spark keeps what one DataFrame has shuffled. Logs lie in memory, as in the other
   `value` alone (Spark's own source has no such option and reads all of them).
 - `sink`: rows that Spark makes as it goes, written to a fresh topic; Spark's own sink is at-least-once.
 - `micro_batches`: a stream of small batches (4 tasks, 6 partitions), what one takes when warm, at-least-once and
-  exactly-once in turns. Spark's own sink is not there: the connector that resolves here streams with Spark 4.0 alone.
+  exactly-once in turns.
 - `memory`: the largest Python worker while one task reads, and while one writes, all of it.
 
 Every figure with a bar to reach stands beside it: `must` says the bar, `ok` whether it was reached.

@@ -30,13 +30,13 @@ EXPECTED = (
     "log4j-slf4j-impl-2.24.3.jar",
     "log4j-core-2.24.3.jar",
 )
-SPARK_CONNECTOR_VERSION = "4.0.0"
+SPARK_CONNECTOR_VERSION = "4.2.0"
 SPARK_CONNECTOR_FOLDER = CACHE_FOLDER.parent / f"spark-connector-{SPARK_CONNECTOR_VERSION}"
 SPARK_CONNECTOR_EXPECTED = (
     f"spark-sql-kafka-0-10_2.13-{SPARK_CONNECTOR_VERSION}.jar",
     f"spark-token-provider-kafka-0-10_2.13-{SPARK_CONNECTOR_VERSION}.jar",
-    "kafka-clients-3.9.0.jar",
-    "commons-pool2-2.12.0.jar",
+    "kafka-clients-3.9.2.jar",
+    "commons-pool2-2.13.1.jar",
 )
 
 

@@ -101,7 +101,7 @@ def test_a_streaming_query_writes_every_row(
 @pytest.mark.parametrize(
     ("select", "options", "told"),
     [
-        ("id", {}, "Column 'id' is none that a Kafka record has"),
+        ("id", {}, "There is no column 'value' among id"),
         ("id as value", {}, "Column 'value' is of type bigint"),
         ("cast(id as string) value", {"topik": "t"}, "did you mean topic"),
         ("cast(id as string) value", {"kafka.acks": "7"}, "acks"),

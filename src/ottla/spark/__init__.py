@@ -7,10 +7,23 @@ If Spark's workers would run another Python than this program, importing it sets
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from ottla.spark.stream_offsets import consumer_lag
 from ottla.spark.worker_python import name_this_python
 
-__all__ = ["consumer_lag"]
+if TYPE_CHECKING:
+    from ottla.spark.lag import LagListener, offsets_behind_latest
+
+__all__ = ["LagListener", "consumer_lag", "offsets_behind_latest"]
 
 name_this_python(os.environ)
+
+
+def __getattr__(name: str) -> Any:
+    # They bring PySpark's sessions along, which a driver's source has no need of.
+    if name in ("LagListener", "offsets_behind_latest"):
+        from ottla.spark import lag
+
+        return getattr(lag, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

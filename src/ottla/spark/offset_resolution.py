@@ -11,13 +11,18 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 from ottla.sink.settings import SINK_TOPICS
+from ottla.spark.filters import begin_at, narrow_ranges, oldest_ms
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET, Limit
 from ottla.spark.offset_ranges import OffsetRange, Place, check_named, place_limit, plan_ranges, split_ranges, time_of
 from ottla.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 _log = logging.getLogger("ottla.spark")
 
@@ -131,13 +136,19 @@ def explained(error: KafkaError, option: str) -> OttlaError:
     return UserMistake(f"The option {option} names topic {error.topic!r}, which {why}.", topic=error.topic)
 
 
-def plan_batch(options: SourceOptions) -> list[OffsetRange]:
-    """The ranges a batch reads, one task each."""
+def plan_batch(options: SourceOptions, filters: Sequence[Filter] = ()) -> list[OffsetRange]:
+    """The ranges a batch reads, one task each; without those of which no record can pass the filters."""
     partitions = PartitionsToRead(options)
     try:
         places = partitions.find()
         starts, ends = resolve_limits([options.start, options.end], options, partitions.lookup, places)
-        ranges = partitions.identified(plan_ranges(starts, ends))
+        ranges = narrow_ranges(plan_ranges(starts, ends), filters)
+        since_ms = oldest_ms(filters)
+        if since_ms is not None and ranges:
+            asked = {(span.topic, span.partition): since_ms for span in ranges}
+            (youngest,) = partitions.lookup.offsets_of([asked])
+            ranges = begin_at(ranges, youngest)
+        ranges = partitions.identified(ranges)
     finally:
         partitions.close()
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)

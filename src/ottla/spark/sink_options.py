@@ -153,8 +153,8 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
         return _shortened(checkpoint)
     raise ConfigError(
         "Exactly-once needs a name for this sink that outlives restarts, and the option checkpointLocation, of which "
-        'one could be made, is not among the options: add .option("sink.id", "..."), the same on every start of this '
-        "query and of no other."
+        "one could be made, is not among the options (a location of Spark's configuration Spark does not tell a "
+        'sink): add .option("sink.id", "..."), the same on every start of this query and of no other.'
     )
 
 

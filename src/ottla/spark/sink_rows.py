@@ -10,7 +10,9 @@ Invariants
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.client.producer import Producer
+
+_log = logging.getLogger("ottla.spark")
 
 _PIECE_BYTES = 4 << 20
 _ROW = re.compile(r"(?<=[Rr]ow )\d+")
@@ -62,16 +66,15 @@ class SinkRows(NamedTuple):
 def plan_rows(schema: StructType, topic: str | None) -> SinkRows:
     """Check the columns of what is to be written; UserMistake names the column, its type and what is allowed.
 
-    A column `topic` yields to the option `topic`, as in Spark's own sink.
+    A column `topic` yields to the option `topic`, and other columns are left out, as in Spark's own sink.
     """
     names = schema.names
-    known = ", ".join(_TYPES)
+    others = tuple(dict.fromkeys(name for name in names if name not in _TYPES))
+    if others and "value" in names:
+        _warn_of(others)
     for column in schema.fields:
         if column.name not in _TYPES:
-            raise UserMistake(
-                f"Column {column.name!r} is none that a Kafka record has ({known}): drop it or rename it before "
-                "writing."
-            )
+            continue
         if names.count(column.name) > 1:
             raise UserMistake(f"Column {column.name!r} is there {names.count(column.name)} times: drop all but one.")
         allowed, words = _TYPES[column.name]
@@ -87,7 +90,13 @@ def plan_rows(schema: StructType, topic: str | None) -> SinkRows:
         raise UserMistake(f"There is no column 'value' among {', '.join(names) or 'no columns'}: every record has one.")
     if topic is None and "topic" not in names:
         raise UserMistake("Nothing says which topic to write to: give the option topic, or a column 'topic'.")
-    return SinkRows(topic, tuple(names))
+    return SinkRows(topic, tuple(name for name in names if name in _TYPES))
+
+
+@functools.cache
+def _warn_of(columns: tuple[str, ...]) -> None:
+    """Once, where the same process plans one micro-batch after the other."""
+    _log.warning("columns that no Kafka record has are not written: %s", ", ".join(columns))
 
 
 def send_rows(
@@ -99,7 +108,7 @@ def send_rows(
     and what `Producer.send_table` raises.
     """
     totals = Totals(0, 0)
-    for table in _pieces(batches):
+    for table in _pieces(batches, shape.columns):
         sender = producer()
         for topic, rows, order in _by_topic(table, shape, totals.rows):
             try:
@@ -140,15 +149,16 @@ def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> T
     return Totals().plus(Totals(rows.num_rows, digest_rows(rows, **columns) + rows.num_rows * topic))
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in tables of one chunk and about `_PIECE_BYTES`; none is empty."""
+def _pieces(batches: Iterable[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    """These columns of the same rows in tables of one chunk and about `_PIECE_BYTES`; none is empty."""
     import pyarrow as pa
 
     gathered: list[pa.RecordBatch] = []
     size = 0
-    for batch in batches:
-        if batch.num_rows == 0:
+    for every in batches:
+        if every.num_rows == 0:
             continue
+        batch = every.select(list(columns))
         gathered.append(batch)
         size += batch.nbytes
         if size >= _PIECE_BYTES:

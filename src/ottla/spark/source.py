@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import UserMistake
+from ottla.spark.filters import Pushed
 from ottla.spark.mistakes import plainly
 from ottla.spark.offset_ranges import pack_ranges
 from ottla.spark.options import SourceOptions, read_columns, read_options
@@ -110,6 +111,7 @@ class OttlaReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self.pushFilters = Pushed()  # type: ignore[method-assign]  # Spark takes it for the base class's
 
     @plainly
     def partitions(self) -> list[InputPartition]:
@@ -117,7 +119,8 @@ class OttlaReader(DataSourceReader):
         from ottla.spark.offset_resolution import plan_batch
 
         options = self._options
-        packs = pack_ranges(plan_batch(options), options.min_partitions, options.max_records_per_partition)
+        ranges = plan_batch(options, self.pushFilters.filters)  # type: ignore[attr-defined]
+        packs = pack_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(pack) for pack in packs]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

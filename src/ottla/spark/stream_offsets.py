@@ -98,13 +98,14 @@ def consumer_lag(progress: Any) -> dict[str, dict[str, int]]:
     """
     lags: dict[Place, int] = {}
     for source in (progress or {})["sources"] if progress else ():
-        latest, end = _offsets_of(source["latestOffset"]), _offsets_of(source["endOffset"])
+        latest, end = offsets_of(source["latestOffset"]), offsets_of(source["endOffset"])
         for place, offset in latest.items():
             lags[place] = max(0, offset - end.get(place, 0))
     return to_json(lags)
 
 
-def _offsets_of(told: Any) -> dict[Place, int]:
+def offsets_of(told: Any) -> dict[Place, int]:
+    """The offsets that a query's progress tells of one source, as text or taken apart."""
     if isinstance(told, str):
         told = json.loads(told)
     return from_json(told) if told else {}

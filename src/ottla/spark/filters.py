@@ -1,0 +1,127 @@
+"""What a query's filters say about offsets: partitions and offsets that cannot hold what it wants are not read.
+
+Spark hands filters to a Python source where `spark.sql.python.filterPushdown.enabled` is set, and only in batches. All
+of them are handed back: Spark filters the rows again, so that what is read may be more than wanted, and never less.
+
+A partition's timestamps need not rise. Brokers tell the first record that is as young as a time, and all before it are
+older: a time bounds the beginning of what is read, and not its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from ottla.spark.offset_ranges import OffsetRange
+
+_EQUAL = (EqualTo, EqualNullSafe)
+
+
+class Pushed:
+    """A reader's `pushFilters`, which keeps what it is given.
+
+    It looks like the base class's own: where filters are not handed down, Spark refuses a reader with another one,
+    instead of leaving it uncalled.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self) -> None:
+        self.filters: tuple[Filter, ...] = ()
+
+    def __call__(self, filters: Sequence[Filter]) -> Sequence[Filter]:
+        """Keep the filters; Spark is to apply all of them."""
+        self.filters = tuple(filters)
+        return filters
+
+
+def narrow_ranges(ranges: Sequence[OffsetRange], filters: Sequence[Filter]) -> list[OffsetRange]:
+    """Of the ranges what may pass the filters on topic, partition and offset."""
+    narrowed = []
+    for span in ranges:
+        if not all(
+            _may_pass(each, value)
+            for name, value in (("topic", span.topic), ("partition", span.partition))
+            for each in _about(filters, name)
+        ):
+            continue
+        start, end = span.start, span.end
+        for each in _about(filters, "offset"):
+            first, last = _bounds(each)
+            start = start if first is None else max(start, first)
+            end = end if last is None else min(end, last + 1)
+        if start < end:
+            narrowed.append(replace(span, start=start, end=end))
+    return narrowed
+
+
+def oldest_ms(filters: Sequence[Filter]) -> int | None:
+    """No record that is older can pass the filters on the timestamp; None where they do not say."""
+    oldest = [
+        int(each.value.timestamp() * 1000) - 1
+        for each in _about(filters, "timestamp")
+        if isinstance(each, (*_EQUAL, GreaterThan, GreaterThanOrEqual))
+        and isinstance(each.value, datetime)
+        and each.value.tzinfo is not None
+    ]
+    return max(0, *oldest) if oldest else None
+
+
+def begin_at(ranges: Sequence[OffsetRange], youngest: dict[tuple[str, int], int]) -> list[OffsetRange]:
+    """The ranges from these offsets on; -1 where there is nothing to read."""
+    begun = []
+    for span in ranges:
+        start = youngest[span.topic, span.partition]
+        if 0 <= start < span.end:
+            begun.append(replace(span, start=max(start, span.start)))
+    return begun
+
+
+def _about(filters: Sequence[Filter], column: str) -> list[Any]:
+    """Those that compare this column with a value."""
+    return [
+        each
+        for each in filters
+        if isinstance(each, (*_EQUAL, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual))
+        and each.attribute == (column,)
+        and each.value is not None
+    ]
+
+
+def _may_pass(each: Any, value: str | int) -> bool:
+    if isinstance(each, In):
+        return value in each.value
+    if isinstance(each, _EQUAL):
+        return bool(value == each.value)
+    if not isinstance(value, int):
+        return True
+    first, last = _bounds(each)
+    return (first is None or value >= first) and (last is None or value <= last)
+
+
+def _bounds(each: Any) -> tuple[int | None, int | None]:
+    """The first and the last whole number that pass."""
+    if isinstance(each, In):
+        numbers = [number for number in each.value if number is not None]
+        return (min(numbers), max(numbers)) if numbers else (0, -1)
+    if isinstance(each, _EQUAL):
+        return each.value, each.value
+    if isinstance(each, GreaterThan):
+        return each.value + 1, None
+    if isinstance(each, GreaterThanOrEqual):
+        return each.value, None
+    return None, each.value - (1 if isinstance(each, LessThan) else 0)

@@ -1,0 +1,81 @@
+"""How far streams are behind, under the names that Spark's own Kafka source uses for it.
+
+Spark takes metrics from a source written in Java only, so that `sources[].metrics` of a query's progress is empty here.
+The offsets they are made of are in the progress: `LagListener` computes them there after every micro-batch.
+"""
+
+# ruff: noqa: N802  (methods are called as Spark calls them)
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from ottla.errors import UserMistake
+from ottla.spark.stream_offsets import offsets_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+_log = logging.getLogger("ottla.spark")
+
+
+def offsets_behind_latest(progress: Any) -> list[dict[str, str]]:
+    """`minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` of each source, in Spark's order.
+
+    `progress` is what `query.lastProgress` or a listener gives. Empty for a source that has no partitions yet, and for
+    one that does not read Kafka.
+    """
+    return [_metrics_of(source) for source in progress["sources"]] if progress else []
+
+
+def _metrics_of(source: Any) -> dict[str, str]:
+    try:
+        latest, end = offsets_of(source["latestOffset"]), offsets_of(source["endOffset"])
+    except (UserMistake, ValueError):
+        return {}
+    behind = [max(0, offset - end.get(place, 0)) for place, offset in latest.items()]
+    if not behind:
+        return {}
+    return {
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "minOffsetsBehindLatest": str(min(behind)),
+    }
+
+
+class LagListener(StreamingQueryListener):
+    """`spark.streams.addListener(LagListener())`: keeps and logs how far every query is behind.
+
+    `latest` has the metrics of each running query's last micro-batch, one dict per source, by its name, else by its
+    id. The log has them, too (`ottla.spark`, INFO).
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[str, list[dict[str, str]]] = {}
+        self._names: dict[str, str] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Compute the metrics of this micro-batch."""
+        progress = event.progress
+        name = self._names.setdefault(str(progress.id), progress.name or str(progress.id))
+        self.latest[name] = offsets_behind_latest(progress)
+        for metrics in self.latest[name]:
+            _log.info("query %s: %s", name, ", ".join(f"{key} {value}" for key, value in metrics.items()))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """There is nothing to read: the last metrics hold."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Forget the query."""
+        self.latest.pop(self._names.pop(str(event.id), ""), None)

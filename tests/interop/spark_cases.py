@@ -1,0 +1,295 @@
+"""What Spark's own Kafka connector and ours are asked to do, case by case, and which row of the guide each case is for.
+
+`READS`, `STREAMS`, `WRITES` and `SINKS` say what is done with both formats (`spark_sides.py` does it). `REFUSED` says
+which of them both refuse and in which words, `DIFFERENT` which of them differ, and the test says how. `ROWS` has the
+rows of the table in docs/spark-migration.md, by the text of their first cell.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+# Retention takes what is older than a week.
+SENT_MS = int(time.time() * 1000) - 43_200_000
+FIRST_MS = int(time.time() * 1000) - 86_400_000
+
+
+def each(value: int, topic: str = "plain") -> str:
+    """One value for each of the topic's three partitions."""
+    return json.dumps({topic: dict.fromkeys("012", value)})
+
+
+def topic_of(case: str, form: str) -> str:
+    """The topic that one format writes to in a case."""
+    return f"{form}-" + "".join(letter if letter.isalnum() else "-" for letter in case)
+
+
+READS: dict[str, dict[str, str]] = {
+    "all": {"subscribe": "plain"},
+    "several": {"subscribe": "plain, trimmed,empty"},
+    "pattern": {"subscribePattern": "(pl|tr).*"},
+    "all topics": {"subscribePattern": ".*"},
+    "part of a name": {"subscribePattern": "plai"},
+    "Java's own pattern": {"subscribePattern": "[a-z&&[^x]]+"},
+    "assigned": {"assign": '{"plain": [2, 0], "trimmed": [0]}'},
+    "headers": {"subscribe": "plain", "includeHeaders": "true"},
+    "offsets": {
+        "subscribe": "plain",
+        "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": 10}}',
+        "endingOffsets": '{"plain": {"0": 5, "1": -1, "2": 10}}',
+    },
+    "offsets of some": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3}}'},
+    "offsets beyond": {"subscribe": "plain", "startingOffsets": each(99)},
+    "latest": {"subscribe": "plain", "startingOffsets": "latest"},
+    "ends at earliest": {"subscribe": "plain", "endingOffsets": "earliest"},
+    "time": {
+        "subscribe": "plain",
+        "startingTimestamp": str(FIRST_MS + 6),
+        "endingTimestamp": str(FIRST_MS + 20),
+    },
+    "no time that late": {"subscribe": "plain", "startingTimestamp": str(FIRST_MS + 10**7)},
+    "no time that late, latest": {
+        "subscribe": "plain",
+        "startingTimestamp": str(FIRST_MS + 28),
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    "ends late": {"subscribe": "plain", "endingTimestamp": str(FIRST_MS + 10**7)},
+    "times": {
+        "subscribe": "plain",
+        "startingOffsetsByTimestamp": each(FIRST_MS + 7),
+        "endingOffsetsByTimestamp": each(FIRST_MS + 21),
+    },
+    "a time before times before offsets": {
+        "subscribe": "plain",
+        "startingTimestamp": str(FIRST_MS + 9),
+        "startingOffsetsByTimestamp": each(FIRST_MS + 20),
+        "startingOffsets": each(9),
+    },
+    "gone, strictly": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}'},
+    "gone": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}', "failOnDataLoss": "false"},
+    "committed": {"subscribe": "transactions", "kafka.isolation.level": "read_committed"},
+    "uncommitted": {"subscribe": "transactions"},
+    "pieces": {"subscribe": "plain", "minPartitions": "11"},
+    "no pieces": {"subscribe": "plain", "minPartitions": "0"},
+    "small pieces": {"subscribe": "plain", "maxRecordsPerPartition": "3"},
+    "empty": {"subscribe": "empty"},
+    "unknown": {"subscribe": "unknown"},
+    "no such partition": {"assign": '{"plain": [3]}'},
+    "two ways": {"subscribe": "plain", "assign": '{"plain": [0]}'},
+    "no way": {},
+    "no cluster": {"subscribe": "plain", "kafka.bootstrap.servers": ""},
+    "group": {"subscribe": "plain", "kafka.group.id": "readers"},
+    "prefix of groups": {"subscribe": "plain", "groupIdPrefix": "x"},
+    "retries": {"subscribe": "plain", "fetchOffset.numRetries": "5", "fetchOffset.retryIntervalMs": "7"},
+    "patience": {"subscribe": "plain", "kafkaConsumer.pollTimeoutMs": "60000"},
+    "bounded batch": {"subscribe": "plain", "maxOffsetsPerTrigger": "3", "minOffsetsPerTrigger": "2"},
+    "reset": {"subscribe": "plain", "kafka.auto.offset.reset": "earliest"},
+    "key deserializer": {"subscribe": "plain", "kafka.key.deserializer": "a.B"},
+    "value deserializer": {"subscribe": "plain", "kafka.value.deserializer": "a.B"},
+    "auto commit": {"subscribe": "plain", "kafka.enable.auto.commit": "true"},
+    "interceptors": {"subscribe": "plain", "kafka.interceptor.classes": "a.B"},
+    "polling": {"subscribe": "plain", "kafka.max.poll.records": "7", "kafka.session.timeout.ms": "30000"},
+    "connection": {"subscribe": "plain", "kafka.client.id": "me", "kafka.fetch.min.bytes": "1"},
+    "unknown setting": {"subscribe": "plain", "kafka.no.such.setting": "1"},
+    "unknown option": {"subscribe": "plain", "noSuchOption": "1"},
+    "any case": {"SUBSCRIBE": "plain", "KAFKA.client.ID": "me", "startingoffsets": "EARLIEST"},
+    "end before start": {"subscribe": "plain", "startingOffsets": each(5), "endingOffsets": each(3)},
+}
+
+EARLY = {"subscribe": "plain", "startingOffsets": "earliest"}
+STREAMS: dict[str, dict[str, str]] = {
+    "stream": EARLY,
+    "stream of what comes": {"subscribe": "plain"},
+    "stream of offsets": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": -1}}'},
+    "stream of times": {"subscribe": "plain", "startingTimestamp": str(FIRST_MS + 15)},
+    "bounded stream": EARLY | {"maxOffsetsPerTrigger": "12"},
+    "stream that waits": EARLY | {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "1s"},
+    "least above most": EARLY | {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+    "stream with an end": EARLY | {"endingOffsets": "latest"},
+}
+
+_ROWS = "array(named_struct('key', 'h', 'value', cast('x' as binary)))"
+WRITES: dict[str, dict[str, Any]] = {
+    "write": {"rows": ["'k' key", "cast(id as string) value"]},
+    "write binary": {"rows": ["cast('k' as binary) key", "cast(cast(id as string) as binary) value"]},
+    "write tombstones": {"rows": ["'k' key", "cast(null as string) value"]},
+    "write to a partition": {"rows": ["'k' key", "cast(id as string) value", "1 partition"]},
+    "write to the key's partition": {"rows": ["'k' key", "'v' value", "cast(null as int) partition"]},
+    "write headers": {"rows": ["'v' value", f"{_ROWS} headers"], "includeHeaders": "true"},
+    "write headers, not told": {"rows": ["'v' value", f"{_ROWS} headers"]},
+    "write by column": {"rows": ["'v' value", "TOPIC topic"], "topic": None},
+    "write by option": {"rows": ["'v' value", "'no-such-topic' topic"]},
+    "write to null": {"rows": ["'v' value", "cast(null as string) topic"], "topic": None},
+    "write nowhere": {"rows": ["'v' value"], "topic": None},
+    "write without value": {"rows": ["'k' key"]},
+    "write numbers": {"rows": ["id value"]},
+    "write long partition": {"rows": ["'v' value", "1L partition"]},
+    "write number as key": {"rows": ["'v' value", "id key"]},
+    "write more columns": {"rows": ["'v' value", "id", "id offset", "0 timestampType"]},
+    "write times": {"rows": ["'v' value", f"timestamp_millis({SENT_MS}) timestamp"]},
+    "write with settings": {"rows": ["'v' value"], "kafka.acks": "all", "kafka.compression.type": "lz4"},
+    "write with serializer": {"rows": ["'v' value"], "kafka.key.serializer": "a.B"},
+    "write with value serializer": {"rows": ["'v' value"], "kafka.value.serializer": "a.B"},
+    "write with unknown option": {"rows": ["'v' value"], "noSuchOption": "1"},
+    "write in no mode": {"rows": ["'v' value"], "mode": None},
+    "write in mode error": {"rows": ["'v' value"], "mode": "errorifexists"},
+    "write in mode ignore": {"rows": ["'v' value"], "mode": "ignore"},
+    "overwrite": {"rows": ["'v' value"], "mode": "overwrite"},
+}
+"""`rows`: columns of three rows; `mode` is append unless given; all else are options."""
+
+REAL_TIME = {"realTime": "5 seconds"}
+SINKS: dict[str, dict[str, Any]] = {
+    "append": {},
+    "complete": {"outputMode": "complete"},
+    "update": {"outputMode": "update"},
+    "foreachBatch": {"outputMode": "update", "form": "foreachBatch"},
+    "checkpoint of the configuration": {"configured": True},
+    "checkpoint of the configuration, named": {"configured": True, "sink.id": "ottla alone knows this one"},
+    "async progress": {"asyncProgressTrackingEnabled": "true", "trigger": {"processingTime": "1 second"}},
+    "continuous": {"trigger": {"continuous": "1 second"}, "form": "noop"},
+    "real time": {"trigger": REAL_TIME, "outputMode": "update", "counted": False, "source": "kafka"},
+    "real time, foreach": {"trigger": REAL_TIME, "outputMode": "update", "counted": False, "form": "foreach"},
+}
+"""A stream over `plain`, counted by partition but in mode append, into a topic, with the trigger AvailableNow unless
+`trigger` is another one. `form` is where it goes instead, and the source is then of the format in question."""
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "offsets of some": ("don't match what are assigned", "it must name exactly those"),
+    "offsets beyond": ("start offset 99 is greater than the", "which holds offsets 0 to 10"),
+    "latest": ("starting offset can't be latest for batch queries", "The option startingOffsets is 'latest'"),
+    "ends at earliest": ("ending offset can't be earliest for batch queries", "The option endingOffsets is 'earliest'"),
+    "no time that late": ("No offset matched from request", "has none that young"),
+    "gone, strictly": ("Some data may have been lost", "which holds offsets 12 to 30"),
+    "unknown": ("UnknownTopicOrPartitionException", "names topic 'unknown', which does not exist"),
+    "two ways": ("Only one of the following options can be specified", "not with subscribe, assign together"),
+    "no way": ("One of the following options must be specified", "none of them is given"),
+    "no cluster": ("Failed to create new KafkaAdminClient", "The option kafka.bootstrap.servers is ''"),
+    "no pieces": ("minPartitions must be positive", "The option minPartitions is '0'"),
+    "reset": ("Kafka option 'auto.offset.reset' is not supported", "The option kafka.auto.offset.reset cannot be used"),
+    "key deserializer": ("Kafka option 'key.deserializer' is not supported", "kafka.key.deserializer cannot be used"),
+    "value deserializer": ("Kafka option 'value.deserializer' is not", "kafka.value.deserializer cannot be used"),
+    "auto commit": ("Kafka option 'enable.auto.commit' is not", "The option kafka.enable.auto.commit cannot be used"),
+    "interceptors": (
+        "Kafka option 'interceptor.classes' is not",
+        "The option kafka.interceptor.classes cannot be used",
+    ),
+    "end before start": ("start offset 5 is greater than the", "The start (5) lies beyond the end (3)"),
+    "least above most": ("minOffsetPerTrigger(5) is higher than the maxOffsetsPerTrigger(4)", "(5) is higher than"),
+    "stream with an end": (
+        "ending offset not valid in streaming queries",
+        "endingOffsets cannot be used in a streaming",
+    ),
+    "write to null": ("contains a null topic", "Column 'topic' is null in row 0"),
+    "write nowhere": ("topic option required when no 'topic' attribute", "Nothing says which topic to write to"),
+    "write without value": ("value", "There is no column 'value'"),
+    "write numbers": ("value", "'value' is of type bigint; it has to be string or binary"),
+    "write number as key": ("key", "'key' is of type bigint; it has to be string or binary"),
+    "write long partition": ("partition", "'partition' is of type bigint; it has to be int"),
+    "write with serializer": ("key.serializer' is not supported", "The option kafka.key.serializer cannot be set"),
+    "write with value serializer": ("value.serializer' is not supported", "kafka.value.serializer cannot be set"),
+    "write in mode ignore": ("Save mode Ignore not allowed for Kafka", 'cannot be written in the "Ignore" mode'),
+    "overwrite": ("Save mode Overwrite not allowed for Kafka", "A topic cannot be overwritten"),
+}
+"""What both refuse, each for this reason and in these words; an error of another kind is none of these."""
+
+REFUSED_BY_OURS: dict[str, str] = {
+    "Java's own pattern": "The option subscribePattern is '[a-z&&[^x]]+'",
+    "no such partition": "names partition 3 of plain, which has 3 partitions",
+    "unknown setting": "no.such.setting",
+    "unknown option": "'nosuchoption' is not an option of the ottla source",
+    "write with unknown option": "'nosuchoption' is not an option of the ottla sink",
+    "write in no mode": 'cannot be written in the "ErrorIfExists" mode. Please use either the "Append"',
+    "write in mode error": 'cannot be written in the "ErrorIfExists" mode. Please use either the "Append"',
+    "update": "ottla does not support Update mode",
+    "checkpoint of the configuration": "a location of Spark's configuration",
+    "continuous": "Data source ottla does not support continuous processing",
+    "real time": "PythonTable is not in the sink allowlist for Real-Time Mode",
+    "real time, foreach": "PythonMicroBatchStreamWithTriggerAvailableNow is not supported in Real-time Mode",
+    "async progress": "Sink ottla does not support async progress tracking",
+}
+"""What Spark's own connector takes and ours refuses, in these words."""
+
+DIFFERENT = ("write times",)
+"""What both do, each in its way."""
+
+ROWS: dict[str, tuple[str, ...]] = {
+    # Reading
+    "`kafka.bootstrap.servers`": ("all", "no cluster"),
+    "`subscribe`": ("all", "several"),
+    "`subscribePattern`": ("pattern", "all topics", "part of a name", "Java's own pattern"),
+    "`assign`": ("assigned", "no such partition"),
+    "two of these three, or none": ("two ways", "no way"),
+    "`startingOffsets`": ("offsets", "latest", "stream", "stream of offsets"),
+    "`endingOffsets`": ("offsets", "ends at earliest"),
+    "offsets for some partitions only, or beyond the end, or a start behind the end": (
+        "offsets of some",
+        "offsets beyond",
+        "end before start",
+    ),
+    "`startingTimestamp`, `endingTimestamp`": ("time", "ends late", "no time that late", "stream of times"),
+    "`startingOffsetsByTimestamp`, `endingOffsetsByTimestamp`": ("times",),
+    "a time, times and offsets together": ("a time before times before offsets",),
+    "`startingOffsetsByTimestampStrategy`": ("no time that late, latest",),
+    "`failOnDataLoss`": ("gone", "gone, strictly"),
+    "`includeHeaders`": ("headers",),
+    "`minPartitions`": ("pieces", "no pieces"),
+    "`maxRecordsPerPartition`": ("small pieces",),
+    "`maxOffsetsPerTrigger`": ("bounded stream",),
+    "`minOffsetsPerTrigger`, `maxTriggerDelay`": ("stream that waits", "least above most"),
+    "options of micro-batches in a batch": ("bounded batch",),
+    "an end in a stream": ("stream with an end",),
+    "`kafka.group.id`": ("group",),
+    "`groupIdPrefix`": ("prefix of groups",),
+    "`fetchOffset.numRetries`, `fetchOffset.retryIntervalMs`": ("retries",),
+    "`kafkaConsumer.pollTimeoutMs`": ("patience",),
+    "`kafka.isolation.level`": ("committed",),
+    "`kafka.max.poll.records` and others about groups and polling": ("polling",),
+    "other `kafka.*` settings": ("connection", "unknown setting"),
+    "`kafka.auto.offset.reset`, `kafka.enable.auto.commit`, `kafka.interceptor.classes`, `kafka.key.deserializer`, "
+    "`kafka.value.deserializer`": ("reset", "auto commit", "interceptors", "key deserializer", "value deserializer"),
+    "an option that there is not": ("unknown option",),
+    "names of options in any case": ("any case",),
+    "topics that do not exist": ("unknown",),
+    "columns, their types and nulls": ("all", "headers"),
+    "open and aborted transactions": ("committed", "uncommitted"),
+    "tasks": ("empty", "pieces", "small pieces"),
+    "a stream that begins with what comes": ("stream of what comes",),
+    "`trigger(availableNow=True)`": ("stream",),
+    "`trigger(continuous=...)`": ("continuous",),
+    "a checkpoint": ("moved",),
+    "`minOffsetsBehindLatest`, `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest` in a query's progress": (
+        "stream",
+        "bounded stream",
+    ),
+    "`description` of a source in a query's progress": ("stream",),
+    # Writing
+    "`topic`": ("write", "write by option"),
+    "a column `topic`": ("write by column", "write by option", "write to null", "write nowhere"),
+    "columns `key` and `value`": ("write", "write binary", "write tombstones", "write without value"),
+    "a column `partition`": ("write to a partition", "write to the key's partition"),
+    "a column `headers`": ("write headers", "write headers, not told"),
+    "a column `timestamp`": ("write times",),
+    "other columns": ("write more columns",),
+    "columns of other types": ("write numbers", "write long partition", "write number as key"),
+    "where keyed records go": ("write", "append"),
+    "`kafka.*` settings of the producer": ("write with settings",),
+    "`kafka.key.serializer`, `kafka.value.serializer`": ("write with serializer", "write with value serializer"),
+    "an option that the sink does not have": ("write with unknown option",),
+    '`.mode("append")`': ("write",),
+    'no mode, `.mode("errorifexists")`': ("write in no mode", "write in mode error"),
+    '`.mode("overwrite")`, `.mode("ignore")`': ("overwrite", "write in mode ignore"),
+    '`outputMode("append")`': ("append",),
+    '`outputMode("complete")`': ("complete",),
+    '`outputMode("update")`': ("update",),
+    "`foreachBatch`": ("foreachBatch",),
+    "a checkpoint that Spark's configuration names": (
+        "checkpoint of the configuration",
+        "checkpoint of the configuration, named",
+    ),
+    "asynchronous progress tracking": ("async progress",),
+    "real-time mode": ("real time", "real time, foreach"),
+}
+"""The rows of the guide's two tables, by their first cell, and the cases that show each."""
