@@ -131,6 +131,26 @@ def test_the_commit_of_a_batch_stops_an_attempt_that_has_not_sent_a_row(job: Job
     assert_every_row_once(job, batches=1)
 
 
+def test_an_abort_after_the_decision_ends_what_does_not_count(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = job.settings()
+    planned = plan(session_of(settings))
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    # A copy of a task, whose message never comes.
+    run_task(job, settings, planned, 0, 1, 100)
+
+    def reach(name: str) -> None:
+        if name == Barrier.COMMIT_APPLY:
+            raise ottla.OttlaError("the commit ends here")
+
+    monkeypatch.setattr("ottla.sink.commit.reach", reach)
+    with pytest.raises(ottla.OttlaError, match="ends here"):
+        commit(session_of(settings), messages)
+    assert len(busy(job)) == 4
+    abort(session_of(settings), messages)
+    await_quiet(job)
+    assert_every_row_once(job, batches=1)
+
+
 @pytest.mark.parametrize("has_decided", [False, True])
 def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided: bool, job: Job) -> None:
     settings = job.settings()

@@ -20,7 +20,16 @@ from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.landing import try_to_write_again
 from ottla.sink.planning import abort_strays, look
-from ottla.sink.refusals import Message, check_together, is_same_again, or_accept, role, sum_of
+from ottla.sink.refusals import (
+    Message,
+    check_together,
+    is_same_again,
+    longer,
+    or_accept,
+    partly_there,
+    role,
+    sum_of,
+)
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -29,9 +38,10 @@ _log = logging.getLogger("ottla.sink")
 def commit(session: Session, messages: Sequence[Message]) -> None:
     """Decide the batch of these messages and make it visible; returns when all of it is.
 
-    Raises UserMistake or TransactionError where it is refused, and nothing of it is visible; ProducerFenced where
-    another driver has taken over; TransactionUnfinished where it is decided (or nobody knows yet) and the next plan
-    goes on with it. The same call again does no harm.
+    Raises UserMistake or TransactionError where it is refused, and nothing of it is visible; TransactionError, too,
+    where a part of it is visible, and the same tasks have to write the rest; ProducerFenced where another driver has
+    taken over; TransactionUnfinished where it is decided (or nobody knows yet) and the next plan goes on with it. The
+    same call again does no harm.
     """
     if not messages:
         return
@@ -45,27 +55,34 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
     with DecisionWriter(session, plan.coordinator) as writer:
-        coordinator = decide(writer, plan, decision, prepared)
-        _make_visible(session, decision)
+        decision, coordinator = decide(writer, plan, decision, prepared)
+        reach(Barrier.COMMIT_APPLY)
+        settled = decision.settled(apply(session, batch, decision.unsettled))
         reach(Barrier.COMMIT_SWEEP)
         _sweep(session, coordinator, decision, batch)
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
         if coordinator is not None and decision.unsettled:
-            try_to_write_again(writer, decision.settled(lost=()))
+            try_to_write_again(writer, settled)
     reach(Barrier.COMMIT_END)
+    if settled.lost:
+        raise partly_there(settings, settled)
+    _warn_of_length(session, plan, decision)
 
 
-def _make_visible(session: Session, decision: Decision) -> None:
-    settings = session.settings
-    reach(Barrier.COMMIT_APPLY)
-    lost = apply(session, decision.batch, decision.unsettled)
-    if lost:
-        raise TransactionError(
-            f"{decision.batch} of sink {settings.sink_id!r} is decided, and "
-            f"{sum(entry.totals.rows for entry in lost)} of its rows were taken back by {settings.timeout_name} "
-            f"({settings.transaction_timeout_ms}) before they were committed; start the query again, and it writes "
-            "them once more"
+def _warn_of_length(session: Session, plan: Plan, decision: Decision) -> None:
+    """Say it before batches are too long for their transactions."""
+    settings, took_ms = session.settings, decision.decided_ms - plan.planned_ms
+    if took_ms > settings.transaction_timeout_ms // 2:
+        _log.warning(
+            "%s of sink %r took %d ms from its plan to its decision, more than half of %s (%d). A batch that takes "
+            "longer than that cannot be decided: %s",
+            decision.batch,
+            settings.sink_id,
+            took_ms,
+            settings.timeout_name,
+            settings.transaction_timeout_ms,
+            longer(settings),
         )
 
 
@@ -163,6 +180,8 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
     decision = session.read_decision()
     if decision is not None and decision.coordinator == plan.coordinator:
         apply(session, decision.batch, decision.unsettled)
+        # Attempts that do not count are nobody's now.
+        _sweep(session, session.identity_after_decision, decision, batch)
         return
     if isinstance(trouble, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
         _log.warning(

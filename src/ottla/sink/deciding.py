@@ -19,7 +19,7 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import check_alive
+from ottla.sink.refusals import too_late, took_too_long
 from ottla.sink.session import Session
 
 _ASKED_TIMES = 3
@@ -35,46 +35,62 @@ class _Refused(Exception):
 
 def decide(
     writer: DecisionWriter, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
-) -> TransactionIdentity | None:
+) -> tuple[Decision, TransactionIdentity | None]:
     """Write R and commit it, if all that these tasks prepared is as it should be; when this returns, it is decided.
 
-    Returns the coordinator's identity after that, None where nobody has told. Raises TransactionError or ProducerFenced
-    where it is not decided, TransactionUnfinished where that is not known.
+    Returns R as it is decided: where rows repeat, entries whose transactions have too little time left are noted in it
+    as lost. And the coordinator's identity after that, None where nobody has told. Raises TransactionError or
+    ProducerFenced where it is not decided, TransactionUnfinished where that is not known.
     """
     session = writer.session
 
-    def look() -> None:
+    def look() -> Decision:
         try:
-            _check(session, plan, decision, prepared)
+            seen = _look(session, plan, decision, prepared)
         except OttlaError as error:
             raise _Refused(error) from error
         reach(Barrier.COMMIT_ASKED)
+        return seen
 
     reach(Barrier.COMMIT_DECISION)
     try:
-        writer.write(decision, look, _ASKED_TIMES)
+        return writer.write(decision, look, _ASKED_TIMES), writer.identity
     except (_Refused, OttlaError) as error:
         # Closing aborts the transaction if no commit was asked for; then R can be read.
         writer.close()
         # A commit that is asked for again finds its tasks' transactions ended, as they should be.
-        if is_decided(session, decision.coordinator, decision.batch):
-            return None
+        decided = decided_by(session, decision.coordinator, decision.batch)
+        if decided is not None:
+            return decided, None
         raise (error.error if isinstance(error, _Refused) else _undecided(session, decision, error)) from error
-    return writer.identity
 
 
-def is_decided(session: Session, coordinator: TransactionIdentity, batch: BatchId) -> bool:
-    """Whether R holds this batch, decided by this coordinator."""
+def decided_by(session: Session, coordinator: TransactionIdentity, batch: BatchId) -> Decision | None:
+    """R, where it holds this batch, decided by this coordinator."""
     found = session.read_decision()
-    return found is not None and found.coordinator == coordinator and found.batch == batch
+    return found if found is not None and (found.coordinator, found.batch) == (coordinator, batch) else None
 
 
-def _check(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> None:
-    """The last look at what the tasks have prepared."""
+def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> Decision:
+    """The last look at what the tasks have prepared: R as it can be carried out.
+
+    Where rows repeat, it is decided without the transactions that cannot be committed in time any more: each run of a
+    batch that is longer than its transactions adds something to it. Nobody commits those, whether they are open or not.
+    """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
     described = session.port.describe_transactions(entry.identity.transactional_id for entry in entries)
-    check_alive(settings, batch, entries, described, plan.planned_ms, session.port.now_ms())
+    late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
+    if not late:
+        return decision
+    # A commit that is asked for again finds some of them committed.
+    is_decided = decided_by(session, decision.coordinator, batch) is not None
+    if is_decided or not settings.same_rows or len(late) == len(entries):
+        raise took_too_long(settings, batch, late)
+    gone = {each.entry for each in late}
+    return decision._replace(
+        entries=tuple(entry._replace(lost=True) if entry in gone else entry for entry in decision.entries)
+    )
 
 
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:

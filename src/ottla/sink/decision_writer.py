@@ -38,19 +38,25 @@ class DecisionWriter:
         """The coordinator's identity after its last successful transaction; None if it is not known."""
         return self._coordinator if self._producer is None else self._producer.transaction_identity
 
-    def write(self, decision: Decision, before_commit: Callable[[], None], asked_times: int) -> None:
-        """Append R, call `before_commit`, commit.
+    def write(self, decision: Decision, look: Callable[[], Decision], asked_times: int) -> Decision:
+        """Append R, call `look`, append what that makes of R where it is another one, commit; R as it was committed.
 
         The commit is asked for up to `asked_times`, each time for `max.block.ms`. Raises OttlaError,
-        TransactionUnfinished if the commit has no answer, and what `before_commit` raises.
+        TransactionUnfinished if the commit has no answer, and what `look` raises.
         """
         producer = self._opened()
         producer.begin_transaction()
-        settings = self.session.settings
-        record = producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0)
-        record.result()
-        before_commit()
+        self._append(producer, decision)
+        seen = look()
+        if seen != decision:
+            # Of two records in one transaction the second one counts.
+            self._append(producer, seen)
         _ask_for_commit(producer, asked_times)
+        return seen
+
+    def _append(self, producer: Producer, decision: Decision) -> None:
+        settings = self.session.settings
+        producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0).result()
 
     def _opened(self) -> Producer:
         if self._producer is None:

@@ -17,7 +17,7 @@ _log = logging.getLogger("ottla.sink")
 
 def write_again(writer: DecisionWriter, decision: Decision) -> None:
     """Write R again with its notes; raises what the writer raises."""
-    writer.write(decision, lambda: None, asked_times=1)
+    writer.write(decision, lambda: decision, asked_times=1)
 
 
 def try_to_write_again(writer: DecisionWriter, decision: Decision) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import WRITE, BatchId, Entry, Last, Plan, Prepared, Skipped, Totals
+from ottla.sink.decision import Decision
 from ottla.sink.settings import SinkSettings
 
 Message = Prepared | Skipped
@@ -161,37 +163,81 @@ def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple
     return plan, batch
 
 
-def check_alive(
+class Late(NamedTuple):
+    """A task's transaction that cannot be committed in time any more; `why` follows on the task's name."""
+
+    entry: Entry
+    why: str
+
+
+def too_late(
     settings: SinkSettings,
-    batch: BatchId,
     entries: Iterable[Entry],
     described: Mapping[str, TransactionDescription],
     planned_ms: int,
     now_ms: int,
-) -> None:
-    """Every transaction must be open with enough time left to be committed; TransactionError, and nothing is decided.
+) -> list[Late]:
+    """Transactions that are not open any more, or have less time left than the margin.
 
     `planned_ms` and `now_ms` are the driver's clock, the transactions' times are their coordinators'. No transaction is
     older than the plan, so a driver's clock that is ahead of the brokers' does no harm.
     """
+    found: list[Late] = []
     for entry in entries:
         now = described.get(entry.identity.transactional_id)
         is_it = now is not None and (
             TransactionIdentity(now.transactional_id, now.producer_id, now.producer_epoch) == entry.identity
         )
         if now is None or not is_it or now.state != _ONGOING:
-            raise TransactionError(
-                f"task {entry.partition_id} of {batch} has lost its transaction before the batch was decided (it is "
-                f"{'unknown' if now is None else now.state} now); nothing of the batch is visible. Batches that take "
-                f"longer than {settings.timeout_name} ({settings.transaction_timeout_ms}) end so: raise it, and "
-                "transaction.max.timeout.ms of the brokers with it, or make batches smaller"
-            )
+            state = "unknown" if now is None else now.state
+            found.append(Late(entry, f"has lost its transaction before the batch was decided (it is {state} now)"))
+            continue
         began_ms = max(planned_ms, now.started_ms or planned_ms)
         left_ms = now.timeout_ms - (now_ms - began_ms)
         if left_ms < settings.margin:
-            raise TransactionError(
-                f"task {entry.partition_id} of {batch} has {max(left_ms, 0)} ms left of {settings.timeout_name} "
-                f"({now.timeout_ms}), and {settings.margin} are needed to commit safely; nothing of the batch is "
-                f"visible. Raise {settings.timeout_name}, and transaction.max.timeout.ms of the brokers with it, or "
-                "make batches smaller"
+            why = (
+                f"has {max(left_ms, 0)} ms left of {settings.timeout_name} ({now.timeout_ms}), and {settings.margin} "
+                "are needed to commit safely"
             )
+            found.append(Late(entry, why))
+    return found
+
+
+def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) -> TransactionError:
+    """The batch cannot be decided: its transactions do not last so long."""
+    first = late[0]
+    return TransactionError(
+        f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this run is visible (tasks that are too "
+        f"late: {len(late)}). Batches that take longer than {settings.timeout_name} "
+        f"({settings.transaction_timeout_ms}) end so: {longer(settings)}"
+    )
+
+
+def longer(settings: SinkSettings) -> str:
+    """What to do where transactions do not last as long as a batch takes."""
+    told = (
+        f"raise {settings.timeout_name}, and transaction.max.timeout.ms of the brokers where that is less, or make "
+        "batches smaller"
+    )
+    if settings.same_rows:
+        return told
+    return (
+        f"{told}. A batch that was begun keeps its size; if it has the same rows each time it is run, set "
+        f"{settings.same_rows_name}: then each run commits what ends in time, and the next start writes the rest"
+    )
+
+
+def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError:
+    """A batch that is decided, and of which some transactions were not committed in time."""
+    lost = decision.lost
+    gone, total = sum(entry.totals.rows for entry in lost), decision.totals.rows
+    again = "the query"
+    if decision.batch.batch_id == WRITE:
+        again = f"the write, with write.id={decision.batch.query_id},"
+    tasks = ", ".join(str(entry.partition_id) for entry in lost)
+    return TransactionError(
+        f"{decision.batch} of sink {settings.sink_id!r} is decided, and {total - gone} of {total} rows are there: "
+        f"transactions of tasks did not last until they could be committed ({settings.timeout_name}="
+        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). To "
+        f"have batches written at once, {longer(settings)}"
+    )

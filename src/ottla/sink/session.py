@@ -61,6 +61,12 @@ class Session:
         last = log.last_committed
         return None if last is None else decode(last.record.value or b"")
 
+    @property
+    def identity_after_decision(self) -> TransactionIdentity | None:
+        """The coordinator's since the decision that was read last, for as long as nobody has planned or decided."""
+        last = self._decisions.last_committed
+        return None if last is None else TransactionIdentity(self.coordinator_id, last.producer_id, last.end_epoch)
+
     def read_decisions(self) -> list[Decision]:
         """All decisions that are still there, in their order; compaction keeps the last one only."""
         log = self._read(self.settings.control_topic, self._no_decisions())

@@ -14,14 +14,14 @@ from typing import Any
 
 from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
-from ottla.errors import OttlaError, TransactionError
+from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
 from ottla.sink.identities import PLACES, TURNS_MOST, is_free, task_transactional_id, turn_id
-from ottla.sink.refusals import Role, check_rewritten, role
+from ottla.sink.refusals import Role, check_rewritten, longer, role
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -33,7 +33,7 @@ Drain = Callable[[], Totals]
 def prepare(
     session: Session, plan: Plan, batch: BatchId, attempt: Attempt, write: Write, drain: Drain
 ) -> Prepared | Skipped:
-    """Write a task's rows, or count them where their batch is decided; exactly one of the two is called, once.
+    """Write a task's rows, or count them where their batch is decided; at most one of the two is called, once.
 
     `write(producer)` sends every row by `producer()`, an `ottla.Producer` inside an open transaction that is made with
     the first call, and returns their totals; it need not wait for deliveries. `drain()` returns the totals alone.
@@ -42,6 +42,11 @@ def prepare(
     settings = session.settings
     what = role(settings.sink_id, plan.last, batch, attempt.partition_id)
     if what is Role.SKIP:
+        kept = None if plan.last is None else plan.last.kept.get(attempt.partition_id)
+        if kept is not None:
+            # Other tasks have to write, and are compared with what they wrote before. This one must not keep them
+            # waiting, or a batch that is longer than its transactions would never end.
+            return Skipped(plan, batch, attempt, kept)
         totals = drain()
         if plan.last is not None and plan.last.lost:
             check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
@@ -52,8 +57,15 @@ def prepare(
         if what is Role.REWRITE and plan.last is not None:
             check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
         entry = task.prepare(totals)
-    except BaseException:
+    except BaseException as error:
         task.give_up()
+        if task.outlived_its_transaction and isinstance(error, OttlaError) and not isinstance(error, UserMistake):
+            raise TransactionError(
+                f"partition {attempt.partition_id} of {batch} takes longer than its transaction may "
+                f"({settings.timeout_name}={settings.transaction_timeout_ms}): raise that, and "
+                "transaction.max.timeout.ms of the brokers where it is less, or divide the rows among more tasks. "
+                f"The first cause: {error}"
+            ) from error
         raise
     task.close()
     reach(Barrier.TASK_END)
@@ -105,18 +117,43 @@ class TaskTransaction:
         self._seen = OffsetsSeen(settings.markers_topic)
         self._producer: Producer | None = None
         self._identity: TransactionIdentity | None = None
+        self._began_s: float | None = None
 
     def producer(self) -> Producer:
         """The producer; made, and its transaction begun, with the first call."""
         if self._producer is None:
+            self._tell_late()
             reach(Barrier.TASK_IDENTITY)
             self._identity = identity = self._take_identity()
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
             self._producer = self._session.port.producer(given, identity)
+            self._began_s = self._session.port.passed_s()
             self._producer.begin_transaction()
             reach(Barrier.TASK_ROWS)
         return self._producer
+
+    @property
+    def outlived_its_transaction(self) -> bool:
+        """Whether its transaction has been open for longer than it may be."""
+        if self._began_s is None:
+            return False
+        return 1000 * (self._session.port.passed_s() - self._began_s) >= self._settings.transaction_timeout_ms
+
+    def _tell_late(self) -> None:
+        """A task that begins so late finds the batch's first transactions over; the clocks agree within the margin."""
+        settings, passed_ms = self._settings, self._session.port.now_ms() - self._plan.planned_ms
+        if passed_ms >= settings.transaction_timeout_ms:
+            _log.warning(
+                "partition %d of %s begins to write %d ms after its batch was planned: transactions of the first tasks "
+                "may have timed out (%s=%d). Have more tasks run at once, or %s",
+                self._attempt.partition_id,
+                self._batch,
+                passed_ms,
+                settings.timeout_name,
+                settings.transaction_timeout_ms,
+                longer(settings),
+            )
 
     def _take_identity(self) -> TransactionIdentity:
         """A transactional id that no other attempt has, fenced against those of earlier plans."""

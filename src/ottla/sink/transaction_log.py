@@ -29,12 +29,13 @@ class Fate(Enum):
 
 
 class Stored(NamedTuple):
-    """A record and its transaction."""
+    """A record and its transaction; `end_epoch` is what the control marker carries."""
 
     record: Record
     producer_id: int
     producer_epoch: int
     fate: Fate
+    end_epoch: int = -1
 
 
 class TransactionLog:
@@ -72,7 +73,7 @@ class TransactionLog:
             if header.is_control:
                 fate = Fate.COMMITTED if _is_commit(records) else Fate.ABORTED
                 ended = self._open.pop(header.producer_id, ())
-                self.settled += [stored._replace(fate=fate) for stored in ended]
+                self.settled += [stored._replace(fate=fate, end_epoch=header.producer_epoch) for stored in ended]
             elif header.is_transactional:
                 found = [
                     Stored(record, header.producer_id, header.producer_epoch, Fate.OPEN)

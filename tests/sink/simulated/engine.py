@@ -16,7 +16,7 @@ from ottla.client.producer import Producer
 from ottla.errors import OttlaError
 from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
-from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
+from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Skipped, Totals
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
 from ottla.sink.session import Session
@@ -32,7 +32,7 @@ QUERY_ID = "query-1"
 _ATTEMPTS_MAX = 4
 _JOB_US = 3_600_000_000
 # What a commit says of a task's transaction that somebody has ended.
-_MISSED = ("has lost its transaction before", "of its rows were taken back by")
+_MISSED = ("has lost its transaction before", "did not last until they could be committed")
 
 
 class Superseded(Exception):
@@ -63,6 +63,8 @@ class Query:
     draw_tasks: Callable[[int], int]
     draw_fate: Callable[[Process, str], None]
     copies_share: float = 0.0
+    # How long after one task the next one begins: batches may be longer than their transactions.
+    between_tasks_us: int = 0
     days_ms: int = 0
     committed: list[int] = field(default_factory=list)
     written: dict[int, Written] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class Query:
             self.taken_back.append(f"after {passed_us / 1e6:.3f} s: {error}")
 
     def _run_tasks(
-        self, driver: Process, planned: Any, batch: int, run: int, tasks: int
+        self, driver: Process, planned: Plan, batch: int, run: int, tasks: int
     ) -> tuple[list[Prepared | Skipped | None], Exception | None]:
         """The message of the first attempt at each task that succeeds, None where none does, and the last error."""
         started: list[list[Process]] = [[] for _ in range(tasks)]
@@ -130,6 +132,8 @@ class Query:
 
         for task in range(tasks):
             start(task, 0)
+            if self.between_tasks_us and self._has_to_write(planned, batch, task):
+                driver.wait(None, self.between_tasks_us)
         # A copy of a task begins in the middle of it, as a rule. Its number is 0 too, as when a stage is run again.
         copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
         for task in copied:
@@ -157,6 +161,12 @@ class Query:
         errors = [each.error for attempts in started for each in attempts if each.error is not None]
         messages = [next((each.result for each in attempts if each.result), None) for attempts in started]
         return messages, errors[-1] if errors else None
+
+    @staticmethod
+    def _has_to_write(planned: Plan, batch: int, task: int) -> bool:
+        """A task of which all rows are there ends at once."""
+        last = planned.last
+        return last is None or last.batch.batch_id != batch or task not in last.kept
 
     @staticmethod
     def _may_end_by_itself(started: list[list[Process]], again: list[int]) -> bool:

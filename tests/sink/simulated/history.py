@@ -7,7 +7,7 @@ end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ottla.errors import OttlaError
 from ottla.faults.jump_clock import JumpClock
@@ -86,12 +86,18 @@ class History:
             draw_fate=self._draw_fate,
             copies_share=chance.choice((0.0, 0.0, 0.3)),
         )
+        slow = Chance(f"slow {seed}")
+        if slow.random() < 0.3:
+            self.query.between_tasks_us = slow.choice((15, 25, 40)) * _S
+        if slow.random() < 0.5:
+            self.query.settings = replace(settings, same_rows=True)
         self.told_lost: dict[int, int] = {}
         self.refusals: list[str] = []
         self._zombies: list[Process] = []
         self._tell(
             f"transaction version {version}, batches of {self.query.batch_rows} rows, "
-            f"{'any number of' if changes_tasks else tasks} tasks, rows {'' if self.query.repeats else 'do not '}repeat"
+            f"{'any number of' if changes_tasks else tasks} tasks, rows {'' if self.query.repeats else 'do not '}"
+            f"repeat, {self.query.between_tasks_us / _S:.0f} s between tasks, same_rows={self.query.settings.same_rows}"
         )
 
     def _tell(self, what: str) -> None:
@@ -186,7 +192,7 @@ class History:
         self.world.site.mend_all()
         self.processes.run(self.world.is_whole, 60 * _S)
         self.processes.run(lambda: False, 15 * _S)
-        for attempt in range(4):
+        for attempt in range(12):
             if self.query.is_finished():
                 break
             driver = self._drive(f"last driver {attempt}")
@@ -202,6 +208,15 @@ class History:
     def _remedy(self, refusal: str) -> None:
         """What a user can do who is refused: in the end, what the refusal says."""
         self.refusals.append(refusal)
+        settings = self.query.settings
+        if "Start the query again: only" in refusal:
+            return
+        if "set same_rows=True" in refusal and self.query.repeats:
+            self.query.settings = replace(settings, same_rows=True)
+        elif "raise transaction.timeout.ms" in refusal:
+            self.query.settings = replace(settings, transaction_timeout_ms=10 * TIMEOUT_MS)
+        elif "or leave that option out" in refusal:
+            self.query.settings = replace(settings, same_rows=False)
         accept_loss = "--accept-loss" in refusal
         done = self._outside("recover", lambda process: recover(self.query.session(process), accept_loss))
         if accept_loss and done.result is not None and done.result.lost:

@@ -17,9 +17,25 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "applied_before_it_is_decided": [
         replace(
             "sink/commit.py",
-            "coordinator = decide(writer, plan, decision, prepared)\n        _make_visible(session, decision)",
-            "_make_visible(session, decision)\n        coordinator = decide(writer, plan, decision, [])",
+            "decision, coordinator = decide(writer, plan, decision, prepared)\n",
+            "apply(session, batch, decision.unsettled)\n"
+            "        decision, coordinator = decide(writer, plan, decision, [])\n",
         ),
+    ],
+    "what_ends_too_late_counts_as_committed": [
+        replace(
+            "sink/deciding.py",
+            "entry._replace(lost=True) if entry in gone",
+            "entry._replace(landed=True) if entry in gone",
+        ),
+    ],
+    "what_ended_in_time_is_written_again": [
+        replace(
+            "sink/refusals.py",
+            "return Role.REWRITE if partition_id in last.lost else Role.SKIP",
+            "return Role.REWRITE if last.lost else Role.SKIP",
+        ),
+        replace("sink/commit.py", "rewritten != set(last.lost)", "not rewritten"),
     ],
     "no_fencing_at_planning": [
         replace(
