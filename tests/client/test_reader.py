@@ -244,3 +244,28 @@ def test_what_may_come_out_of_a_compressed_batch_is_a_setting(
         list(reader)
     with ottla.Reader(address, kafka_topic, decompressed_batch_max_bytes=1_000_000) as reader:
         assert sum(batch.num_rows for batch in reader) == 1
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_is_told(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    servers, records = kafka_cluster.bootstrap_servers, 10
+
+    def fill(word: bytes) -> bytes:
+        with Producer(servers) as producer:
+            for _ in range(records):
+                producer.send(kafka_topic, word * 1000, partition=0).result()
+        with ottla.Admin(servers) as admin:
+            return admin.describe(kafka_topic).topic_id
+
+    whole = {(kafka_topic, 0): (0, records)}
+    sizes = {"prefetch_max_bytes": 1, "max_partition_fetch_bytes": 2500}
+    with Reader(servers, assignments=whole, topic_ids={kafka_topic: fill(b"old")}, **sizes) as reader:
+        begun = next(reader.iter_raw())
+        # Nothing more was fetched so far, so that no answer tells the reader of this.
+        kafka_cluster.delete_topic(kafka_topic)
+        kafka_cluster.create_topic(kafka_topic, partitions=3)
+        fill(b"new")
+        found = [begun]
+        with pytest.raises(ottla.KafkaError, match="deleted and made anew") as told:
+            found.extend(reader.iter_raw())
+    assert told.value.name == "INCONSISTENT_TOPIC_ID"
+    assert not any(b"new" in each.records for each in found)

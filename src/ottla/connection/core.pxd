@@ -64,6 +64,7 @@ cdef class ConnectionCore:
     cpdef int64_t in_flight(self, node_id) except -1
     @cython.locals(node=Node)
     cpdef request(self, node_id, message, token, now_us, answered=*)
+    cpdef request_in(self, version, node_id, message, token, now_us)
     cpdef list take_answers(self)
     cdef bint _has_rested(self, Node node, now_us) except -1
     cdef _connect_when_rested(self, Node node, now_us)

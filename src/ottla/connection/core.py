@@ -333,6 +333,14 @@ class ConnectionCore:
             return
         self._transmit(node, message, token, now_us, answered)
 
+    def request_in(self, version: int, node_id: int, message: Any, token: Any, now_us: int) -> None:
+        """The same in a version that this node's broker speaks (`highest_version`), whatever is spoken otherwise."""
+        node = self._nodes.get(node_id)
+        if node is None or node.state is not _READY:
+            self._answers.append(Answer(token, None, "there is no connection to it", False, node_id))
+            return
+        self._put(node, message, version, token, now_us, True)
+
     def any_node(self, now_us: int, avoid: int | None = None) -> int | None:
         """Return the ready node with the fewest requests in flight; None while one must first be connected to.
 

@@ -35,6 +35,8 @@ cdef class ReaderCore:
     cdef bint _is_in_doubt(self, Position position, node_id) except -1
     cdef _gives_up(self, Position position, now_us)
     cdef _begin_request(self, Position position)
+    @cython.locals(position=Position)
+    cdef dict _ids_of(self, list positions)
 
 
 @cython.final
@@ -46,5 +48,6 @@ cdef class _WantedTopic:
 
 @cython.final
 cdef class _Asked:
+    cdef public dict ids
     cdef public bint is_fetch
     cdef public list positions

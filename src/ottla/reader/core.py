@@ -64,6 +64,8 @@ _MISSING_TOPIC_PATIENCE_US = 2_000_000
 # Older versions of OffsetForLeaderEpoch are for brokers only.
 _EPOCHS_TOLD_FROM_VERSION = 3
 _EPOCH_FETCHED_FROM_VERSION = 12
+# Fetch names topics by id only from here on (KIP-516): one that was made anew is not taken for the old one.
+_BY_ID_FROM_VERSION = 13
 
 
 class ReaderCore:
@@ -378,12 +380,15 @@ class ReaderCore:
     def _fetch(self, node_id: int, positions: list[Position], now_us: int) -> None:
         settings = self._settings
         version = self.connection.highest_version(node_id, FetchRequest.API_KEY)
+        ids = self._ids_of(positions) if version >= _BY_ID_FROM_VERSION else {}
         topics: list[FetchTopic] = []
+        named = ""
         for position in positions:
             # The order of positions is what the broker fills the answer by, so a topic may come up more than once
             # only where that costs nothing: neighbours share an entry.
-            if not topics or topics[-1].topic != position.topic:
-                topics.append(FetchTopic(topic=position.topic))
+            if position.topic != named:
+                named = position.topic
+                topics.append(FetchTopic(topic_id=ids[named]) if ids else FetchTopic(topic=named))
             topics[-1].partitions.append(
                 FetchPartition(
                     partition=position.partition,
@@ -405,7 +410,22 @@ class ReaderCore:
             topics=topics,
         )
         self._fetching[node_id] = True
-        self.connection.request(node_id, request, _Asked(positions, is_fetch=True), now_us)
+        asked = _Asked(positions, is_fetch=True, ids=ids)
+        if ids:
+            self.connection.request_in(min(version, FetchRequest.MAX_VERSION), node_id, request, asked, now_us)
+        else:
+            self.connection.request(node_id, request, asked, now_us)
+
+    def _ids_of(self, positions: list[Position]) -> dict[str, bytes]:
+        """The id of each topic, the one that is meant where that is said; empty where one of them has none."""
+        ids: dict[str, bytes] = {}
+        for position in positions:
+            known = self.connection.metadata.topics.get(position.topic)
+            topic_id = position.topic_id or (b"" if known is None else known.topic_id)
+            if not any(topic_id):
+                return {}
+            ids[position.topic] = topic_id
+        return ids
 
     # ---- answers ------------------------------------------------------------------------------------------------
 
@@ -483,7 +503,12 @@ class ReaderCore:
     def _on_fetched(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
         served: list[Position] = []
         # In the order in which they were asked for, which is that of a broker's answer, too.
-        parts = {(topic.topic, part.partition_index): part for topic in response.responses for part in topic.partitions}
+        names = {topic_id: name for name, topic_id in asked.ids.items()}
+        parts = {
+            (names.get(topic.topic_id, topic.topic), part.partition_index): part
+            for topic in response.responses
+            for part in topic.partitions
+        }
         for position, told in self._matched(asked, parts, now_us):
             if position.is_over:
                 continue
@@ -600,10 +625,11 @@ class _WantedTopic:
 
 
 class _Asked:
-    """What a request was about."""
+    """What a request was about; `ids` are those of topics that it names so."""
 
-    __slots__ = ("is_fetch", "positions")
+    __slots__ = ("ids", "is_fetch", "positions")
 
-    def __init__(self, positions: list[Position], *, is_fetch: bool) -> None:
+    def __init__(self, positions: list[Position], *, is_fetch: bool, ids: dict[str, bytes] | None = None) -> None:
         self.positions = positions
         self.is_fetch = is_fetch
+        self.ids = ids or {}
