@@ -164,7 +164,7 @@ def tell_lost(decision: Decision) -> None:
         return
     gone = sum(entry.totals.rows for entry in lost)
     _log.warning(
-        "%d of %d rows of %s of sink %r were taken back by a timeout after it was decided: those of tasks %s. %s",
+        "%d of %d rows of %s of sink %r, which is decided, were taken back by a timeout: those of tasks %s. %s",
         gone,
         decision.totals.rows,
         decision.batch,
