@@ -29,6 +29,7 @@ from ..sink import driver
 from ..sink.conftest import PASSES, Engine, assert_every_row_once
 from ..sink.driver import Job
 from ..sink.test_held_up_attempts import attempt_held_up, tasks
+from ..sink.test_long_batches import in_time, rows_of, run, short_of_time, timed_out, visible
 from ..sink.test_lost_after_decision import decided
 
 pytestmark = pytest.mark.kafka
@@ -60,6 +61,17 @@ def test_rows_lost_after_the_decision_are_written_again(job: Job) -> None:
     decided(job, lost=(0, 2), landed=(1,))
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+def test_a_batch_longer_than_its_transactions_is_written_in_several_runs(job: Job) -> None:
+    job.same_rows = True
+    session = session_of(job.settings())
+    for kinds, there in (((timed_out, short_of_time, in_time), (2,)), ((short_of_time, in_time, in_time), (1, 2))):
+        with pytest.raises(ottla.TransactionError, match=f"{20 * len(there)} of 60 rows are there"):
+            commit(session, run(job, *kinds))
+        assert visible(job) == rows_of(job, *there)
+    commit(session, run(job, in_time, in_time, in_time))
+    assert_every_row_once(job, batches=1)
 
 
 def test_an_attempt_held_up_before_it_takes_its_id_takes_nothing_from_another_one(job: Job) -> None:

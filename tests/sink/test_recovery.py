@@ -10,13 +10,14 @@ import pytest
 import ottla
 from ottla.cli import main
 from ottla.sink.barriers import Barrier
+from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
 from ottla.sink.session import session_of
 from ottla.sink.transaction_log import Fate
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Job
 from .test_lost_after_decision import decided
 
@@ -98,6 +99,16 @@ def test_a_decision_that_is_being_written_is_told_and_ended(job: Job, engine: En
     state = describe(session_of(job.settings()))
     assert not state.deciding
     assert state.decisions[-1].batch.batch_id == 0
+
+
+def test_the_decision_of_a_driver_that_died_with_its_first_batch_is_ended(job: Job, engine: Engine) -> None:
+    engine.kill_at(Barrier.COMMIT_ASKED)
+    # All that is known of this sink is open: its decision, and what its tasks have sent.
+    assert coordinator_id(job.sink_id) in [each.transactional_id for each in busy(job)]
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
+    await_quiet(job)
+    assert visible_rows(job) == {}
+    assert describe(session_of(job.settings())).decisions == ()
 
 
 def test_rows_that_are_lost_are_told(job: Job, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ottla.client.tables import read_table
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import write_again
 from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 
@@ -50,7 +49,7 @@ def test_a_task_whose_rows_are_there_leaves_its_input_unread(
         each._replace(landed=False, lost=True) if each.partition_id in (0, 2) else each for each in decision.entries
     )
     with DecisionWriter(session, coordinator) as writer:
-        write_again(writer, decision._replace(entries=entries))
+        writer.write_again(decision._replace(entries=entries))
     write()
     assert times_written() == [{2}, {1}, {2}, {1}]
     decided = session.read_decision()

@@ -123,7 +123,7 @@ def recover(
     kept = [entry for entry in decision.entries if not entry.lost]
     there = f"those of tasks {_tasks(kept)} are there" if kept else "nothing of it is there"
     raise OttlaError(
-        f"{lost} of {decision.batch} were taken back by transaction.timeout.ms after it was decided: those of tasks "
+        f"{lost} of {decision.batch} were taken back by transaction.timeout.ms: those of tasks "
         f"{_tasks(done.lost)}; {there}. Start the query again from its checkpoint, or run the write again under its "
         "write.id: it writes them once more. If that cannot be, "
         f"ottla sink recover {sink_id} --accept-loss lets the batch count as done, and nobody writes them any more"

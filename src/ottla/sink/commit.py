@@ -18,7 +18,6 @@ from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import try_to_write_again
 from ottla.sink.planning import abort_strays, look
 from ottla.sink.refusals import (
     Message,
@@ -63,7 +62,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
         if coordinator is not None and decision.unsettled:
-            try_to_write_again(writer, settled)
+            writer.try_to_write_again(settled)
     reach(Barrier.COMMIT_END)
     if settled.lost:
         raise partly_there(settings, settled)
@@ -101,7 +100,7 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
     decision = session.read_decision()
     if decision is not None and decision.batch == plan.last.batch:
         with DecisionWriter(session, plan.coordinator) as writer:
-            try_to_write_again(writer, decision._replace(differed=decision.differed + 1))
+            writer.try_to_write_again(decision._replace(differed=decision.differed + 1))
 
 
 def _sweep(

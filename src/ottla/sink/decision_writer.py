@@ -1,4 +1,10 @@
-"""Writes the decision record R, each time in a transaction of its own, by the coordinator's producer."""
+"""Writes the decision record R, each time in a transaction of its own, by the coordinator's producer.
+
+Once it is known what became of the transactions that R names, R is written again with a note at each: committed
+(landed), or taken back by a timeout (lost). From then on nobody needs to be asked about them: not their coordinators,
+which forget idle transactional ids (`transactional.id.expiration.ms`) and tell of an id's last transaction only, and
+not their markers.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +59,23 @@ class DecisionWriter:
             self._append(producer, seen)
         _ask_for_commit(producer, asked_times)
         return seen
+
+    def write_again(self, decision: Decision) -> None:
+        """Write R again with its notes; raises what `write` raises."""
+        self.write(decision, lambda: decision, asked_times=1)
+
+    def try_to_write_again(self, decision: Decision) -> None:
+        """As `write_again`, but a failure is only logged: the next plan tries again."""
+        try:
+            self.write_again(decision)
+        except (OttlaError, TimeoutError) as error:
+            _log.warning(
+                "%s of sink %r is committed, but its decision record could not be updated; the next start of the query "
+                "does it: %s",
+                decision.batch,
+                decision.sink_id,
+                error,
+            )
 
     def _append(self, producer: Producer, decision: Decision) -> None:
         settings = self.session.settings

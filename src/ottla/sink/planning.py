@@ -20,7 +20,6 @@ from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of
-from ottla.sink.landing import write_again
 from ottla.sink.refusals import check_query
 from ottla.sink.session import Session
 from ottla.sink.sweep import Sweep, sweep, to_describe
@@ -120,7 +119,7 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
     """Note in R what became of the last decision, since a driver that died did not."""
     with DecisionWriter(session, coordinator) as writer:
         try:
-            write_again(writer, decision)
+            writer.write_again(decision)
         except OttlaError as error:
             if is_fenced(error):
                 raise _taken_over(session) from error
@@ -164,7 +163,7 @@ def tell_lost(decision: Decision) -> None:
         return
     gone = sum(entry.totals.rows for entry in lost)
     _log.warning(
-        "%d of %d rows of %s of sink %r were taken back by a timeout after it was decided: those of tasks %s. %s",
+        "%d of %d rows of %s of sink %r, which is decided, were taken back by a timeout: those of tasks %s. %s",
         gone,
         decision.totals.rows,
         decision.batch,

@@ -13,7 +13,6 @@ from ottla.sink.applying import unknown
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.landing import write_again
 from ottla.sink.planning import clean, read_settled, survey
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
@@ -91,7 +90,7 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
             settled = decision.settled(lost)
             settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))
             if settled != decision:
-                write_again(writer, settled)
+                writer.write_again(settled)
             decision = settled
     gone = {entry.marker_offset for entry in lost}
     committed = tuple(entry for entry in found.commit if entry.marker_offset not in gone)
@@ -106,5 +105,5 @@ def _without_unknown(writer: DecisionWriter, decision: Decision) -> Decision:
         return decision
     entries = tuple(each._replace(lost=True) if each.marker_offset in forgotten else each for each in decision.entries)
     decision = decision._replace(entries=entries, loss_accepted=True)
-    write_again(writer, decision)
+    writer.write_again(decision)
     return decision

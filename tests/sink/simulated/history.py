@@ -40,6 +40,7 @@ _EAGER = {
     "transaction_state_log_num_partitions": _STATE_PARTITIONS,
 }
 _LIVES = 6
+_TASKS_MOST = 4
 _LIFE_US = 7_200 * _S
 
 
@@ -73,7 +74,7 @@ class History:
             transaction_timeout_ms=TIMEOUT_MS,
         )
         self._is_wild = True
-        tasks = chance.randint(1, 4)
+        tasks = chance.randint(1, _TASKS_MOST)
         changes_tasks = chance.random() < 0.3
         self.query = Query(
             self.world,
@@ -82,7 +83,7 @@ class History:
             batch_rows=[chance.randint(0, 9) for _ in range(chance.randint(2, 5))],
             repeats=chance.random() < 0.7,
             chance=chance,
-            draw_tasks=lambda batch: chance.randint(1, 4) if changes_tasks else tasks,
+            draw_tasks=lambda batch: chance.randint(1, _TASKS_MOST) if changes_tasks else tasks,
             draw_fate=self._draw_fate,
             copies_share=chance.choice((0.0, 0.0, 0.3)),
         )
@@ -192,7 +193,8 @@ class History:
         self.world.site.mend_all()
         self.processes.run(self.world.is_whole, 60 * _S)
         self.processes.run(lambda: False, 15 * _S)
-        for attempt in range(12):
+        # A batch that is longer than its transactions needs a start for each of its tasks.
+        for attempt in range(4 + _TASKS_MOST * len(self.query.batch_rows)):
             if self.query.is_finished():
                 break
             driver = self._drive(f"last driver {attempt}")
