@@ -92,6 +92,15 @@ READS: dict[str, dict[str, str]] = {
     "interceptors": {"subscribe": "plain", "kafka.interceptor.classes": "a.B"},
     "polling": {"subscribe": "plain", "kafka.max.poll.records": "7", "kafka.session.timeout.ms": "30000"},
     "connection": {"subscribe": "plain", "kafka.client.id": "me", "kafka.fetch.min.bytes": "1"},
+    "security in plain text": {
+        "subscribe": "plain",
+        "kafka.security.protocol": "PLAINTEXT",
+        "kafka.ssl.truststore.type": "JKS",
+        "kafka.ssl.truststore.location": "/no/such/store.jks",
+        "kafka.sasl.mechanism": "PLAIN",
+    },
+    "Java's engine": {"subscribe": "plain", "kafka.ssl.engine.factory.class": "a.B"},
+    "Java's provider": {"subscribe": "plain", "kafka.ssl.provider": "SunJSSE"},
     "unknown setting": {"subscribe": "plain", "kafka.no.such.setting": "1"},
     "unknown option": {"subscribe": "plain", "noSuchOption": "1"},
     "any case": {"SUBSCRIBE": "plain", "KAFKA.client.ID": "me", "startingoffsets": "EARLIEST"},
@@ -99,8 +108,10 @@ READS: dict[str, dict[str, str]] = {
 }
 
 EARLY = {"subscribe": "plain", "startingOffsets": "earliest"}
-STREAMS: dict[str, dict[str, str]] = {
+STREAMS: dict[str, dict[str, Any]] = {
     "stream": EARLY,
+    "stream once": EARLY | {"trigger": {"once": True}},
+    "stream of a group": EARLY | {"kafka.group.id": "readers-of-a-stream"},
     "stream of what comes": {"subscribe": "plain"},
     "stream of offsets": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": -1}}'},
     "stream of times": {"subscribe": "plain", "startingTimestamp": str(FIRST_MS + 15)},
@@ -176,6 +187,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "Kafka option 'interceptor.classes' is not",
         "The option kafka.interceptor.classes cannot be used",
     ),
+    "Java's engine": ("Class a.B could not be found", "ssl.engine.factory.class names a Java class"),
     "end before start": ("start offset 5 is greater than the", "The start (5) lies beyond the end (3)"),
     "least above most": ("minOffsetPerTrigger(5) is higher than the maxOffsetsPerTrigger(4)", "(5) is higher than"),
     "stream with an end": (
@@ -196,6 +208,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 """What both refuse, each for this reason and in these words; an error of another kind is none of these."""
 
 REFUSED_BY_OURS: dict[str, str] = {
+    "Java's provider": "ssl.provider chooses among Java's security providers; ottla uses OpenSSL: leave it out",
     "Java's own pattern": "The option subscribePattern is '[a-z&&[^x]]+'",
     "no such partition": "names partition 3 of plain, which has 3 partitions",
     "unknown setting": "no.such.setting",
@@ -241,12 +254,17 @@ ROWS: dict[str, tuple[str, ...]] = {
     "`minOffsetsPerTrigger`, `maxTriggerDelay`": ("stream that waits", "least above most"),
     "options of micro-batches in a batch": ("bounded batch",),
     "an end in a stream": ("stream with an end",),
-    "`kafka.group.id`": ("group",),
+    "`kafka.group.id`": ("group", "stream of a group"),
     "`groupIdPrefix`": ("prefix of groups",),
     "`fetchOffset.numRetries`, `fetchOffset.retryIntervalMs`": ("retries",),
     "`kafkaConsumer.pollTimeoutMs`": ("patience",),
     "`kafka.isolation.level`": ("committed",),
     "`kafka.max.poll.records` and others about groups and polling": ("polling",),
+    "`kafka.security.protocol`, `kafka.ssl.*`, `kafka.sasl.*`": (
+        "security in plain text",
+        "Java's engine",
+        "Java's provider",
+    ),
     "other `kafka.*` settings": ("connection", "unknown setting"),
     "`kafka.auto.offset.reset`, `kafka.enable.auto.commit`, `kafka.interceptor.classes`, `kafka.key.deserializer`, "
     "`kafka.value.deserializer`": ("reset", "auto commit", "interceptors", "key deserializer", "value deserializer"),
@@ -258,6 +276,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "tasks": ("empty", "pieces", "small pieces"),
     "a stream that begins with what comes": ("stream of what comes",),
     "`trigger(availableNow=True)`": ("stream",),
+    "`trigger(once=True)`": ("stream once",),
     "`trigger(continuous=...)`": ("continuous",),
     "a checkpoint": ("moved",),
     "`minOffsetsBehindLatest`, `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest` in a query's progress": (

@@ -38,10 +38,12 @@ class Sides:
         frame = self._spark.read.format(form).options(**(self._servers | options)).load()
         return {"rows": _rows(frame), "columns": frame.schema.simpleString(), "tasks": frame.rdd.getNumPartitions()}
 
-    def stream(self, form: str, case: str, options: dict[str, str]) -> Any:
+    def stream(self, form: str, case: str, options: dict[str, Any]) -> Any:
         """The rows of all micro-batches of a stream that ends, the offsets it went by, and its lag."""
-        source = self._spark.readStream.format(form).options(**(self._servers | options)).load()
-        return self._drain(source, f"{form}-{case}")
+        given = dict(options)
+        trigger = given.pop("trigger", {"availableNow": True})
+        source = self._spark.readStream.format(form).options(**(self._servers | given)).load()
+        return self._drain(source, f"{form}-{case}", trigger)
 
     def write(self, form: str, case: str, options: dict[str, Any]) -> Any:
         """Nothing: the test reads the topic."""
@@ -96,16 +98,16 @@ class Sides:
                 source = (
                     self._spark.readStream.format(form).options(**(self._servers | EARLY | {"subscribe": topic})).load()
                 )
-                told.append(self._drain(source, topic))
+                told.append(self._drain(source, topic, {"availableNow": True}))
             found[first] = told
         return found
 
-    def _drain(self, source: DataFrame, place: str) -> dict[str, Any]:
+    def _drain(self, source: DataFrame, place: str, trigger: dict[str, Any]) -> dict[str, Any]:
         found: list[str] = []
         query = (
             source.writeStream.foreachBatch(lambda rows, _: found.extend(_rows(rows)))
             .option("checkpointLocation", str(self._folder / place))
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
         query.awaitTermination()
