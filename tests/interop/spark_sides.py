@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.interop.spark_cases import EARLY, topic_of
+from tests.interop.spark_cases import COUNTED, EARLY, topic_of
 
 import ottla
 from ottla.errors import UserMistake
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMS = ("kafka", "ottla")
+_PATIENCE_S = 8
 _CONFIGURED = "spark.sql.streaming.checkpointLocation"
 
 
@@ -33,15 +34,18 @@ class Sides:
         self._spark, self._folder = spark, folder
         self._servers = {"kafka.bootstrap.servers": servers}
 
-    def read(self, form: str, _: str, options: dict[str, str]) -> Any:
-        """The rows of a batch, their columns, and how many tasks read them."""
+    def read(self, form: str, case: str, options: dict[str, str]) -> Any:
+        """The rows of a batch, their columns, and of some how many tasks read them."""
         frame = self._spark.read.format(form).options(**(self._servers | options)).load()
-        return {"rows": _rows(frame), "columns": frame.schema.simpleString(), "tasks": frame.rdd.getNumPartitions()}
+        tasks = frame.rdd.getNumPartitions() if case in COUNTED else None
+        return {"rows": _rows(frame), "columns": frame.schema.simpleString(), "tasks": tasks}
 
-    def stream(self, form: str, case: str, options: dict[str, str]) -> Any:
+    def stream(self, form: str, case: str, options: dict[str, Any]) -> Any:
         """The rows of all micro-batches of a stream that ends, the offsets it went by, and its lag."""
-        source = self._spark.readStream.format(form).options(**(self._servers | options)).load()
-        return self._drain(source, f"{form}-{case}")
+        given = dict(options)
+        trigger = given.pop("trigger", {"availableNow": True})
+        source = self._spark.readStream.format(form).options(**(self._servers | given)).load()
+        return self._drain(source, f"{form}-{case}", trigger)
 
     def write(self, form: str, case: str, options: dict[str, Any]) -> Any:
         """Nothing: the test reads the topic."""
@@ -78,7 +82,7 @@ class Sides:
             writer = writer.option("checkpointLocation", place)
         try:
             query = writer.start()
-            if not query.awaitTermination(None if "availableNow" in trigger else 12):
+            if not query.awaitTermination(None if "availableNow" in trigger else _PATIENCE_S):
                 query.stop()
         finally:
             self._spark.conf.unset(_CONFIGURED)
@@ -96,16 +100,16 @@ class Sides:
                 source = (
                     self._spark.readStream.format(form).options(**(self._servers | EARLY | {"subscribe": topic})).load()
                 )
-                told.append(self._drain(source, topic))
+                told.append(self._drain(source, topic, {"availableNow": True}))
             found[first] = told
         return found
 
-    def _drain(self, source: DataFrame, place: str) -> dict[str, Any]:
+    def _drain(self, source: DataFrame, place: str, trigger: dict[str, Any]) -> dict[str, Any]:
         found: list[str] = []
         query = (
             source.writeStream.foreachBatch(lambda rows, _: found.extend(_rows(rows)))
             .option("checkpointLocation", str(self._folder / place))
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
         query.awaitTermination()

@@ -19,7 +19,6 @@ from tests.interop.spark_cases import (
     READS,
     REFUSED,
     REFUSED_BY_OURS,
-    ROWS,
     SENT_MS,
     SINKS,
     STREAMS,
@@ -37,7 +36,6 @@ from ..needs import lacking
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "spark-migration.md").read_text()
 _PATIENCE_S = 900
 _REFUSED = "refused: "
 # Ours makes no task for a partition in which there is nothing to read.
@@ -167,12 +165,6 @@ def test_a_column_of_times_is_written_by_ours_alone(told: dict[str, Any]) -> Non
     theirs, ours = told["times written"]
     assert ours == [SENT_MS] * 3
     assert all(at > SENT_MS for at in theirs)
-
-
-def test_the_guide_has_a_row_for_every_case_and_a_case_for_every_row() -> None:
-    cells = [cell for cell in re.findall(r"^\| (.+?) \| .* \|$", PAGE, flags=re.MULTILINE) if "Spark's s" not in cell]
-    assert cells == list(ROWS)
-    assert {case for cases in ROWS.values() for case in cases} == {*READS, *STREAMS, *WRITES, *SINKS, "moved"}
 
 
 def test_large_ranges_are_cut(told: dict[str, Any]) -> None:

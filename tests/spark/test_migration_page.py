@@ -1,4 +1,4 @@
-"""docs/spark-migration.md: its code runs, in update mode, and tells how far the stream is behind."""
+"""docs/spark-migration.md: its tables have the rows that are tested, and its code runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.interop.spark_cases import READS, ROWS, SINKS, STREAMS, WRITES
 
 import ottla
 from ottla.client.tables import read_table
@@ -33,6 +34,12 @@ def test_every_source_of_a_progress_is_told_and_what_is_no_kafka_source_is_empty
         {},
     ]
     assert offsets_behind_latest(None) == []
+
+
+def test_every_row_has_cases_that_both_connectors_run_and_every_case_a_row() -> None:
+    cells = [cell for cell in re.findall(r"^\| (.+?) \| .* \|$", PAGE, flags=re.MULTILINE) if "Spark's s" not in cell]
+    assert cells == list(ROWS)
+    assert {case for cases in ROWS.values() for case in cases} == {*READS, *STREAMS, *WRITES, *SINKS, "moved"}
 
 
 @pytest.mark.spark
