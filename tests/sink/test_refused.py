@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import ottla
 from ottla.cli import main
+from ottla.sink import topics
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId
 from ottla.sink.commit import commit
@@ -20,7 +22,7 @@ from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Checkpoint, Job, run_batch, run_task
 
 
@@ -201,6 +203,42 @@ def test_topics_are_made_as_safe_as_the_cluster_allows(job: Job) -> None:
         for topic in (settings.control_topic, settings.markers_topic):
             assert [len(place.replicas) for place in admin.describe(topic).partitions] == [3]
             assert admin.describe_configs(topic=topic)["min.insync.replicas"].value == "2"
+
+
+def test_where_brokers_refuse_their_settings_the_topics_are_only_compacted(
+    job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As managed services do, which have limits for these settings.
+    monkeypatch.setattr(topics, "_MARKERS_SEGMENT_MS", -5)
+    settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}-control")
+    with caplog.at_level(logging.WARNING, "ottla.sink"):
+        run_batch(job, settings, 0)
+        run_batch(job, settings, 1)
+    assert len(caplog.messages) == 1
+    assert f"{settings.markers_topic!r} is made with cleanup.policy=compact alone" in caplog.messages[0]
+    assert "segment.ms" in caplog.messages[0]
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        assert admin.describe_configs(topic=settings.markers_topic)["cleanup.policy"].value == "compact"
+        assert admin.describe_configs(topic=settings.control_topic)["max.message.bytes"].value == str(16 << 20)
+    assert_every_row_once(job, batches=2)
+
+
+def test_a_decision_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Cluster, job: Job) -> None:
+    topic = f"{job.topic}-small"
+    cluster.create_topic(topic, configs={"cleanup.policy": "compact", "max.message.bytes": "300"})
+    settings = dataclasses.replace(job.settings(), control_topic=topic)
+    with pytest.raises(
+        ottla.UserMistake,
+        match=rf"batch 0 of query query-1 has 3 tasks, and its decision \(\d+ bytes\) does not fit into topic '{topic}'; "
+        rf".*max\.message\.bytes.*ottla topics alter {topic} --config max\.message\.bytes=\d+.*fewer tasks",
+    ):
+        run_batch(job, settings, 0)
+    assert busy(job) == []
+    assert visible_rows(job) == {}
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        admin.alter_configs({"max.message.bytes": "100000"}, topic=topic)
+    run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)
 
 
 @pytest.mark.parametrize(

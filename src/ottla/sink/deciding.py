@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished
+from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
@@ -96,6 +96,8 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:
     """The error as one that says what is decided and what is not."""
     what = f"{decision.batch} of sink {session.settings.sink_id!r}"
+    if isinstance(error, UserMistake):
+        return error
     if isinstance(error, TransactionUnfinished) or session.is_deciding(decision.coordinator.producer_id):
         return TransactionUnfinished(
             f"whether {what} is decided is not known yet: {error}; the next start of the query finds out, and goes on "

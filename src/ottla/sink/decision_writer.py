@@ -15,16 +15,24 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client.producer import Producer
-from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.errors import DeliveryError, OttlaError, RecordError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.decision import Decision, encode
+from ottla.sink.refusals import decision_too_large
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
 
 _REQUEST_BYTES_MAX = 16 * 1024 * 1024
 # The size of a decision and when it is sent do not depend on the user's settings.
-_OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "interceptor.classes": None}
+_OWN = {
+    "linger.ms": 0,
+    "max.request.size": _REQUEST_BYTES_MAX,
+    "interceptor.classes": None,
+    "compression.type": "gzip",
+}
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class DecisionWriter:
@@ -79,7 +87,13 @@ class DecisionWriter:
 
     def _append(self, producer: Producer, decision: Decision) -> None:
         settings = self.session.settings
-        producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0).result()
+        value = encode(decision)
+        try:
+            producer.send(settings.control_topic, value, settings.sink_id.encode(), partition=0).result()
+        except (RecordError, DeliveryError) as error:
+            if isinstance(error, RecordError) or getattr(error.first, "code", None) in _TOO_LARGE:
+                raise decision_too_large(settings, decision, len(value)) from error
+            raise
 
     def _opened(self) -> Producer:
         if self._producer is None:

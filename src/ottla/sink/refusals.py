@@ -241,3 +241,13 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
         f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). To "
         f"have batches written at once, {longer(settings)}"
     )
+
+
+def decision_too_large(settings: SinkSettings, decision: Decision, size: int) -> UserMistake:
+    """The record that decides a batch, of this many bytes, is larger than its topic allows; nothing is decided."""
+    topic = settings.control_topic
+    return UserMistake(
+        f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) does not fit into topic "
+        f"{topic!r}; nothing of the batch is visible. Raise max.message.bytes of that topic "
+        f"(ottla topics alter {topic} --config max.message.bytes={2 * size}), or write with fewer tasks (coalesce)"
+    )

@@ -20,6 +20,8 @@ _MARKERS_SEGMENT_BYTES = 64 * 1024 * 1024
 _MARKERS_SEGMENT_MS = 24 * 3_600_000
 _DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 _PAUSE_S = 0.02
+# Managed services have limits for settings of topics.
+_SETTINGS_REFUSED = (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION)
 
 
 def ensure(admin: Admin, settings: SinkSettings) -> None:
@@ -77,7 +79,18 @@ def _ensure(admin: Admin, topic: str, replicas: int, configs: Mapping[str, objec
     if exists(admin, topic):
         return
     try:
-        admin.create_topics(topic, partitions=1, replication_factor=replicas, configs=configs)
+        try:
+            admin.create_topics(topic, partitions=1, replication_factor=replicas, configs=configs)
+        except KafkaError as error:
+            if error.code not in _SETTINGS_REFUSED:
+                raise
+            _log.warning(
+                "topic %r is made with cleanup.policy=compact alone, since the brokers refuse the settings that suit "
+                "it better: %s. It may become larger before it is compacted, which makes starts of queries slower",
+                topic,
+                error,
+            )
+            admin.create_topics(topic, partitions=1, replication_factor=replicas, configs={"cleanup.policy": "compact"})
     except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
