@@ -49,6 +49,7 @@ class Job:
     # Which start of the query this is.
     run_id: str = ""
     same_rows: bool = False
+    of_checkpoint: bool = False
     # The last task of this batch fails, and takes no row back: as one that was killed.
     failing_batch: int = -1
 
@@ -60,6 +61,7 @@ class Job:
             transaction_timeout_ms=self.transaction_timeout_ms,
             margin_ms=self.margin_ms,
             same_rows=self.same_rows,
+            of_checkpoint=self.of_checkpoint,
         )
 
     def rows_of(self, batch: int, task: int) -> list[int]:

@@ -32,6 +32,8 @@ def test_names_are_taken_in_any_case_and_settings_go_to_the_producer():
         (True, {"checkpointlocation": "/data/checkpoints/orders/"}, True, "/data/checkpoints/orders"),
         (True, {"checkpointlocation": "file:///data/c"}, True, "/data/c"),
         (True, {"checkpointlocation": "file:/data/c"}, True, "/data/c"),
+        (True, {"checkpointlocation": "/data//b/../c/."}, True, "/data/c"),
+        (True, {"checkpointlocation": "s3a://data/c/"}, True, "s3a://data/c"),
         (True, {"checkpointlocation": "/data/c", "sink__id": "s"}, True, "s"),
         (True, {"delivery": "at-least-once"}, False, None),
         (False, {}, False, None),

@@ -18,7 +18,7 @@ from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.planning import abort_strays, look
+from ottla.sink.planning import abort_strays, check_moved, look
 from ottla.sink.refusals import (
     Message,
     check_together,
@@ -47,6 +47,9 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     settings = session.settings
     plan, batch = check_together(settings, messages)
     reach(Barrier.COMMIT_CHECK)
+    if plan.last is None:
+        # The first batch. Where the checkpoint cannot be looked into, tasks are the first to tell which query it is.
+        check_moved(session, batch.query_id)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
         if not is_same_again(settings, plan.last, messages):

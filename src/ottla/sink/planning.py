@@ -20,7 +20,7 @@ from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of
-from ottla.sink.refusals import check_query
+from ottla.sink.refusals import check_query, moved
 from ottla.sink.session import Session
 from ottla.sink.sweep import Sweep, sweep, to_describe
 
@@ -75,7 +75,17 @@ def _check_owner(session: Session, query_id: str) -> None:
         decision = session.read_decision()
         if decision is not None:
             check_query(session.settings.sink_id, decision.batch, query_id)
+        else:
+            check_moved(session, query_id)
         session.owner = query_id
+
+
+def check_moved(session: Session, query_id: str) -> None:
+    """UserMistake where a sink that has decided nothing is named after a checkpoint that was elsewhere before."""
+    if session.settings.of_checkpoint:
+        was = session.sink_of(query_id)
+        if was is not None:
+            raise moved(session.settings.sink_id, query_id, was)
 
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:

@@ -61,6 +61,15 @@ def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
         raise _foreign(sink_id, last, f"query {query_id}")
 
 
+def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
+    """A query whose sink was named after its checkpoint, which lies elsewhere now, or is written in other words."""
+    return UserMistake(
+        f"query {query_id} was sink {was!r} so far, and is {sink_id!r} now, for its checkpoint was moved or its "
+        f"location is spelt otherwise; a batch that was decided could be written twice. To go on, give it the option "
+        f"sink.id={was!r}. If the checkpoint is a copy, and the other query goes on, {_OTHER_ID}"
+    )
+
+
 def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     return UserMistake(
         f"sink {sink_id!r} belongs to {last}, and this is {this}: the checkpoint was lost, or another query has the "

@@ -80,6 +80,17 @@ class Session:
                 found.append(decision)
         return found
 
+    def sink_of(self, query_id: str) -> str | None:
+        """Another sink whose last decision is one of this query."""
+        told = query_id.encode()
+        log = TransactionLog(lambda record: record.key != self._key and told in (record.value or b""))
+        newest = {
+            each.record.key: decode(each.record.value or b"")
+            for each in self._read(self.settings.control_topic, log).settled
+            if each.fate is Fate.COMMITTED
+        }
+        return next((each.sink_id for each in newest.values() if each.batch.query_id == query_id), None)
+
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
         """Whether a decision whose transaction is still open was read; of this producer id, and not the same as `but`.
 

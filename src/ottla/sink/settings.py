@@ -39,7 +39,7 @@ class SinkSettings:
     either spelling. A batch whose transactions have less than `margin_ms` left is not decided any more (None: a tenth
     of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those who set `transaction_timeout_ms` call it:
     errors do so, too. `same_rows`: a batch that is done and comes again with other rows is refused; `same_rows_name` is
-    what users call that.
+    what users call that. `of_checkpoint`: the id was made of where the checkpoint lies, and not given by the user.
     """
 
     sink_id: str
@@ -51,6 +51,7 @@ class SinkSettings:
     timeout_name: str = "transaction.timeout.ms"
     same_rows: bool = False
     same_rows_name: str = "same_rows=True"
+    of_checkpoint: bool = False
 
     def __post_init__(self) -> None:
         sink_id = self.sink_id

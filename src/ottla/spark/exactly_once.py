@@ -150,6 +150,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         timeout_name="kafka.transaction.timeout.ms",
         same_rows=options.same_rows,
         same_rows_name="sink.same.rows=true",
+        of_checkpoint=options.of_checkpoint,
     )
 
 

@@ -12,6 +12,7 @@ run from a repetition of the first.
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class SinkOptions:
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
     sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
     `control_topic`: where decisions are kept. `same_rows`: a batch that is done must not come again with other rows.
+    `of_checkpoint`: `sink_id` was made of the checkpoint's location.
     """
 
     bootstrap_servers: str
@@ -64,6 +66,7 @@ class SinkOptions:
     checkpoint: str | None = None
     control_topic: str = CONTROL_TOPIC
     same_rows: bool = False
+    of_checkpoint: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
 
 
@@ -90,6 +93,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         checkpoint=_read_checkpoint(given) or None if streaming else None,
         control_topic=_read_control_topic(given),
         same_rows=same_rows,
+        of_checkpoint=exactly_once and streaming and "sink.id" not in given,
         settings=settings,
     )
 
@@ -160,7 +164,8 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
 
 def _read_checkpoint(given: Mapping[str, str]) -> str:
     # One place has several spellings, of which Spark itself prints file:/.
-    return re.sub("^file:/+", "/", given.get("checkpointlocation", "").strip()).rstrip("/")
+    location = re.sub("^(file:)?/+", "/", given.get("checkpointlocation", "").strip())
+    return posixpath.normpath(location) if location.startswith("/") else location.rstrip("/")
 
 
 def _shortened(location: str) -> str:
