@@ -7,6 +7,7 @@ unanswered, only an answer that tells how it went is taken for one.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -23,7 +24,7 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 @dataclass(slots=True, frozen=True)
 class EndWanted:
-    """Event: end this transaction; answered by `TransactionAnswered`."""
+    """Event: end this transaction; answered by `Ended`."""
 
     token: int
     identity: TransactionIdentity
@@ -51,7 +52,6 @@ class Ending:
         "coordinator",
         "failures",
         "identity",
-        "in_flight",
         "is_doubted",
         "not_before_us",
         "token",
@@ -63,7 +63,6 @@ class Ending:
         self.identity = wanted.identity
         self.committed = wanted.committed
         self.coordinator = coordinator
-        self.in_flight = False
         self.is_doubted = False
         self.failures = 0
         self.not_before_us = 0
@@ -77,9 +76,12 @@ class EndingCore:
         self._connection = ConnectionCore(settings, rng)
         self._settings = settings
         self._endings: dict[int, Ending] = {}
+        # Each of them is in one of these, or waits for an answer: of its own, or of the search for its coordinator.
+        self._ready: list[Ending] = []
+        self._paused: list[tuple[int, int]] = []
+        self._seeking: dict[Coordinator, Ending] = {}
         self._outputs: list[Ended] = []
         self._now_us = 0
-        self._wake_us: int | None = None
         self._version = 0
 
     def trouble(self, token: int) -> str:
@@ -94,7 +96,8 @@ class EndingCore:
         if isinstance(event, EndWanted):
             key = event.identity.transactional_id
             coordinator = Coordinator(self._connection, TRANSACTION, key, self._backoff_us)
-            self._endings[event.token] = Ending(event, coordinator)
+            self._endings[event.token] = ending = Ending(event, coordinator)
+            self._ready.append(ending)
         else:
             self._connection.receive(event, now_us)
 
@@ -114,31 +117,35 @@ class EndingCore:
         """Return when `tick` must be called at the latest."""
         self._work()
         due = self._connection.deadline_us()
-        return self._wake_us if due is None or (self._wake_us is not None and self._wake_us < due) else due
+        wake_us = self._paused[0][0] if self._paused else None
+        return wake_us if due is None or (wake_us is not None and wake_us < due) else due
 
     def _work(self) -> None:
         now_us = self._now_us
         for answer in self._connection.take_answers():
             self._take_answer(answer, now_us)
-        self._wake_us = None
-        for ending in list(self._endings.values()):
-            if not ending.in_flight:
-                self._ask(ending, now_us)
+        while self._paused and self._paused[0][0] <= now_us:
+            self._ready.append(self._endings[heapq.heappop(self._paused)[1]])
+        ready, self._ready = self._ready, []
+        for ending in ready:
+            self._ask(ending, now_us)
 
     def _ask(self, ending: Ending, now_us: int) -> None:
+        coordinator = ending.coordinator
         due_us: int | None = ending.not_before_us
         if ending.not_before_us <= now_us:
-            node_id = ending.coordinator.find(now_us)
-            due_us = ending.coordinator.deadline_us()
+            node_id = coordinator.find(now_us)
             if node_id is not None:
                 # Some broker has told of the coordinator, so the features are known.
                 self._choose_version()
-                ending.in_flight = True
                 message = end(ending.identity, ending.committed)
                 self._connection.ask(message, ending, now_us, where=node_id, deadline_us=now_us + REACH_US)
                 return
-        if due_us is not None and (self._wake_us is None or due_us < self._wake_us):
-            self._wake_us = due_us
+            due_us = coordinator.deadline_us()
+        if due_us is None:
+            self._seeking[coordinator] = ending
+        else:
+            heapq.heappush(self._paused, (due_us, ending.token))
 
     def _choose_version(self) -> None:
         version = 2 if self._connection.features.get(FEATURE, 0) > 1 else 1
@@ -148,14 +155,14 @@ class EndingCore:
 
     def _take_answer(self, answer: Answer, now_us: int) -> None:
         if isinstance(answer.token, Coordinator):
-            coordinator = answer.token
-            error = coordinator.take_answer(answer, now_us)
-            for ending in list(self._endings.values()):
-                if error is not None and ending.coordinator is coordinator:
-                    self._finish(ending, error)
+            ending = self._seeking.pop(answer.token)
+            error = answer.token.take_answer(answer, now_us)
+            if error is not None:
+                self._finish(ending, error)
+            else:
+                self._ready.append(ending)
             return
         ending = answer.token
-        ending.in_flight = False
         if answer.unsupported:
             self._finish(ending, kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or ""))
         elif answer.message is None:
@@ -194,6 +201,7 @@ class EndingCore:
         ending.not_before_us = now_us + self._backoff_us(ending.failures)
         if is_elsewhere:
             ending.coordinator.forget()
+        self._ready.append(ending)
 
     def _finish(self, ending: Ending, error: OttlaError | None, told: Any = None) -> None:
         del self._endings[ending.token]
