@@ -61,6 +61,20 @@ def test_a_transaction_is_listed_and_described_while_it_is_open_and_after(
     assert [each.state for each in admin.list_transactions(f"{name}+")] == ["CompleteCommit"]
 
 
+def test_only_those_in_given_states_are_listed(cluster: ottla.Cluster, admin: ottla.Admin, name: str) -> None:
+    with producer_of(cluster, f"{name}-open") as opened, producer_of(cluster, f"{name}-done") as done:
+        admin.fence_producers([f"{name}-empty"])
+        for producer in (opened, done):
+            producer.begin_transaction()
+            producer.send(name, b"row", partition=0)
+            producer.flush()
+        done.commit_transaction()
+        listed = admin.list_transactions(name, ["Ongoing", "Empty"])
+        assert [each.transactional_id for each in listed] == [f"{name}-empty", f"{name}-open"]
+        assert [each.transactional_id for each in admin.list_transactions(name, "Ongoing")] == [f"{name}-open"]
+        opened.abort_transaction()
+
+
 def test_a_prefix_is_no_pattern(cluster: ottla.Cluster, admin: ottla.Admin, name: str) -> None:
     admin.fence_producers([f"{name}.*", f"{name}xx"])
     assert [each.transactional_id for each in admin.list_transactions(f"{name}.")] == [f"{name}.*"]

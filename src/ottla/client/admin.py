@@ -405,12 +405,13 @@ class Admin(OfOneProcess):
 
     # ---- transactions -------------------------------------------------------------------------------------------
 
-    def list_transactions(self, prefix: str = "") -> list[ListedTransaction]:
+    def list_transactions(self, prefix: str = "", states: Iterable[str] = ()) -> list[ListedTransaction]:
         """The transactional ids that begin with `prefix`, of all coordinators, sorted by id, each with its state.
 
+        With `states` ("Ongoing", "Empty", ...) only those in one of them: the brokers leave the others out.
         Asked of every broker; a broker that is gone or still loading is waited for until others coordinate what it did.
         """
-        return self._of_transactions().listed(prefix)
+        return self._of_transactions().listed(prefix, _names("list_transactions", states))
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """What coordinators know of these transactional ids; ids that nobody has used are left out."""

@@ -70,10 +70,11 @@ class TransactionAdmin:
         self._takes_patterns = True
         self._coordinators: dict[str, int] = {}
 
-    def listed(self, prefix: str) -> list[ListedTransaction]:
-        """All transactional ids that begin so, sorted; see `Admin.list_transactions`."""
+    def listed(self, prefix: str, states: Iterable[str] = ()) -> list[ListedTransaction]:
+        """All transactional ids that begin so, in these states (none: in any), sorted."""
         found: dict[int, list[ListedTransaction]] = {}
         asked: list[int] = []
+        filters = list(states)
 
         def attempt() -> OttlaError | None:
             brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE)
@@ -83,7 +84,7 @@ class TransactionAdmin:
                 found.clear()
                 asked[:] = broker_ids
             left = [broker_id for broker_id in broker_ids if broker_id not in found]
-            answers = self._ask_all([(self._listing(prefix), broker_id) for broker_id in left])
+            answers = self._ask_all([(self._listing(prefix, filters), broker_id) for broker_id in left])
             trouble = None
             for broker_id, answer in zip(left, answers, strict=True):
                 if prefix and self._takes_patterns and answer.message is None and not answer.sent:
@@ -156,10 +157,9 @@ class TransactionAdmin:
         late = f"no answer within {_ANSWER_MS} ms"
         return [Answer(None, None, late, True, None) if answer is None else answer for answer in answers]
 
-    def _listing(self, prefix: str) -> ListTransactionsRequest:
-        if prefix and self._takes_patterns:
-            return ListTransactionsRequest(transactional_id_pattern=re.escape(prefix) + ".*")
-        return ListTransactionsRequest()
+    def _listing(self, prefix: str, states: list[str]) -> ListTransactionsRequest:
+        pattern = re.escape(prefix) + ".*" if prefix and self._takes_patterns else None
+        return ListTransactionsRequest(state_filters=states, transactional_id_pattern=pattern)
 
     def _at_coordinators(
         self,

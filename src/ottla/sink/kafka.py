@@ -53,8 +53,8 @@ class Kafka:
     def has_topics(self) -> bool:
         return all(topics.exists(self._admin, name) for name in self._settings.topics)
 
-    def list_transactions(self, prefix: str) -> list[ListedTransaction]:
-        return self._admin.list_transactions(prefix)
+    def list_transactions(self, prefix: str, states: Iterable[str]) -> list[ListedTransaction]:
+        return self._admin.list_transactions(prefix, states)
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
         return self._admin.describe_transactions(transactional_ids)

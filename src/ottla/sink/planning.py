@@ -22,7 +22,7 @@ from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of
 from ottla.sink.refusals import check_query, moved
 from ottla.sink.session import Session
-from ottla.sink.sweep import Sweep, sweep, to_describe
+from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
@@ -153,7 +153,7 @@ def look(session: Session, coordinator: TransactionIdentity, decision: Decision 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """The same for who will change nothing."""
-    listed = session.port.list_transactions(prefix_of(session.settings.sink_id))
+    listed = session.port.list_transactions(prefix_of(session.settings.sink_id), STATES)
     return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 

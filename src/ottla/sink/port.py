@@ -28,7 +28,7 @@ class Port(Protocol):
     def has_topics(self) -> bool:
         """Whether both topics exist."""
 
-    def list_transactions(self, prefix: str) -> list[ListedTransaction]:
+    def list_transactions(self, prefix: str, states: Iterable[str]) -> list[ListedTransaction]:
         """As `Admin.list_transactions`."""
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:

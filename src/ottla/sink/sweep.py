@@ -17,7 +17,8 @@ from ottla.sink.decision import Decision
 from ottla.sink.identities import is_turn
 from ottla.sink.transaction_log import Fate, TransactionLog
 
-_ONGOING, _EMPTY = "Ongoing", "Empty"
+STATES = _ONGOING, _EMPTY = "Ongoing", "Empty"
+"""Of transactional ids that a plan looks at. Brokers before Kafka 4.1 take no pattern, and would list all there are."""
 
 
 class Sweep(NamedTuple):
@@ -34,8 +35,8 @@ class Sweep(NamedTuple):
 
 
 def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
-    """The transactional ids whose epoch must be known."""
-    ids = [each.transactional_id for each in listed if each.state in (_ONGOING, _EMPTY)]
+    """Those of the transactional ids in one of `STATES` whose epoch must be known."""
+    ids = [each.transactional_id for each in listed]
     return [each for each in ids if each != coordinator and not is_turn(each)]
 
 
