@@ -19,7 +19,7 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import PLACES
+from ottla.sink.identities import PLACES, prefix_of
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
@@ -162,3 +162,22 @@ def test_held_up_for_four_batches_it_may_take_an_id_and_no_row_is_lost_or_double
 def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescription]:
     with ottla.Admin(job.bootstrap_servers) as admin:
         return list(admin.describe_transactions(transactional_ids).values())
+
+
+def test_plans_stay_small_however_many_attempts_died_with_an_id_and_no_row(cluster: ottla.Cluster, job: Job) -> None:
+    session = session_of(job.settings())
+    plan(session)
+    ids = [f"{prefix_of(job.sink_id)}{task}/0/{place}" for task in range(30) for place in range(PLACES)]
+    for transactional_id in ids:
+        session.port.next_identity(transactional_id, 60_000)
+    planned = plan(session)
+    if len(planned.idle) == 0:
+        # From transaction version 2 on they can be ended.
+        described = session.port.describe_transactions(ids)
+        assert {each.state for each in described.values()} == {"CompleteAbort"}
+    assert len(planned.idle) in (0, 100)
+    message = run_task(job, job.settings(), planned, 0, 0, 0)
+    assert message.plan == planned._replace(idle=())
+    messages = [message, *(run_task(job, job.settings(), planned, 0, task, task) for task in (1, 2))]
+    commit(session, messages)
+    assert_every_row_once(job, batches=1)

@@ -12,7 +12,7 @@ import ottla
 from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.records.plain import Record, encode_batch
-from ottla.sink.batch import BatchId, Entry, Span, Totals
+from ottla.sink.batch import Attempt, BatchId, Entry, Span, Totals
 from ottla.sink.decision import Decision, decode, encode
 from ottla.sink.identities import (
     PLACES,
@@ -22,6 +22,7 @@ from ottla.sink.identities import (
     task_transactional_id,
     turn_id,
 )
+from ottla.sink.marker import Written, decode_marker, encode_marker
 from ottla.sink.planning import last_of
 from ottla.sink.sweep import fates, sweep, to_describe
 from ottla.sink.transaction_log import Fate, TransactionLog
@@ -132,7 +133,7 @@ def identity(name: str, producer_id: int = 1, epoch: int = 0) -> TransactionIden
 
 
 def entry(number: int, marker_offset: int = 0, **more: object) -> Entry:
-    return Entry(number, identity(f"t{number}", number), Totals(1, 1), marker_offset, ())._replace(**more)  # type: ignore[arg-type]
+    return Entry(number, identity(f"t{number}", number), Totals(1, 1), marker_offset)._replace(**more)  # type: ignore[arg-type]
 
 
 def decision(*entries: Entry, **more: object) -> Decision:
@@ -252,8 +253,7 @@ class TestIdentities:
 
 class TestRecords:
     def test_a_decision_is_read_as_it_was_written(self) -> None:
-        spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))
-        entries = entry(0, 5, spans=spans), entry(2, 6, landed=True), entry(3, 7, lost=True)
+        entries = entry(0, 5), entry(2, 6, landed=True), entry(3, 7, lost=True)
         totals = Totals(6, (1 << 64) - 1)
         made = decision(*entries, totals=totals, run_id="r", differed=2, loss_accepted=True)
         assert decode(encode(made)) == made
@@ -266,11 +266,24 @@ class TestRecords:
         assert len(read.unsettled) == (0 if is_atomic else 2)
         assert not last_of(read).lost
 
-    def test_offsets_are_left_out_where_there_are_too_many(self) -> None:
-        spans = tuple(Span("a-topic-with-a-long-name" * 4, number, 1 << 40, 1 << 40, 1) for number in range(1000))
-        made = decision(*(entry(number, spans=spans) for number in range(100)))
-        assert len(encode(made)) < 100_000
-        assert decode(encode(made)).entries[99] == entry(99)
+    def test_a_record_of_an_earlier_version_has_offsets_which_are_passed_over(self) -> None:
+        told = json.loads(encode(decision(entry(0, 5))))
+        told["entries"][0]["offsets"] = [["t", 0, 3, 9, 5]]
+        assert decode(json.dumps(told).encode()) == decision(entry(0, 5))
+
+    def test_a_marker_tells_which_offsets_were_written(self) -> None:
+        spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))
+        value = encode_marker(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
+        assert decode_marker(value) == Written(spans)
+        assert json.loads(value)["rows"] == entry(0).totals.rows
+
+    def test_a_marker_has_a_bound_however_many_partitions_were_written(self) -> None:
+        spans = tuple(Span("a-topic-with-a-long-name" * 4, number, 1 << 40, 1 << 40, 1) for number in range(10_000))
+        value = encode_marker(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
+        assert len(value) < 20_000
+        written = decode_marker(value)
+        assert 100 < len(written.spans) == 10_000 - written.left_out
+        assert written.spans == spans[: len(written.spans)]
 
     @pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"version": 1}'])
     def test_what_is_no_decision_is_told_so(self, value: bytes) -> None:

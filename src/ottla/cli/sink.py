@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ from ottla.errors import OttlaError, UserMistake
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
     from ottla.sink.decision import Decision
+    from ottla.sink.marker import Written
     from ottla.sink.recovery import SinkState
     from ottla.sink.settings import SinkSettings
 
@@ -58,7 +59,7 @@ def show(
     from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
-    state = describe(session_of(settings))
+    state = describe(session_of(settings), history)
     if not state.is_known:
         raise _unknown(settings)
     if as_json:
@@ -100,12 +101,13 @@ def recover(
         raise _unknown(settings)
     done = recovery.recover(session, accept_loss)
     if as_json:
+        written = session.written((*done.committed, *done.lost))
         told = {
             "sink": sink_id,
             "batch": None if done.decision is None else _batch_as_json(done.decision),
-            "committed": [_entry_as_json(entry) for entry in done.committed],
+            "committed": [_entry_as_json(entry, written) for entry in done.committed],
             "aborted": [list(identity) for identity in done.aborted],
-            "lost": [_entry_as_json(entry) for entry in done.lost],
+            "lost": [_entry_as_json(entry, written) for entry in done.lost],
         }
         typer.echo(json.dumps(told))
     else:
@@ -165,7 +167,7 @@ def _as_json(state: SinkState, history: bool) -> dict[str, Any]:
     }
     if history:
         told["history"] = [
-            {**_batch_as_json(each), "tasks": [_entry_as_json(entry) for entry in each.entries]}
+            {**_batch_as_json(each), "tasks": [_entry_as_json(entry, state.written) for entry in each.entries]}
             for each in state.decisions
         ]
     return told
@@ -183,19 +185,21 @@ def _batch_as_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _entry_as_json(entry: Entry) -> dict[str, Any]:
+def _entry_as_json(entry: Entry, written: Mapping[int, Written]) -> dict[str, Any]:
+    told = written.get(entry.marker_offset)
     return {
         "task": entry.partition_id,
         "transactional_id": entry.identity.transactional_id,
         "producer_id": entry.identity.producer_id,
         "producer_epoch": entry.identity.producer_epoch,
         "rows": entry.totals.rows,
-        "offsets": [span._asdict() for span in entry.spans],
+        "offsets": None if told is None else [span._asdict() for span in told.spans],
+        "partitions_left_out": None if told is None else told.left_out,
     }
 
 
 def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
-    return {**_entry_as_json(entry), "state": _fate(state, entry)}
+    return {**_entry_as_json(entry, state.written), "state": _fate(state, entry)}
 
 
 # ---- for people ---------------------------------------------------------------------------------------------------
@@ -210,7 +214,7 @@ def _show(state: SinkState, history: bool) -> None:
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
         for entry in last.entries:
-            for number, place in enumerate(_places(entry.spans) or [("", "")]):
+            for number, place in enumerate(_places([state.written.get(entry.marker_offset)])):
                 first = (f"{entry.partition_id}", _fate(state, entry), f"{entry.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
         if last.entries:
@@ -226,8 +230,8 @@ def _show(state: SinkState, history: bool) -> None:
         tell("earlier batches that are still known:")
         table = new_table("batch", "decided", "rows", "topic", "offsets", right=("rows", "offsets"))
         for decision in reversed(state.decisions[:-1]):
-            spans = _joined(span for entry in decision.entries for span in entry.spans)
-            for number, place in enumerate(_places(spans) or [("", "")]):
+            places = _places([state.written.get(entry.marker_offset) for entry in decision.entries])
+            for number, place in enumerate(places):
                 name = decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
                 first = (name, _time(decision.decided_ms), f"{decision.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
@@ -262,11 +266,18 @@ def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(sorted(found.values()))
 
 
-def _places(spans: Iterable[Span]) -> list[tuple[str, str]]:
-    return [
+def _places(written: Sequence[Written | None]) -> list[tuple[str, str]]:
+    """Partitions and offsets, a line each; what markers do not say is told at the end."""
+    known = [each for each in written if each is not None]
+    places = [
         (f"{span.topic}-{span.partition}", f"{span.first_offset} to {span.last_offset} ({span.rows:,})")
-        for span in spans
+        for span in _joined(span for each in known for span in each.spans)
     ]
+    if any(each.left_out for each in known):
+        places.append(("and more partitions", "not kept"))
+    if len(known) < len(written):
+        places.append(("", "not known any more"))
+    return places or [("", "")]
 
 
 def _time(ms: int) -> str:

@@ -74,15 +74,7 @@ def _unknown(session: Session, batch: BatchId, entry: Entry) -> OttlaError:
     sink_id = session.settings.sink_id
     return OttlaError(
         f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed cannot be found out any more: "
-        f"somebody has deleted its marker from topic {session.settings.markers_topic!r}. Look for its rows "
-        f"({_places(entry)}) with a read_committed reader. Then let the batch count as done with what is there: "
+        f"somebody has deleted its marker from topic {session.settings.markers_topic!r}. Look for its "
+        f"{entry.totals.rows} rows with a read_committed reader. Then let the batch count as done with what is there: "
         f"ottla sink recover {sink_id} --accept-loss"
-    )
-
-
-def _places(entry: Entry) -> str:
-    if not entry.spans:
-        return f"{entry.totals.rows} rows"
-    return ", ".join(
-        f"{span.topic}-{span.partition} from offset {span.first_offset} to {span.last_offset}" for span in entry.spans
     )

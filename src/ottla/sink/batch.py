@@ -73,7 +73,6 @@ class Entry(NamedTuple):
     identity: TransactionIdentity
     totals: Totals
     marker_offset: int
-    spans: tuple[Span, ...]
     landed: bool = False
     lost: bool = False
 

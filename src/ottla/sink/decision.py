@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 from ottla.errors import OttlaError
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.sink.batch import BatchId, Entry, Span, Totals
+from ottla.sink.batch import BatchId, Entry, Totals
 
 _VERSION = 1
-# Above this the offsets are left out of the decision; each task's marker still has its own.
-_VALUE_BYTES_MAX = 8 * 1024 * 1024
 
 
 class Decision(NamedTuple):
@@ -69,11 +67,6 @@ def is_same(one: Decision, other: Decision) -> bool:
 
 def encode(decision: Decision) -> bytes:
     """The record's value."""
-    value = _encode(decision, with_spans=True)
-    return value if len(value) <= _VALUE_BYTES_MAX else _encode(decision, with_spans=False)
-
-
-def _encode(decision: Decision, *, with_spans: bool) -> bytes:
     told = {
         "version": _VERSION,
         "sink": decision.sink_id,
@@ -87,12 +80,12 @@ def _encode(decision: Decision, *, with_spans: bool) -> bytes:
         "run": decision.run_id,
         "differed": decision.differed,
         "loss_accepted": decision.loss_accepted,
-        "entries": [encode_entry(entry, with_spans=with_spans) for entry in decision.entries],
+        "entries": [encode_entry(entry) for entry in decision.entries],
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def encode_entry(entry: Entry, *, with_spans: bool = True) -> dict[str, Any]:
+def encode_entry(entry: Entry) -> dict[str, Any]:
     """An entry as JSON has it."""
     return {
         "partition_id": entry.partition_id,
@@ -102,7 +95,6 @@ def encode_entry(entry: Entry, *, with_spans: bool = True) -> dict[str, Any]:
         "marker": entry.marker_offset,
         "landed": entry.landed,
         "lost": entry.lost,
-        "offsets": [list(span) for span in entry.spans] if with_spans else [],
     }
 
 
@@ -142,7 +134,6 @@ def _decode_entry(told: dict[str, Any], *, is_atomic: bool) -> Entry:
         TransactionIdentity(*told["transaction"]),
         Totals(told["rows"], told["digest"]),
         told["marker"],
-        tuple(Span(*span) for span in told["offsets"]),
         told["landed"] or is_atomic,
         told["lost"],
     )

@@ -26,6 +26,9 @@ from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
+# A task that meets an idle id which the plan does not name takes another turn.
+_IDLE_MOST = 100
+
 
 def plan(session: Session, query_id: str | None = None) -> Plan:
     """Make way for a batch; call it once for each, in the driver.
@@ -121,8 +124,8 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
             *settle(session, decision.batch, found.doubtful),
         )
     reach(Barrier.PLAN_SWEEP)
-    abort_strays(session, found.abort)
-    return lost, found
+    left = abort_strays(session, (*found.abort, *found.idle))
+    return lost, found._replace(idle=tuple(each for each in found.idle if each in left)[:_IDLE_MOST])
 
 
 def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
@@ -157,13 +160,18 @@ def survey(session: Session, decision: Decision | None) -> Sweep:
     return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 
-def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
-    """Abort transactions of nobody; one that ends by itself meanwhile is as good."""
-    for error in session.end(identities, committed=False).values():
+def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> set[TransactionIdentity]:
+    """Abort transactions of nobody, and return those that could not be: what ends by itself meanwhile is as good.
+
+    An identity that has sent nothing gets another epoch by that from transaction version 2 on (KIP-890).
+    """
+    told = session.end(identities, committed=False)
+    for error in told.values():
         if isinstance(error, TransactionUnfinished):
             raise OttlaError(
                 f"what an earlier run of sink {session.settings.sink_id!r} left open cannot be aborted: {error}"
             ) from error
+    return {identity for identity, error in told.items() if error is not None}
 
 
 def tell_lost(decision: Decision) -> None:

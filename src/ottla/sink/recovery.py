@@ -13,6 +13,7 @@ from ottla.sink.applying import unknown
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.marker import Written
 from ottla.sink.planning import clean, read_settled, survey
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
@@ -23,6 +24,7 @@ class SinkState(NamedTuple):
 
     `decisions` are those still there, the last one behind; `fates` of the last one's entries by their marker's offset
     (None: nobody can tell). `open` are transactions that no decision names. `deciding`: a decision is being written.
+    `written` is what markers say of offsets, as far as they are still there, by their own offset.
     """
 
     sink_id: str
@@ -30,6 +32,7 @@ class SinkState(NamedTuple):
     fates: dict[int, Fate | None]
     open: tuple[TransactionIdentity, ...]
     deciding: bool
+    written: dict[int, Written]
 
     @property
     def is_known(self) -> bool:
@@ -50,17 +53,22 @@ class Recovered(NamedTuple):
     lost: tuple[Entry, ...]
 
 
-def describe(session: Session) -> SinkState:
-    """Tell what was decided and what became of it; raises Unreachable, KafkaError."""
+def describe(session: Session, history: bool = False) -> SinkState:
+    """Tell what was decided and what became of it; raises Unreachable, KafkaError.
+
+    `written` is that of the last decision, with `history` that of all which are still there.
+    """
     if not session.port.has_topics():
-        return SinkState(session.settings.sink_id, (), {}, (), False)
+        return SinkState(session.settings.sink_id, (), {}, (), False, {})
     last = session.read_decision()
     deciding = session.is_deciding(but=last)
     decisions = tuple(session.read_decisions())
     last = decisions[-1] if decisions else None
     found = survey(session, last)
     fates = {} if last is None else _fates(session, last, found.doubtful)
-    return SinkState(session.settings.sink_id, decisions, fates, found.abort, deciding)
+    told = decisions if history else decisions[-1:]
+    written = session.written([entry for each in told for entry in each.entries])
+    return SinkState(session.settings.sink_id, decisions, fates, found.abort, deciding, written)
 
 
 def _fates(session: Session, last: Decision, doubtful: tuple[Entry, ...]) -> dict[int, Fate | None]:

@@ -16,6 +16,7 @@ from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
 from ottla.sink.identities import coordinator_id
 from ottla.sink.kafka import Kafka
+from ottla.sink.marker import Written, decode_marker
 from ottla.sink.port import Port
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fates
@@ -101,13 +102,19 @@ class Session:
 
     def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
         """What became of entries, by their marker's offset; None where the markers topic has lost it."""
-        if not entries:
-            return {}
+        return fates(entries, self._read_markers(entries)) if entries else {}
+
+    def written(self, entries: Sequence[Entry]) -> dict[int, Written]:
+        """What entries' markers say of offsets, by their marker's offset; without those that are gone."""
+        log = self._read_markers(entries) if entries else None
+        found = () if log is None else (*log.settled, *log.open)
+        return {each.record.offset: decode_marker(each.record.value or b"") for each in found}
+
+    def _read_markers(self, entries: Sequence[Entry]) -> TransactionLog:
         wanted = {entry.marker_offset for entry in entries}
         topic = self.settings.markers_topic
         first_offset = max(min(wanted), self.port.begin_offset(topic))
-        log = TransactionLog(lambda record: record.offset in wanted, first_offset)
-        return fates(entries, self._read(topic, log))
+        return self._read(topic, TransactionLog(lambda record: record.offset in wanted, first_offset))
 
     def _no_decisions(self) -> TransactionLog:
         return TransactionLog(lambda record: record.key == self._key)

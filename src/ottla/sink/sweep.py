@@ -35,8 +35,8 @@ class Sweep(NamedTuple):
 
 
 def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
-    """Those of the transactional ids in one of `STATES` whose epoch must be known."""
-    ids = [each.transactional_id for each in listed]
+    """The transactional ids whose epoch must be known."""
+    ids = [each.transactional_id for each in listed if each.state in STATES]
     return [each for each in ids if each != coordinator and not is_turn(each)]
 
 

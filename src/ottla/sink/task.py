@@ -7,7 +7,6 @@ where its marker stands, and which offsets it wrote; that comes from the acknowl
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +18,8 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
-from ottla.sink.decision import encode_entry
 from ottla.sink.identities import PLACES, TURNS_MOST, is_free, task_transactional_id, turn_id
+from ottla.sink.marker import encode_marker
 from ottla.sink.refusals import Role, check_rewritten, longer, role
 from ottla.sink.session import Session
 
@@ -50,7 +49,7 @@ def prepare(
         totals = drain()
         if plan.last is not None and plan.last.lost:
             check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
-        return Skipped(plan, batch, attempt, totals)
+        return Skipped(plan._replace(idle=()), batch, attempt, totals)
     task = TaskTransaction(session, plan, batch, attempt)
     try:
         totals = write(task.producer)
@@ -69,7 +68,7 @@ def prepare(
         raise
     task.close()
     reach(Barrier.TASK_END)
-    return Prepared(plan, batch, attempt, totals, entry)
+    return Prepared(plan._replace(idle=()), batch, attempt, totals, entry)
 
 
 class OffsetsSeen:
@@ -194,7 +193,6 @@ class TaskTransaction:
                 )
             return None
         producer.flush()
-        spans = self._seen.spans()
         stored = self._seen.rows
         if stored != totals.rows:
             raise OttlaError(
@@ -204,25 +202,13 @@ class TaskTransaction:
         if not stored:
             producer.abort_transaction()
             return None
-        entry = Entry(self._attempt.partition_id, identity, totals, -1, spans)
+        entry = Entry(self._attempt.partition_id, identity, totals, -1)
         reach(Barrier.TASK_MARKER)
-        marker = producer.send(
-            self._settings.markers_topic, self._marker(entry), identity.transactional_id.encode(), partition=0
-        )
+        value = encode_marker(self._batch, self._attempt, entry, self._seen.spans())
+        marker = producer.send(self._settings.markers_topic, value, identity.transactional_id.encode(), partition=0)
         reach(Barrier.TASK_PREPARE)
         producer.prepare_transaction()
         return entry._replace(marker_offset=marker.result().offset)
-
-    def _marker(self, entry: Entry) -> bytes:
-        told: dict[str, Any] = {
-            "query": self._batch.query_id,
-            "batch": self._batch.batch_id,
-            "task_attempt_id": self._attempt.task_attempt_id,
-            "attempt_number": self._attempt.attempt_number,
-            **encode_entry(entry),
-        }
-        del told["marker"], told["landed"], told["lost"]
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
 
     def close(self) -> None:
         """Leave the prepared transaction to whoever ends it."""

@@ -1,0 +1,57 @@
+"""A task's marker: a record in its transaction, in the markers topic, by which its fate can be read. Pure.
+
+What it says is for people: which rows are this task's, and where they lie. Its size has a bound, however many
+partitions the task wrote to: of those that have no room it tells how many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ottla.sink.batch import Attempt, BatchId, Entry, Span
+from ottla.sink.decision import encode_entry
+
+_OFFSETS_BYTES_MAX = 16 * 1024
+# What becomes of an entry later is told by the decision.
+_NOT_YET = ("marker", "landed", "lost")
+
+
+class Written(NamedTuple):
+    """Which offsets a task wrote, and to how many partitions more that its marker had no room for."""
+
+    spans: tuple[Span, ...]
+    left_out: int = 0
+
+
+def encode_marker(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterable[Span]) -> bytes:
+    """The record's value."""
+    offsets: list[list[Any]] = []
+    left_out, room = 0, _OFFSETS_BYTES_MAX
+    for span in spans:
+        room -= len(_json(span))
+        if room > 0:
+            offsets.append(list(span))
+        else:
+            left_out += 1
+    told = {
+        "query": batch.query_id,
+        "batch": batch.batch_id,
+        "task_attempt_id": attempt.task_attempt_id,
+        "attempt_number": attempt.attempt_number,
+        **{name: value for name, value in encode_entry(entry).items() if name not in _NOT_YET},
+        "offsets": offsets,
+        "partitions_left_out": left_out,
+    }
+    return _json(told)
+
+
+def decode_marker(value: bytes) -> Written:
+    """What a record's value says of offsets."""
+    told = json.loads(value)
+    return Written(tuple(Span(*span) for span in told["offsets"]), told.get("partitions_left_out", 0))
+
+
+def _json(told: Any) -> bytes:
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
