@@ -31,6 +31,7 @@ from benchmarks import (
     bench_simulate,
     bench_spark,
     bench_start,
+    sink_scale,
 )
 from benchmarks.parts import missed_bars
 
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "audit": bench_audit.run,
     "spark": bench_spark.run,
     "simulate": bench_simulate.run,
+    "sink": sink_scale.run,
 }
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -61,7 +63,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `run`, `spark`, by commas (default: all)",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `run`, `sink`, `spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
