@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.records.plain import decode_batches
 from ottla.sink.commit import abort
+from ottla.sink.identities import PLACES
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
-from ottla.sink.settings import CONTROL_TOPIC
+from ottla.sink.settings import CONTROL_TOPIC, SINK_TOPICS
 
 from .conftest import assert_every_row_once, make_job
 from .driver import Job, run_batch, run_task
+
+# Of the other sinks in this file; and what two segments of 4 KiB hold, batches of 100 bytes and more.
+_OTHERS, _IN_SEGMENTS = 50, 80
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,8 @@ def cluster() -> Iterator[ottla.Cluster]:
     settings = {"log_cleaner_backoff_ms": 50, "log_cleaner_delete_retention_ms": 1}
     with ottla.Cluster(brokers=3, settings=settings) as cluster:
         configs = {"cleanup.policy": "compact", "segment.bytes": "4096", "min.cleanable.dirty.ratio": "0.01"}
-        cluster.create_topic(CONTROL_TOPIC, configs=configs)
+        for topic in SINK_TOPICS:
+            cluster.create_topic(topic, configs=configs)
         yield cluster
 
 
@@ -45,6 +51,35 @@ def test_decisions_outlive_compaction(cluster: ottla.Cluster, kafka_name: str, t
         job.batches += 1
         run_batch(job, job.settings(), job.batches - 1)
         assert_every_row_once(job)
+
+
+def test_neither_topic_grows_with_the_number_of_batches(
+    cluster: ottla.Cluster, kafka_name: str, tmp_path: Path
+) -> None:
+    job = make_job(cluster, kafka_name, tmp_path, batches=60)
+    for batch in range(job.batches):
+        run_batch(job, job.settings(), batch)
+    keys = dict(zip(SINK_TOPICS, (1, job.tasks * PLACES), strict=True))
+    for topic, most in keys.items():
+        await_few(job, topic, most)
+    assert_every_row_once(job)
+
+
+def await_few(job: Job, topic: str, most: int) -> None:
+    """Wait until there are so many records of this sink, and in all as many batches, with control markers, as fit into
+    two segments beside: what is newest is not compacted yet."""
+    port = session_of(job.settings()).port
+    deadline = time.monotonic() + 60
+    while True:
+        batches = [each for read in port.read(topic, 0, port.end_offset(topic)) for each in decode_batches(read)]
+        ours = {
+            record.key for _, records in batches for record in records if job.sink_id.encode() in (record.key or b"")
+        }
+        assert len(ours) <= most
+        if len(batches) <= _OTHERS + 2 * most + _IN_SEGMENTS:
+            return
+        assert time.monotonic() < deadline, f"{topic} has {len(batches)} batches, for {most} keys"
+        time.sleep(0.05)
 
 
 def give_up(job: Job) -> None:
