@@ -69,8 +69,8 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "what_is_in_no_decision_is_committed": [
         replace(
             "sink/planning.py",
-            "session.end(identities, committed=False).values()",
-            "session.end(identities, committed=True).values()",
+            "told = session.end(identities, committed=False)",
+            "told = session.end(identities, committed=True)",
         ),
     ],
     "what_is_committed_is_taken_for_aborted": [
