@@ -1,8 +1,9 @@
-"""What `ottla proxy` costs: beside a direct connection and a bare TCP relay, in the same run, in turn.
+"""What `ottla proxy` costs: beside a direct connection, a bare TCP relay and Kroxylicious, in the same run, in turn.
 
 One broker of an embedded cluster with its logs in memory, one producer in a process of its own, acks=all, plaintext.
-Each round takes the three ways one after the other, in an order that turns; a ratio is the median of those within each
-round. The relay (`tcp_relay.py`) reads and writes bytes and knows nothing of Kafka: what it costs, any program costs.
+Each round takes the ways one after the other, in an order that turns; a ratio is the median of those within each round.
+The relay (`tcp_relay.py`) reads and writes bytes and knows nothing of Kafka: what it costs, any program costs.
+Kroxylicious (`kroxylicious.py`) is a fourth way where `KROXYLICIOUS_JARS` says where its jars are.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import Any
 from tools.ports import free_ports
 
 import ottla
+from benchmarks import kroxylicious
 from benchmarks.parts import chosen, run_parts
 from benchmarks.producer_speed import log_folder
 from ottla import Listener
 
-WAYS = ("direct", "relay", "proxy")
+_KROXYLICIOUS = "kroxylicious"
 _RECORDS = 3_000
 _BATCHES = 400
 _TIMEOUT_S = 300
@@ -54,17 +56,21 @@ def _ways() -> Iterator[dict[str, str]]:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         cluster.create_topic("bench", replication_factor=1, configs={"retention.bytes": "50000000"})
-        yield {"direct": direct, "relay": f"127.0.0.1:{relayed}", "proxy": told["bootstrap_servers"]}
+        ways = {"direct": direct, "relay": f"127.0.0.1:{relayed}", "proxy": told["bootstrap_servers"]}
+        if (folder := kroxylicious.jars()) is not None:
+            ways[_KROXYLICIOUS] = ending.enter_context(kroxylicious.started(folder, direct))
+        yield ways
 
 
 def _measured(kind: str, count: int, repeat: int) -> list[dict[str, float]]:
     """The figure of each way, round by round."""
     rounds = []
     with _ways() as ways:
+        names = tuple(ways)
         for number in range(repeat * _ROUNDS_FOR_ONE):
-            turn = number % len(WAYS)
+            turn = number % len(names)
             figures = {}
-            for way in (*WAYS[turn:], *WAYS[:turn]):
+            for way in (*names[turn:], *names[:turn]):
                 command = [sys.executable, "-m", "benchmarks.proxy_worker", kind, ways[way], "bench", str(count)]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
                 if done.returncode:
@@ -77,10 +83,11 @@ def _measured(kind: str, count: int, repeat: int) -> list[dict[str, float]]:
 def latency(arguments: argparse.Namespace) -> dict[str, Any]:
     """One record after the other: microseconds at the median, and what the ways between add to that."""
     rounds = _measured("latency", _RECORDS, arguments.repeat)
-    added = {way: median(one[way] - one["direct"] for one in rounds) for way in WAYS[1:]}
+    ways = tuple(rounds[0])
+    added = {way: median(one[way] - one["direct"] for one in rounds) for way in ways}
     return {
-        "microseconds_at_p50": {way: round(median(one[way] for one in rounds)) for way in WAYS},
-        "relay_adds_us": round(added["relay"]),
+        "microseconds_at_p50": {way: round(median(one[way] for one in rounds)) for way in ways},
+        **{f"{way}_adds_us": round(added[way]) for way in ("relay", _KROXYLICIOUS) if way in added},
         "proxy_adds_us": {"us": round(added["proxy"]), "must": ADDED_US_MUST, "ok": added["proxy"] <= ADDED_US_MUST},
     }
 
@@ -88,10 +95,11 @@ def latency(arguments: argparse.Namespace) -> dict[str, Any]:
 def throughput(arguments: argparse.Namespace) -> dict[str, Any]:
     """Batches of 1 MB: megabytes per second, and the share of a direct connection's."""
     rounds = _measured("throughput", _BATCHES, arguments.repeat)
-    shares = {way: median(one[way] / one["direct"] for one in rounds) for way in WAYS[1:]}
+    ways = tuple(rounds[0])
+    shares = {way: median(one[way] / one["direct"] for one in rounds) for way in ways}
     return {
-        "megabytes_per_s": {way: round(median(one[way] for one in rounds)) for way in WAYS},
-        "relay_share": round(shares["relay"], 3),
+        "megabytes_per_s": {way: round(median(one[way] for one in rounds)) for way in ways},
+        **{f"{way}_share": round(shares[way], 3) for way in ("relay", _KROXYLICIOUS) if way in shares},
         "proxy_share": {"share": round(shares["proxy"], 3), "must": SHARE_MUST, "ok": shares["proxy"] >= SHARE_MUST},
     }
 
