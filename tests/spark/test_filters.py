@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 from tests.spark.test_source import SENT_MS, read, send
 
-from ottla.spark.filters import narrow_ranges
+from ottla.spark.filters import narrow_ranges, oldest_ms
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.offset_resolution import plan_batch
 from ottla.spark.options import read_options
@@ -99,6 +99,13 @@ def test_a_time_bounds_where_reading_begins(kafka_cluster: Cluster, kafka_topic:
     assert planned(kafka_cluster, kafka_topic, GreaterThanOrEqual(("timestamp",), since)) == {1: (1, 2), 2: (0, 3)}
     assert planned(kafka_cluster, kafka_topic, LessThan(("timestamp",), since)) == {0: (0, 4), 1: (0, 2), 2: (0, 3)}
     assert planned(kafka_cluster, kafka_topic, EqualTo(("timestamp",), SENT + timedelta(days=1))) == {}
+
+
+def test_a_time_before_1970_lets_records_without_a_time_pass() -> None:
+    # To Spark their time is -1 ms; brokers look for records from 0 ms on only.
+    assert oldest_ms([GreaterThan(("timestamp",), datetime(1960, 1, 1, tzinfo=UTC))]) is None
+    assert oldest_ms([EqualTo(("timestamp",), datetime.fromtimestamp(0, UTC) - timedelta(milliseconds=1))]) is None
+    assert oldest_ms([GreaterThan(("timestamp",), datetime.fromtimestamp(1, UTC))]) == 999
 
 
 def test_a_reader_is_one_without_filters_where_spark_hands_none_down() -> None:

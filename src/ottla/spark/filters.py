@@ -70,7 +70,10 @@ def narrow_ranges(ranges: Sequence[OffsetRange], filters: Sequence[Filter]) -> l
 
 
 def oldest_ms(filters: Sequence[Filter]) -> int | None:
-    """No record that is older can pass the filters on the timestamp; None where they do not say."""
+    """No record that is older can pass the filters on the timestamp; None where they do not say.
+
+    Nor where they let times before 1970 pass: a record without a time is one of these to Spark, and brokers know none.
+    """
     oldest = [
         int(each.value.timestamp() * 1000) - 1
         for each in _about(filters, "timestamp")
@@ -78,7 +81,8 @@ def oldest_ms(filters: Sequence[Filter]) -> int | None:
         and isinstance(each.value, datetime)
         and each.value.tzinfo is not None
     ]
-    return max(0, *oldest) if oldest else None
+    youngest = max(oldest, default=-1)
+    return youngest if youngest >= 0 else None
 
 
 def begin_at(ranges: Sequence[OffsetRange], youngest: dict[tuple[str, int], int]) -> list[OffsetRange]:
