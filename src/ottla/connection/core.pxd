@@ -63,8 +63,7 @@ cdef class ConnectionCore:
     @cython.locals(node=Node)
     cpdef int64_t in_flight(self, node_id) except -1
     @cython.locals(node=Node)
-    cpdef request(self, node_id, message, token, now_us, answered=*)
-    cpdef request_in(self, version, node_id, message, token, now_us)
+    cpdef request(self, node_id, message, token, now_us, answered=*, version=*)
     cpdef list take_answers(self)
     cdef bint _has_rested(self, Node node, now_us) except -1
     cdef _connect_when_rested(self, Node node, now_us)

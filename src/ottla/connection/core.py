@@ -325,21 +325,20 @@ class ConnectionCore:
         node = self._nodes.get(node_id)
         return 0 if node is None else len(node.pending)
 
-    def request(self, node_id: int, message: Any, token: Any, now_us: int, answered: bool = True) -> None:
-        """Send to one node that `can_send`; the answer carries `token`. `answered` False: Produce with acks=0."""
-        node = self._nodes.get(node_id)
-        if node is None or node.state is not _READY:
-            self._answers.append(Answer(token, None, "there is no connection to it", False, node_id))
-            return
-        self._transmit(node, message, token, now_us, answered)
+    def request(
+        self, node_id: int, message: Any, token: Any, now_us: int, answered: bool = True, version: int = -1
+    ) -> None:
+        """Send to one node that `can_send`; the answer carries `token`. `answered` False: Produce with acks=0.
 
-    def request_in(self, version: int, node_id: int, message: Any, token: Any, now_us: int) -> None:
-        """The same in a version that this node's broker speaks (`highest_version`), whatever is spoken otherwise."""
+        `version`: one that this node's broker speaks (`highest_version`), whatever is spoken otherwise; -1: that.
+        """
         node = self._nodes.get(node_id)
         if node is None or node.state is not _READY:
             self._answers.append(Answer(token, None, "there is no connection to it", False, node_id))
-            return
-        self._put(node, message, version, token, now_us, True)
+        elif version >= 0:
+            self._put(node, message, version, token, now_us, answered)
+        else:
+            self._transmit(node, message, token, now_us, answered)
 
     def any_node(self, now_us: int, avoid: int | None = None) -> int | None:
         """Return the ready node with the fewest requests in flight; None while one must first be connected to.

@@ -411,10 +411,8 @@ class ReaderCore:
         )
         self._fetching[node_id] = True
         asked = _Asked(positions, is_fetch=True, ids=ids)
-        if ids:
-            self.connection.request_in(min(version, FetchRequest.MAX_VERSION), node_id, request, asked, now_us)
-        else:
-            self.connection.request(node_id, request, asked, now_us)
+        by_id = min(version, FetchRequest.MAX_VERSION) if ids else -1
+        self.connection.request(node_id, request, asked, now_us, True, by_id)
 
     def _ids_of(self, positions: list[Position]) -> dict[str, bytes]:
         """The id of each topic, the one that is meant where that is said; empty where one of them has none."""

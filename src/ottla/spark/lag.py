@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ottla.errors import UserMistake
-from ottla.spark.stream_offsets import offsets_of
+from ottla.spark.stream_offsets import lag_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -38,10 +38,9 @@ def offsets_behind_latest(progress: Any) -> list[dict[str, str]]:
 
 def _metrics_of(source: Any) -> dict[str, str]:
     try:
-        latest, end = offsets_of(source["latestOffset"]), offsets_of(source["endOffset"])
+        behind = list(lag_of(source).values())
     except (UserMistake, ValueError):
         return {}
-    behind = [max(0, offset - end.get(place, 0)) for place, offset in latest.items()]
     if not behind:
         return {}
     return {

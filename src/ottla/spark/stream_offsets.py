@@ -98,14 +98,17 @@ def consumer_lag(progress: Any) -> dict[str, dict[str, int]]:
     """
     lags: dict[Place, int] = {}
     for source in (progress or {})["sources"] if progress else ():
-        latest, end = offsets_of(source["latestOffset"]), offsets_of(source["endOffset"])
-        for place, offset in latest.items():
-            lags[place] = max(0, offset - end.get(place, 0))
+        lags.update(lag_of(source))
     return to_json(lags)
 
 
-def offsets_of(told: Any) -> dict[Place, int]:
-    """The offsets that a query's progress tells of one source, as text or taken apart."""
+def lag_of(source: Any) -> dict[Place, int]:
+    """How many offsets each partition of one source is behind, from what a query's progress tells of it."""
+    latest, end = _offsets_of(source["latestOffset"]), _offsets_of(source["endOffset"])
+    return {place: max(0, offset - end.get(place, 0)) for place, offset in latest.items()}
+
+
+def _offsets_of(told: Any) -> dict[Place, int]:
     if isinstance(told, str):
         told = json.loads(told)
     return from_json(told) if told else {}
