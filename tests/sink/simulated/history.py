@@ -200,9 +200,9 @@ class History:
             driver = self._drive(f"last driver {attempt}")
             if isinstance(driver.error, OttlaError):
                 self._remedy(str(driver.error))
-        # All who were held up go on; what they leave open times out.
+        # All who were held up go on; what they leave open times out, after a timeout that a remedy may have raised.
         self.processes.run(lambda: self.processes.are_all_over(), _LIFE_US)
-        self.processes.run(lambda: False, 3 * TIMEOUT_MS * 1000)
+        self.processes.run(lambda: False, 3 * self.query.settings.transaction_timeout_ms * 1000)
         if not self.query.is_finished():
             return [f"refused for good: {self.refusals[-1:] or 'no error'}"]
         return [*judge(self.query, self._visible(), self.told_lost), *self.query.taken_back, *self._hanging()]
