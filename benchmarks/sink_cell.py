@@ -142,7 +142,7 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
 
 def task_transactional_identity(turn: TransactionIdentity) -> TransactionIdentity:
     """The identity of a task that was given this turn."""
-    return TransactionIdentity(task_transactional_id(turn), turn.producer_id, turn.producer_epoch)
+    return TransactionIdentity(task_transactional_id(turn, 60_000), turn.producer_id, turn.producer_epoch)
 
 
 if __name__ == "__main__":

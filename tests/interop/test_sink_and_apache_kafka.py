@@ -17,6 +17,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Entry, Prepared, Totals
 from ottla.sink.commit import commit
+from ottla.sink.identities import PLACES
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
@@ -26,9 +27,15 @@ from ottla.sink.sweep import fates
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 from ..sink import driver
-from ..sink.conftest import PASSES, Engine, assert_every_row_once
-from ..sink.driver import Job
-from ..sink.test_held_up_attempts import attempt_held_up, tasks
+from ..sink.conftest import PASSES, Engine, assert_every_row_once, busy
+from ..sink.driver import Job, run_batch
+from ..sink.test_held_up_attempts import (
+    assert_all_are_alone,
+    attempt_held_up,
+    held_up_for_four_batches,
+    late_beside_all_places,
+    tasks,
+)
 from ..sink.test_long_batches import in_time, rows_of, run, short_of_time, timed_out, visible
 from ..sink.test_lost_after_decision import decided
 
@@ -82,6 +89,21 @@ def test_an_attempt_held_up_before_it_takes_its_id_takes_nothing_from_another_on
     assert isinstance(late, Prepared)
     commit(session, counted)
     assert_every_row_once(job, batches=1)
+
+
+@pytest.mark.parametrize("first", [0, PLACES])
+def test_an_attempt_held_up_for_four_batches_takes_nothing(first: int, job: Job) -> None:
+    late, fourth = held_up_for_four_batches(job, first, is_decided=True)
+    assert isinstance(late, ottla.ProducerFenced)
+    assert len(fourth) == len(busy(job)) == job.tasks
+    run_batch(job, job.settings(), first + PLACES - 1)
+    assert_every_row_once(job, batches=first + PLACES)
+
+
+def test_an_attempt_that_found_the_same_as_a_later_one_withdraws(job: Job) -> None:
+    late, counted = late_beside_all_places(job)
+    assert isinstance(late, ottla.TransactionError)
+    assert_all_are_alone(job, counted)
 
 
 def test_decisions_are_kept_in_a_compacted_topic(job: Job) -> None:

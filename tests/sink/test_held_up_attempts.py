@@ -1,4 +1,4 @@
-"""An attempt that is held up between its look at a transactional id and its InitProducerId for it.
+"""An attempt that is held up between its look at a transactional id and the request by which it takes that.
 
 Meanwhile another attempt at the same partition comes by, with the same number, as when a stage is run again.
 """
@@ -31,18 +31,24 @@ from .driver import Job, run_batch, run_task, send, totals_of
 
 
 @pytest.fixture(scope="module", params=[2, 1])
-def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
-    with ottla.Cluster(brokers=3, settings={"transaction_version": request.param}) as cluster:
+def version(request: pytest.FixtureRequest) -> int:
+    """The transaction version."""
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
+def cluster(version: int) -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=3, settings={"transaction_version": version}) as cluster:
         yield cluster
 
 
 class HeldUp(Kafka):
-    """A way to Kafka on which `meanwhile` happens once an id was looked at, and before the next identity of it."""
+    """A way to Kafka on which `meanwhile` happens, once, when an id was looked at and is about to be taken."""
 
     def __init__(self, settings: SinkSettings, meanwhile: Callable[[], None]) -> None:
         super().__init__(settings)
         self._looked_at: set[str] = set()
-        self._meanwhile = meanwhile
+        self._meanwhile: Callable[[], None] | None = meanwhile
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
         asked = list(transactional_ids)
@@ -50,14 +56,28 @@ class HeldUp(Kafka):
         return super().describe_transactions(asked)
 
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
-        if transactional_id in self._looked_at:
-            self._meanwhile()
+        self._about_to_take(transactional_id)
         return super().next_identity(transactional_id, timeout_ms)
 
+    def first_identity(
+        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+    ) -> TransactionIdentity | None:
+        self._about_to_take(transactional_id)
+        return super().first_identity(transactional_id, timeout_ms, turn)
 
-def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None]) -> Prepared | OttlaError:
-    """An attempt at partition 1 of batch 0, and what becomes of it when it goes on."""
-    rows = job.rows_of(0, 1)
+    def begin(self, identity: TransactionIdentity) -> bool:
+        self._about_to_take(identity.transactional_id)
+        return super().begin(identity)
+
+    def _about_to_take(self, transactional_id: str) -> None:
+        if transactional_id in self._looked_at and self._meanwhile is not None:
+            happen, self._meanwhile = self._meanwhile, None
+            happen()
+
+
+def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None], batch: int = 0) -> Prepared | OttlaError:
+    """An attempt at partition 1 of a batch, and what becomes of it when it goes on."""
+    rows = job.rows_of(batch, 1)
 
     def write(producer: Callable[[], Producer]) -> Totals:
         send(producer(), job, rows)
@@ -65,7 +85,7 @@ def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None]) -> P
 
     with closing(Session(job.settings(), HeldUp(job.settings(), meanwhile))) as session:
         try:
-            message = prepare(session, planned, BatchId(job.query_id, 0), Attempt(100, 1), write, Totals)
+            message = prepare(session, planned, BatchId(job.query_id, batch), Attempt(100, 1), write, Totals)
         except OttlaError as error:
             return error
     assert isinstance(message, Prepared)
@@ -136,27 +156,67 @@ def test_it_takes_nothing_from_any_of_those_that_spark_may_run_beside_it(job: Jo
     assert_every_row_once(job, batches=1)
 
 
-@pytest.mark.parametrize("is_decided", [False, True])
-def test_held_up_for_four_batches_it_may_take_an_id_and_no_row_is_lost_or_doubled(is_decided: bool, job: Job) -> None:
+def late_beside_all_places(job: Job) -> tuple[Prepared | OttlaError, list[list[Prepared]]]:
+    """An attempt that found at rest what another one of its plan has taken since, and those that have all places."""
+    for batch in range(PLACES):
+        run_batch(job, job.settings(), batch)
+    planned = plan(session_of(job.settings()))
+    counted: list[list[Prepared]] = []
+
+    def take_all_places() -> None:
+        counted.extend(tasks(job, planned, 10 * time, PLACES) for time in range(PLACES))
+
+    return attempt_held_up(job, planned, take_all_places, PLACES), counted
+
+
+def assert_all_are_alone(job: Job, counted: list[list[Prepared]]) -> None:
+    others = [entry.identity for messages in counted for entry in entries(messages)]
+    assert len({*others}) == PLACES * job.tasks == len(busy(job))
+    commit(session_of(job.settings()), counted[-1])
+    assert_every_row_once(job, batches=PLACES + 1)
+
+
+def test_one_that_found_the_same_as_a_later_attempt_withdraws(version: int, job: Job) -> None:
+    if version < 2:
+        pytest.skip("an id can be taken by fencing only")
+    late, counted = late_beside_all_places(job)
+    assert isinstance(late, ottla.TransactionError)
+    assert_all_are_alone(job, counted)
+
+
+def held_up_for_four_batches(job: Job, first: int, is_decided: bool) -> tuple[Prepared | OttlaError, list[Prepared]]:
+    """An attempt of batch `first` and what becomes of it; the last of the batches is prepared, or decided, by then."""
     settings = job.settings()
+    for batch in range(first):
+        run_batch(job, settings, batch)
     fourth: list[Prepared] = []
 
     def four_batches() -> None:
-        for batch in range(PLACES - 1):
+        for batch in range(first, first + PLACES - 1):
             run_batch(job, settings, batch)
         planned = plan(session_of(settings))
-        fourth.extend(tasks(job, planned, batch=PLACES - 1))
+        fourth.extend(tasks(job, planned, batch=first + PLACES - 1))
         if is_decided:
             decide_batch(job, planned, fourth)
 
-    late = attempt_held_up(job, plan(session_of(settings)), four_batches)
+    return attempt_held_up(job, plan(session_of(settings)), four_batches, first), fourth
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+@pytest.mark.parametrize("first", [0, PLACES])
+def test_held_up_for_four_batches_it_takes_nothing(version: int, first: int, is_decided: bool, job: Job) -> None:
+    late, fourth = held_up_for_four_batches(job, first, is_decided)
     assert isinstance(late, ottla.ProducerFenced)
-    assert len(entries(fourth)) == 1 + len(busy(job)) == job.tasks
-    if not is_decided:
-        with pytest.raises(ottla.TransactionError, match=r"task 1 of batch 3 .* has lost its transaction"):
-            commit(session_of(settings), fourth)
-    run_batch(job, settings, PLACES - 1)
-    assert_every_row_once(job, batches=PLACES)
+    if version == 2:
+        assert len(entries(fourth)) == len(busy(job)) == job.tasks
+    else:
+        # Here it can be taken by fencing only: what was prepared is aborted, and written again.
+        assert len(entries(fourth)) == 1 + len(busy(job)) == job.tasks
+        if not is_decided:
+            with pytest.raises(ottla.TransactionError, match=r"task 1 of batch \d+ .* has lost its transaction"):
+                commit(session_of(job.settings()), fourth)
+    run_batch(job, job.settings(), first + PLACES - 1)
+    assert_every_row_once(job, batches=first + PLACES)
 
 
 def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescription]:

@@ -411,11 +411,11 @@ class Admin(OfOneProcess):
         With `states` ("Ongoing", "Empty", ...) only those in one of them: the brokers leave the others out.
         Asked of every broker; a broker that is gone or still loading is waited for until others coordinate what it did.
         """
-        return self._of_transactions().listed(prefix, _names("list_transactions", states))
+        return transactions_of(self).listed(prefix, _names("list_transactions", states))
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """What coordinators know of these transactional ids; ids that nobody has used are left out."""
-        return self._of_transactions().describe(_names("describe_transactions", transactional_ids))
+        return transactions_of(self).describe(_names("describe_transactions", transactional_ids))
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
@@ -426,15 +426,7 @@ class Admin(OfOneProcess):
         takes the identity, whose transactions may then last `transaction_timeout_ms`. Raises KafkaError.
         """
         ids = _names("fence_producers", transactional_ids)
-        return self._of_transactions().fence(ids, transaction_timeout_ms)
-
-    def _of_transactions(self) -> TransactionAdmin:
-        if self._transactions is None:
-            # Imported here: most have nothing to do with transactions.
-            from ottla.client.transaction_admin import TransactionAdmin
-
-            self._transactions = TransactionAdmin(self._driver, self._settings)
-        return self._transactions
+        return transactions_of(self).fence(ids, transaction_timeout_ms)
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
@@ -551,6 +543,16 @@ _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 # Kafka's ConfigSource
 _CONFIG_SOURCES = {1: "topic", 2: "broker", 3: "brokers", 4: "file", 5: "default"}
+
+
+def transactions_of(admin: Admin) -> TransactionAdmin:
+    """What this admin client asks about transactions; more than its own calls, for the rest of ottla."""
+    if admin._transactions is None:
+        # Imported here: most have nothing to do with transactions.
+        from ottla.client.transaction_admin import TransactionAdmin
+
+        admin._transactions = TransactionAdmin(admin._driver, admin._settings)
+    return admin._transactions
 
 
 def _resource(topic: str | None, broker_id: int | None) -> tuple[int, str, int]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -37,8 +37,13 @@ class AdminDriver(Driver):
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
         expand_bootstrap(settings.connection)
-        core = AskingCore(settings.connection, unguessable(settings.connection.security, rng))
-        super().__init__(core, settings.connection, buffers)
+        self._core = AskingCore(settings.connection, unguessable(settings.connection.security, rng))
+        super().__init__(self._core, settings.connection, buffers)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The cluster's features in force (KIP-584), as far as a broker has told."""
+        return self._core.features
 
     def ask(self, message: Any, where: int, *, timeout_ms: int | None = None, reach_ms: int | None = None) -> Answer:
         """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`.

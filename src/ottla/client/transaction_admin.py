@@ -17,11 +17,11 @@ from ottla.client.admin_driver import AdminDriver
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
-from ottla.producer.transaction_states import TransactionIdentity
+from ottla.producer.transaction_requests import add_partitions, initialize, partition_codes
+from ottla.producer.transaction_states import FEATURE, TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.reader.settings import ReaderSettings
@@ -127,18 +127,23 @@ class TransactionAdmin:
         self._at_coordinators(list(dict.fromkeys(transactional_ids)), ask, take, "DescribeTransactions")
         return dict(sorted(found.items()))
 
-    def fence(self, transactional_ids: Iterable[str], transaction_timeout_ms: int) -> dict[str, TransactionIdentity]:
-        """Give each of these ids its next identity; see `Admin.fence_producers`."""
+    def fence(
+        self,
+        transactional_ids: Iterable[str],
+        transaction_timeout_ms: int,
+        expected: TransactionIdentity | None = None,
+    ) -> dict[str, TransactionIdentity]:
+        """Give each of these ids its next identity; see `Admin.fence_producers`.
+
+        With `expected`, of an id that has another producer id: nothing happens to it, and PRODUCER_FENCED is raised
+        (KIP-360). An id that does not exist is made whatever is expected.
+        """
         found: dict[str, TransactionIdentity] = {}
+        known = (-1, -1) if expected is None else (expected.producer_id, expected.producer_epoch)
         for transactional_id in dict.fromkeys(transactional_ids):
 
             def ask(ids: Sequence[str]) -> Any:
-                return InitProducerIdRequest(
-                    transactional_id=ids[0],
-                    transaction_timeout_ms=transaction_timeout_ms,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                )
+                return initialize(ids[0], transaction_timeout_ms, known)
 
             def take(answer: Answer, ids: Sequence[str]) -> dict[str, int]:
                 told = answer.message
@@ -148,6 +153,28 @@ class TransactionAdmin:
 
             self._at_coordinators([transactional_id], ask, take, "InitProducerId")
         return found
+
+    def begin(self, identity: TransactionIdentity, topic: str, partition: int) -> None:
+        """Begin a transaction of exactly this identity, with this partition in it, or find it begun.
+
+        Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING where the id has another identity by now; nothing has
+        happened then.
+        """
+
+        def ask(ids: Sequence[str]) -> Any:
+            return add_partitions(identity, [(topic, partition)])
+
+        def take(answer: Answer, ids: Sequence[str]) -> dict[str, int]:
+            code = partition_codes(answer.message).get((topic, partition))
+            return {} if code is None else {ids[0]: code}
+
+        kind = RequestKind.ADD_PARTITIONS
+        self._at_coordinators([identity.transactional_id], ask, take, "AddPartitionsToTxn", kind)
+
+    @property
+    def version(self) -> int:
+        """The transaction version in force (KIP-890), as far as a broker has told."""
+        return self._driver.features.get(FEATURE, 0)
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
@@ -167,6 +194,7 @@ class TransactionAdmin:
         ask: Callable[[Sequence[str]], Any],
         take: Callable[[Answer, Sequence[str]], Mapping[str, int]],
         what: str,
+        kind: RequestKind = RequestKind.INITIALIZE,
     ) -> None:
         """Ask the coordinators of these ids until each has an answer; an error that does not pass is raised."""
         left = list(ids)
@@ -195,7 +223,7 @@ class TransactionAdmin:
                         left.remove(transactional_id)
                         continue
                     error = kafka_error(code, f"{what} of transactional id {transactional_id!r}", broker_id=node_id)
-                    reaction = reaction_to(RequestKind.INITIALIZE, code)
+                    reaction = reaction_to(kind, code)
                     if reaction is Reaction.LOOK:
                         del self._coordinators[transactional_id]
                     elif reaction is not Reaction.AGAIN:

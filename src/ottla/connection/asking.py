@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -30,6 +31,11 @@ class AskingCore:
         self._connection = ConnectionCore(settings, rng)
         # From the next versions on they name topics by id only, and everything here goes by name.
         self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9, OffsetFetchRequest.API_KEY: 9})
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The cluster's features in force (KIP-584), as far as a broker has told."""
+        return self._connection.features
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""

@@ -1,20 +1,20 @@
 """The transactional ids of a sink: one for its driver, few for its tasks. Pure.
 
-    ottla-sink-6-orders/driver        the coordinator's: whoever has its newest epoch may decide
-    ottla-sink-6-orders/17/0/turn     counts attempts at Spark partition 17 whose number is 0; nobody writes with it
-    ottla-sink-6-orders/17/0/2        such an attempt's: place 2
+    ottla-sink-6-orders/driver          the coordinator's: whoever has its newest epoch may decide
+    ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 whose number is 0; nobody writes with it
+    ottla-sink-6-orders/17/0/2/60000    such an attempt's: place 2, for transactions that may last 60,000 ms
+    ottla-sink-6-orders/17/0/2          the same in transaction version 1
 
 The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids.
 
-Two attempts that can be alive at once must not share a task's id, or the newer one would fence the older one, prepared
-or not. Looking at an id is not enough: an attempt may be held up between its look and its InitProducerId. So an attempt
-first takes a turn, by InitProducerId for the id `turn`: no other attempt is given the same epoch of it. The epoch says
-which of the `PLACES` ids is the attempt's. If that one is in use (`is_free`), the attempt takes another turn.
+Two attempts that can be alive at once must not share a task's id. Looking at an id is not enough: an attempt may be
+held up between its look and the request by which it takes the id. So an attempt first takes a turn, by InitProducerId
+for the id `turn`: no other attempt is given the same epoch of it. The epoch says which of the `PLACES` ids is the
+attempt's. If that one is in use (`is_free`), the attempt takes another turn. How it takes the id, and why it takes it
+from nobody, is told in `taking`.
 
 Attempts with different numbers have different ids. Those with the same number belong to different plans, or to a stage
-that was run again. The id of one is looked at by another one only when at least `PLACES` turns have been taken since;
-Spark gives a stage up when it has failed four times in succession. (A producer id has 32,767 epochs. When they are used
-up, one id comes one turn too early.)
+that was run again: Spark gives a stage up when it has failed four times in succession.
 """
 
 from __future__ import annotations
@@ -50,9 +50,20 @@ def is_turn(transactional_id: str) -> bool:
     return transactional_id.endswith(_TURN)
 
 
-def task_transactional_id(turn: TransactionIdentity) -> str:
-    """The transactional id at the place of an attempt that was given this turn."""
-    return f"{turn.transactional_id.removesuffix(_TURN)}/{turn.producer_epoch % PLACES}"
+def task_transactional_id(turn: TransactionIdentity, timeout_ms: int | None = None) -> str:
+    """The transactional id at the place of an attempt that was given this turn; without a timeout, of version 1."""
+    of_place = f"{turn.transactional_id.removesuffix(_TURN)}/{turn.producer_epoch % PLACES}"
+    return of_place if timeout_ms is None else f"{of_place}/{timeout_ms}"
+
+
+def is_last_of_place(turn: TransactionIdentity, newest: TransactionDescription | None) -> bool:
+    """Whether no later turn was given the same place; `newest` is the turn that was given last.
+
+    When the epochs of a producer id are used up turns go on with another one: nobody knows then.
+    """
+    if newest is None or newest.producer_id != turn.producer_id:
+        return False
+    return newest.producer_epoch < turn.producer_epoch + PLACES
 
 
 def is_free(described: TransactionDescription | None, idle: Collection[TransactionIdentity]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ottla.client.admin import Admin
+from ottla.client.admin import Admin, transactions_of
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
@@ -26,6 +26,12 @@ _log = logging.getLogger("ottla.sink")
 
 _PAUSE_S = 0.02
 _LOOK_MS = 3_000
+# The answers to who speaks of an identity that its transactional id has no more.
+_TAKEN = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
 
 
 class Kafka:
@@ -67,6 +73,28 @@ class Kafka:
                 raise
             raise self._too_long(timeout_ms) from error
         return fenced[transactional_id]
+
+    def transaction_version(self) -> int:
+        return transactions_of(self._admin).version
+
+    def first_identity(
+        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+    ) -> TransactionIdentity | None:
+        try:
+            return transactions_of(self._admin).fence([transactional_id], timeout_ms, turn)[transactional_id]
+        except KafkaError as error:
+            if error.code not in _TAKEN:
+                raise
+            return None
+
+    def begin(self, identity: TransactionIdentity) -> bool:
+        try:
+            transactions_of(self._admin).begin(identity, self._settings.markers_topic, 0)
+        except KafkaError as error:
+            if error.code not in _TAKEN:
+                raise
+            return False
+        return True
 
     def _too_long(self, timeout_ms: int) -> UserMistake:
         name = "transaction.max.timeout.ms"

@@ -37,6 +37,23 @@ class Port(Protocol):
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
         """The next identity of a transactional id, whose transactions may last so long; UserMistake."""
 
+    def transaction_version(self) -> int:
+        """The transaction version in force (KIP-890), as far as a broker has told; 0 before it was asked anything."""
+
+    def first_identity(
+        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+    ) -> TransactionIdentity | None:
+        """The identity of a new transactional id; None, and nothing has happened, where the id exists.
+
+        `turn` is any identity of another id.
+        """
+
+    def begin(self, identity: TransactionIdentity) -> bool:
+        """Begin a transaction of exactly this identity, or find it begun.
+
+        False, and nothing has happened, where the id has another identity by now.
+        """
+
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         """Commit or abort transactions at the same time, and tell which identity each has then."""
 

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 
+from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import OttlaError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
@@ -143,8 +144,12 @@ class Session:
 
     def is_newest(self, coordinator: TransactionIdentity) -> bool:
         """Whether nobody has fenced this identity of the coordinator's so far."""
-        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
-        return known is not None and (known.producer_id, known.producer_epoch) == coordinator[1:]
+        return self.is_coordinator(coordinator, self.port.describe_transactions([self.coordinator_id]))
+
+    def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
+        """Whether this is the coordinator's identity, by what its id was described as."""
+        known = described.get(self.coordinator_id)
+        return known is not None and (known.producer_id, known.producer_epoch) == identity[1:]
 
     def end(
         self, identities: Sequence[TransactionIdentity], committed: bool

@@ -15,13 +15,12 @@ from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
 from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
-from ottla.sink.identities import PLACES, TURNS_MOST, is_free, task_transactional_id, turn_id
 from ottla.sink.marker import encode_marker
 from ottla.sink.refusals import Role, check_rewritten, longer, role
 from ottla.sink.session import Session
+from ottla.sink.taking import take_identity
 
 _log = logging.getLogger("ottla.sink")
 
@@ -123,7 +122,7 @@ class TaskTransaction:
         if self._producer is None:
             self._tell_late()
             reach(Barrier.TASK_IDENTITY)
-            self._identity = identity = self._take_identity()
+            self._identity = identity = take_identity(self._session, self._plan, self._batch, self._attempt)
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
             self._producer = self._session.port.producer(given, identity)
@@ -153,35 +152,6 @@ class TaskTransaction:
                 settings.transaction_timeout_ms,
                 longer(settings),
             )
-
-    def _take_identity(self) -> TransactionIdentity:
-        """A transactional id that no other attempt has, fenced against those of earlier plans."""
-        port, timeout_ms = self._session.port, self._settings.transaction_timeout_ms
-        partition_id, number = self._attempt.partition_id, self._attempt.attempt_number
-        turns = turn_id(self._settings.sink_id, partition_id, number)
-        for _ in range(TURNS_MOST):
-            transactional_id = task_transactional_id(port.next_identity(turns, timeout_ms))
-            described = port.describe_transactions([transactional_id]).get(transactional_id)
-            if is_free(described, self._plan.idle):
-                return self._unless_given_up(port.next_identity(transactional_id, timeout_ms))
-        raise TransactionError(
-            f"partition {partition_id} of {self._batch} has {PLACES} attempts number {number} that are alive at once; "
-            "see why they neither end nor die, and start the query again"
-        )
-
-    def _unless_given_up(self, identity: TransactionIdentity) -> TransactionIdentity:
-        """This identity, while the plan it was taken for is the newest.
-
-        The order keeps a task that lives on from opening what nobody would end: whoever commits or gives up the batch
-        replaces the coordinator's identity first, and ends all identities of tasks that he finds behind that.
-        """
-        if self._session.is_newest(self._plan.coordinator):
-            return identity
-        raise kafka_error(
-            ErrorCode.PRODUCER_FENCED,
-            f"{self._batch} of sink {self._settings.sink_id!r} is over for partition {self._attempt.partition_id}: it "
-            "was committed by other attempts or was given up, or another driver has taken the sink over",
-        )
 
     def prepare(self, totals: Totals) -> Entry | None:
         """Wait until all is stored, leave the marker; what there is to commit, None where there was no row."""

@@ -114,7 +114,8 @@ class _OnSchedule:
 class SimulatedAdminDriver(_OnSchedule, AdminDriver):  # type: ignore[misc]
     def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
-        self._on_schedule(place, number, AskingCore(self._settings.connection, rng))
+        self._core = AskingCore(self._settings.connection, rng)
+        self._on_schedule(place, number, self._core)
 
 
 class SimulatedEndingDriver(_OnSchedule, _EndingDriver):  # type: ignore[misc]
@@ -211,6 +212,16 @@ class SimulatedKafka(Kafka):
         if not is_turn(transactional_id):
             self._place.process.takes_an_id()
         return super().next_identity(transactional_id, timeout_ms)
+
+    def first_identity(
+        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+    ) -> TransactionIdentity | None:
+        self._place.process.takes_an_id()
+        return super().first_identity(transactional_id, timeout_ms, turn)
+
+    def begin(self, identity: TransactionIdentity) -> bool:
+        self._place.process.takes_an_id()
+        return super().begin(identity)
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:

@@ -36,7 +36,7 @@ class Process:
         self.fates: dict[int, str | int] = {}
         # How long after it began to commit decided transactions it is killed.
         self.dies_in_apply_us: int | None = None
-        # For how long it is held up between its look at a transactional id and its InitProducerId for that.
+        # For how long it is held up between its look at a transactional id and the request by which it takes that.
         self.hesitates_us: int | None = None
         self._processes = processes
         self._work = work
@@ -101,7 +101,7 @@ class Process:
         return max(self._until_us, self._held_until_us)
 
     def takes_an_id(self) -> None:
-        """It has looked at a transactional id, and is about to ask for the next identity of that."""
+        """It has looked at a transactional id, and is about to take that."""
         if self.hesitates_us is not None:
             hold_us, self.hesitates_us = self.hesitates_us, None
             self._hold_up(hold_us, "before it takes an id")

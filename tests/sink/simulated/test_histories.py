@@ -14,7 +14,7 @@ def assert_is_good(seed: int) -> None:
 
 
 # Before transaction version 2 the decision was taken for the note before it, sent again.
-_KEPT = (3245, 3325, 3413, 3500)
+_KEPT = (3245, 3325, 3413, 3500, 1416265566)
 
 
 @pytest.mark.parametrize("seed", fixed_seeds(10, kept=_KEPT))

@@ -78,12 +78,12 @@ WEAKNESSES: dict[str, list[Edit]] = {
     ],
     # Whoever was held up after its look at an id takes it from the one who has it by then.
     "attempts_take_no_turns": [
-        replace("sink/task.py", "for _ in range(TURNS_MOST):", "for place in range(TURNS_MOST):"),
         replace(
-            "sink/task.py",
-            "task_transactional_id(port.next_identity(turns, timeout_ms))",
-            "f'{turns}/{place}'.replace('/turn/', '/')",
+            "sink/taking.py",
+            "turn = port.next_identity(turns, timeout_ms)",
+            "turn = port.next_identity(turns, timeout_ms)._replace(producer_epoch=_)",
         ),
+        replace("sink/taking.py", "not is_exact or is_last_of_place(turn, known.get(turns))", "True"),
     ],
     "decided_batches_are_written_again": [
         replace(
