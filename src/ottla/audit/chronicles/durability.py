@@ -66,11 +66,11 @@ class DurabilityLedger:
         for place, seen in roles.items():
             topic = topics.get(place[0])
             found: list[Break] = []
-            if topic is None or topic.unclean_leader_election:
-                found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts)
             for each in power_cuts:
                 cut = _power_cut(each, place, seen, marks.get(place, ()), starts.get(each.broker_id, ()))
                 found += [] if cut is None else [cut]
+            if topic is None or topic.unclean_leader_election:
+                found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts, found)
             if found:
                 self.breaks[place] = sorted(found, key=lambda each: each.at_us)
 
@@ -164,15 +164,20 @@ class DurabilityLedger:
 
 
 def _unclean_elections(
-    place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[BrokerEnd]
+    place: Place,
+    roles: Sequence[Leadership],
+    marks: Sequence[Watermark],
+    power_cuts: Sequence[BrokerEnd],
+    breaks: Sequence[Break],
 ) -> list[Break]:
     found: list[Break] = []
     for role in roles:
         if role.is_unclean:
             own = _known_to_be_committed(place, role, marks, power_cuts)
-            for earlier in found:
-                if not any(earlier.at_us <= each.at_us < role.at_us and role.leader in each.isr for each in roles):
-                    # It has not followed who was elected then, and what it knew was committed before.
+            for earlier in (*breaks, *found):
+                since = [each for each in roles if earlier.at_us <= each.at_us < role.at_us]
+                if earlier.at_us < role.at_us and not any(role.leader in each.isr for each in since):
+                    # It has not followed who led then, and what it knew was committed before.
                     own = min(own, earlier.offset)
             why = f"unclean election of broker {role.leader} at {role.at_us} us"
             found.append(Break(role.at_us, own, why, role.leader_epoch, is_unclean=True))
