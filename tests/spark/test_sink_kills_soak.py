@@ -2,8 +2,9 @@
 
 Downtime beyond the transaction timeout, the JVM alone, the Python processes alone, `query.stop()` in the middle, a
 driver that is paused and wakes up when its successor has gone on: all of it over the embedded cluster and over Apache
-Kafka. Then 300 kills drawn by seed. What must hold afterwards is what `test_sink_kills` says, and so are the controls.
-Each round is a fixture that finds all queries at rest and leaves them so.
+Kafka. Then 300 kills drawn by seed, over three nodes of Apache Kafka. What must hold afterwards is what
+`test_sink_kills` says, and so are the controls. Each round is a fixture that finds all queries at rest and leaves them
+so.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def test_the_control_has_duplicates_after_kills_of_one_kind(struck: Strike, cont
     struck.assert_copies(control, {2}, say)
 
 
-@pytest.mark.parametrize("brokers", ["embedded"], indirect=True)
+@pytest.mark.parametrize("brokers", ["apache"], indirect=True)
 @pytest.mark.parametrize("number", range(SOAK_ROUNDS))
 def test_every_row_is_there_once_after_kills_drawn_by_seed(engine: Engine, number: int, say: Say) -> None:
     random = Random(number)
