@@ -51,7 +51,7 @@ def test_an_acknowledged_record_that_is_absent_is_lost(lay: Lay) -> None:
     assert (finding.kind, finding.count) == ("lost", 1)
     (piece,) = finding.evidence
     assert (piece.topic, piece.partition, piece.sequence, piece.offsets) == ("flights", 2, 4, (4,))
-    assert piece.detail == "record 4: acknowledged at offset 4, and it is not between offsets 0 and 9"
+    assert piece.detail == "record 4: acknowledged at offset 4, and not in the partition (offsets 0 to 8)"
 
 
 def test_an_unknown_record_that_is_absent_is_lost_and_says_so(lay: Lay) -> None:
@@ -150,7 +150,7 @@ def test_an_altered_copy_is_found_among_good_ones(lay: Lay) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stranger", "words"), [(-1, "carries no record number"), (10, "nobody sent it to this partition")]
+    ("stranger", "words"), [(-1, "has no record number"), (10, "by the ledger nobody sent it to this partition")]
 )
 def test_a_record_nobody_sent_is_altered_and_neither_duplicated_nor_lost(lay: Lay, stranger: int, words: str) -> None:
     history = lay([*ALL, stranger, stranger])

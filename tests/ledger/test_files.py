@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def test_blank_lines_count_as_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", BAD_LEDGERS, ids=lambda bad: bad.name)
 def test_a_ledger_that_cannot_be_used_is_told_with_its_place(tmp_path: Path, bad: BadLedger) -> None:
     bad.write(tmp_path)
-    with pytest.raises(UserMistake) as told:
+    # A warning would stand on the terminal above the sentence.
+    with warnings.catch_warnings(action="error"), pytest.raises(UserMistake) as told:
         read_rows(ledger_files(tmp_path), "orders")
     assert bad.words.format(folder=tmp_path) in str(told.value)
 

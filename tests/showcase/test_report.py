@@ -256,7 +256,7 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
             "10  violated      leaders and replicas agree",
             "1 diverged replicas: broker 2 holds other bytes than its",
         ),
-        ("16  not judged    the same seed, the same run", "not seen: no seed repeats threads"),
+        ("16  not judged    the same seed gives the same run", "not seen: no seed repeats threads"),
     ):
         at = next(number for number, line in enumerate(lines) if line.startswith(row))
         assert below is None or lines[at + 1].strip() == below

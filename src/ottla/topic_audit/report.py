@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
 from ottla.topic_audit.outcome import NONE_SEEN, AuditOutcome
 
@@ -27,13 +28,15 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     words = plain_table()
     words.add_column(no_wrap=True)
     words.add_column()
-    words.add_row("claimed", f"{verdict.guarantee}: {verdict.expected}")
+    words.add_row("claimed", f"{verdict.guarantee}: {PROMISES[verdict.guarantee].claim_words}")
     words.add_row("seen", f"{_seen_words(outcome.seen)}: {verdict.seen}")
     console.print(words)
     if outcome.evidence:
         console.print()
         for piece in outcome.evidence:
             console.print(Padding(Text(f"{piece.kind}: partition {piece.partition}: {piece.detail}"), (0, 0, 0, 2)))
+    if outcome.notes:
+        console.print()
     for note in outcome.notes:
         console.print(Text(note, "yellow"))
     console.print()
