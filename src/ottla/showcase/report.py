@@ -41,9 +41,7 @@ _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
     """Print everything a run found out; `commands` are (command line, what it does)."""
     console.print()
-    console.rule(
-        Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
-    )
+    console.rule(Text(outcome.title, "bold"), align="left", style="dim")
     console.print()
     for table in verdict_tables(outcome.judged, console.width):
         console.print(table)
