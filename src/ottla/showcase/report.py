@@ -214,12 +214,18 @@ def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
     table.add_column()
     for verdict in verdicts:
         group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
-        if word == VIOLATED:
-            words.append(f"\n{verdict.why()}", "red")
-        elif word != HELD:
-            words.append(f"\nnot seen: {verdict.why()}", "dim")
+        why = group_why(verdict)
+        if why:
+            words.append(f"\n{why}", "red" if word == VIOLATED else "dim")
         table.add_row(str(group.number), Text(word, _GROUP_STYLES[word]), words)
     return table
+
+
+def group_why(verdict: GroupVerdict) -> str:
+    """What was found of a group, or what of it was not seen; empty where it held."""
+    if verdict.word == HELD:
+        return ""
+    return verdict.why() if verdict.word == VIOLATED else f"not seen: {verdict.why()}"
 
 
 def _show_conclusion(console: Console, outcome: RunOutcome) -> None:

@@ -10,7 +10,7 @@ from ottla.audit.groups import VIOLATED
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.page import NUMBER, WORD, as_document, shown, table
 from ottla.showcase.outcome import RunOutcome
-from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, verdict_word
+from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, group_why, verdict_word
 
 _FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated", "reordered")
 
@@ -66,8 +66,8 @@ def _groups(outcome: RunOutcome) -> str:
     for verdict in outcome.groups:
         kind = "verdict bad" if verdict.word == VIOLATED else ""
         word = f'<span class="{kind}">{shown(verdict.word)}</span>'
-        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(verdict.why())))
-    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "found, or not seen": ""}, rows)
+        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(group_why(verdict))))
+    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "why": ""}, rows)
     return (
         "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
