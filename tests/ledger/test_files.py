@@ -145,3 +145,11 @@ def test_the_number_of_a_record_is_found_among_its_headers() -> None:
     assert number_column(column.slice(1, 2)).to_pylist() == [-1, -1]
     assert number_column(pa.array([], HEADERS)).to_pylist() == []
     assert unpack_sequence(pack_sequence(2**63 - 1)) == expected[3]
+
+
+def test_a_folder_of_folders_says_which_there_are(tmp_path: Path) -> None:
+    for name in ("ledger", "brokers"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UserMistake) as told:
+        ledger_files(tmp_path)
+    assert str(told.value).endswith(" Folders in it (brokers, ledger) are not read: give one of them.")

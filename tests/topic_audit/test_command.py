@@ -108,6 +108,22 @@ def test_what_was_never_sent_and_what_was_changed_is_no_guarantee_at_all(
     assert details[1].startswith("record 7 is stored altered at offset 3: its value has CRC ")
 
 
+def test_a_copy_in_another_partition_is_none_of_the_ledgers(
+    cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    send(cluster, topic, ledger)
+    first = json.loads(ledger.read_text().splitlines()[0])
+    other = 1 - first["partition"]
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        header = (SEQUENCE_HEADER, pack_sequence(0))
+        producer.send(topic, first["value"], first.get("key"), partition=other, headers=[header]).result(10)
+    status, outcome = audit(cluster, topic, ledger, capsys)
+    assert (status, outcome["found"]) == (1, {"altered": 1})
+    (piece,) = outcome["evidence"]
+    assert piece["detail"].endswith(": by the ledger nobody sent it to this partition")
+
+
 def test_lost_is_what_was_acknowledged_and_unknown_is_not(
     cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -273,8 +289,6 @@ def test_a_topic_that_is_not_there_or_goes_meanwhile_is_told(
         (("--master", "local[0]"), "--master local[0] is no master of Spark"),
         (("--master", "local[2]", "--engine", "process"), "--master is about Spark"),
         (("--json", "/nowhere/outcome.json"), "the outcome cannot be written to /nowhere/outcome.json"),
-        (("--ledger", "nowhere"), "There is no ledger at nowhere"),
-        (("--ledger", "s3a://bucket/ledger", "--engine", "process"), "--ledger s3a://bucket/ledger is read by Spark"),
     ],
 )
 def test_what_cannot_be_used_is_told(
@@ -287,6 +301,21 @@ def test_what_cannot_be_used_is_told(
 ) -> None:
     (tmp_path / "ledger.jsonl").write_text('{"sequence": 0, "outcome": "failed"}\n')
     assert audit_status(cluster, topic, tmp_path / "ledger.jsonl", *options) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ledger", "words"),
+    [
+        ("nowhere", "There is no ledger at nowhere"),
+        ("s3a://bucket/ledger", "--ledger s3a://bucket/ledger is read by Spark: leave --engine process away"),
+    ],
+)
+def test_a_ledger_that_cannot_be_read_here_is_told(
+    cluster: ottla.Cluster, topic: str, capsys: pytest.CaptureFixture[str], ledger: str, words: str
+) -> None:
+    places = ("--ledger", ledger, "--topic", topic, "--bootstrap", cluster.bootstrap_servers)
+    assert main(["audit", *places, "--engine", "process"]) == 2
     assert words in capsys.readouterr().err
 
 

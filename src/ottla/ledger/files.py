@@ -89,7 +89,9 @@ def ledger_files(path: Path) -> tuple[Path, ...]:
             f"{path} holds no ledger but {partial}, which was never finished: its writer was killed. Nothing can be "
             "said of that run."
         )
-    raise UserMistake(f"The folder {path} holds no ledger: give the one that the program has written to.")
+    folders = ", ".join(sorted(each.name for each in path.iterdir() if each.is_dir()))
+    more = f" Folders in it ({folders}) are not read: give one of them." if folders else ""
+    raise UserMistake(f"The folder {path} holds no ledger: give the one that the program has written to.{more}")
 
 
 def count_rows(files: tuple[Path, ...]) -> int:
