@@ -20,7 +20,7 @@ from ottla.audit.ledgers.verdict import Verdict, judge
 from ottla.errors import UserMistake
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from ottla.showcase.outcome import LOSE_ACK, LOSE_REQUEST, STREAMED, Answer, Group, RunOutcome, Streamed
-from ottla.showcase.report import answer_sentence, group_sentence, show_report, write_json
+from ottla.showcase.report import answer_sentence, faults_told, group_sentence, show_report, write_json
 from ottla.showcase.report_page import as_report
 
 SENT = 336_776
@@ -144,6 +144,14 @@ def test_a_fault_that_fired_for_no_guarantee_is_named_once() -> None:
         "exactly-once)." in text
     )
     assert text.count("never fired") == 1
+
+
+def test_an_answer_that_nobody_asked_for_is_not_told_as_lost() -> None:
+    told = dict(faults_told(outcome()))
+    assert told[AT_MOST_ONCE].startswith(
+        "110 × answer lost after the append (without effect: acks=0 asks for no answer), "
+    )
+    assert told[AT_LEAST_ONCE].startswith("110 × answer lost after the append, ")
 
 
 def test_one_record_is_told_as_one() -> None:

@@ -1,4 +1,4 @@
-"""`ottla audit`: a ledger held against the topic it is about."""
+"""`ottla audit`: a ledger compared with the topic it is about."""
 
 from __future__ import annotations
 

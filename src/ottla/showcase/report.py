@@ -18,8 +18,9 @@ from rich.text import Text
 from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
-from ottla.showcase.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
+from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome
 from ottla.whole_file import write_whole
 
 _FIGURES = (
@@ -35,6 +36,7 @@ _FIGURES = (
 TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty."
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
+_NO_ANSWER = " (without effect: acks=0 asks for no answer)"
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 
 
@@ -169,8 +171,13 @@ def faults_told(outcome: RunOutcome) -> list[tuple[str, str]]:
     """What was broken on purpose: (guarantee, which faults fired, and how often)."""
     told = []
     for guarantee, kinds in outcome.fired.items():
-        fired = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
-        told.append((guarantee, fired))
+        # With acks=0 brokers send no answer that could get lost.
+        is_answered = PROMISES[guarantee].is_answered
+        fired = [
+            f"{times:,} × {FAULT_WORDS.get(kind, kind)}{'' if is_answered or kind != LOSE_ACK else _NO_ANSWER}"
+            for kind, times in kinds.items()
+        ]
+        told.append((guarantee, ", ".join(fired)))
     if outcome.streamed.killed:
         words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
         told.append((STREAMED, words))
