@@ -337,3 +337,11 @@ def test_half_a_line_is_told_before_anything_is_read(
     told = capsys.readouterr()
     assert f"line 3 of {ledger}, the last one, ends in the middle of a row" in told.err
     assert "read orders" not in told.out
+
+
+def test_one_record_is_told_as_one(
+    cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send(cluster, topic, tmp_path / "ledger.jsonl", records=1)
+    assert audit_status(cluster, topic, tmp_path / "ledger.jsonl") == 0
+    assert f"{topic} is as claimed, exactly-once: 1 record audited here in " in capsys.readouterr().out

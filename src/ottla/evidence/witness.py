@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 RECORDS_MAX = 4_000
 """Of each partition, give or take a batch."""
 NOT_SEEN = {
-    kinds.UNDER_REPLICATED: "who held a record, and had synced it, when it was acknowledged: only the simulation sees "
-    "that moment (ottla simulate)",
-    kinds.KEPT_WAITING: "how long brokers took for each request: only the simulation sees that (ottla simulate)",
-    kinds.UNREPEATABLE: "a real cluster does not repeat a run by a seed (ottla simulate does)",
+    kinds.UNDER_REPLICATED: "which replicas had a record, and had synced it, when it was acknowledged (only the "
+    "simulation sees that: ottla simulate)",
+    kinds.KEPT_WAITING: "how long brokers took for each request (only the simulation sees that: ottla simulate)",
+    kinds.UNREPEATABLE: "a real cluster does not repeat a run by a seed (the simulation does: ottla simulate)",
 }
 """Kinds of anomaly of which no look at a real cluster shows anything, and why."""
 _LEVELS = (UNCOMMITTED, COMMITTED)

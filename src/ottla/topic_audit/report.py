@@ -51,7 +51,8 @@ def _conclusion(outcome: AuditOutcome) -> Text:
     verdict = outcome.verdict
     if verdict.void is not None:
         return Text(f"This proves nothing: {verdict.void}.", "bold red")
-    took = f"{verdict.figures.sent:,} records audited {outcome.engine} in {outcome.seconds:,.1f} s"
+    sent = verdict.figures.sent
+    took = f"{sent:,} record{'s' * (sent != 1)} audited {outcome.engine} in {outcome.seconds:,.1f} s"
     if verdict.kept:
         return Text(f"{outcome.topic} is as claimed, {verdict.guarantee}: {took}.", "bold green")
     broken = ", ".join(f"{each.count:,} {each.kind}" for each in verdict.breaches)
