@@ -181,7 +181,7 @@ def test_offsets_that_were_not_read_are_counted(lay: Lay) -> None:
     finding = check_counts(lay([0, 1, 2, 4, 5, 6, 7, 8], offsets=[0, 1, 2, 4, 5, 6, 7, 8], bounds=(0, 10)))
     assert finding.count == 2
     assert finding.evidence[0].offsets == (3,)
-    assert finding.evidence[0].detail == "2 of the 10 offsets from 0 to 10 were not read; the first is 3"
+    assert finding.evidence[0].detail == "2 of the 10 offsets from 0 to 9 were not read; the first is 3"
 
 
 def test_a_tail_that_was_not_read_is_counted(lay: Lay) -> None:

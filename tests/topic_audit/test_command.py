@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -229,11 +230,33 @@ def test_markers_are_no_gaps_where_transactions_are_told(
                 delivery = producer.send(topic, f"{number}", headers=[header], partition=0)
             row = {"sequence": number, "outcome": "acked", "partition": 0, "offset": delivery.result().offset}
             book.write(json.dumps({**row, "value": f"{number}"}) + "\n")
-    assert audit_status(cluster, topic, ledger) == 1
+    assert audit_status(cluster, topic, ledger) == 2
     told = capsys.readouterr().out
-    assert "6 of the 12 offsets from 0 to 12 were not read" in told
+    assert "6 of the 12 offsets from 0 to 11 were not read" in told
+    assert "This proves nothing: 6 misread." in told
+    assert "seen     not known: 6 misread" in told
+    assert "is not exactly-once" not in told
     assert "give --transactional" in " ".join(told.split())
+    status, outcome = audit(cluster, topic, ledger, capsys)
+    assert (status, outcome["void"], outcome["kept"]) == (2, "6 misread", False)
     assert audit(cluster, topic, ledger, capsys, "--transactional")[0] == 0
+
+
+def test_records_of_an_aborted_transaction_are_failed_ones(
+    cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    with ledger.open("w") as book, ottla.Producer(cluster.bootstrap_servers, transactional_id=topic) as producer:
+        for number, outcome in enumerate(("acked", "failed", "acked")):
+            with contextlib.suppress(KeyError), producer.transaction():
+                header = (SEQUENCE_HEADER, pack_sequence(number))
+                offset = producer.send(topic, f"{number}", headers=[header], partition=0).result(10).offset
+                if outcome == "failed":
+                    raise KeyError("what the transaction was about")
+            row = {"sequence": number, "outcome": outcome, "partition": 0, "offset": offset}
+            book.write(json.dumps({**row, "value": f"{number}"}) + "\n")
+    status, outcome_of = audit(cluster, topic, ledger, capsys, "--transactional")
+    assert (status, outcome_of["found"], outcome_of["figures"]["failed"]) == (0, {}, 1)
 
 
 def test_deleted_records_are_not_lost(

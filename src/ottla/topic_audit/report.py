@@ -29,7 +29,7 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     words.add_column(no_wrap=True)
     words.add_column()
     words.add_row("claimed", f"{verdict.guarantee}: {PROMISES[verdict.guarantee].claim_words}")
-    words.add_row("seen", f"{_seen_words(outcome.seen)}: {verdict.seen}")
+    words.add_row("seen", f"{_seen_words(outcome)}: {verdict.seen}")
     console.print(words)
     if outcome.evidence:
         console.print()
@@ -43,14 +43,16 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     console.print(_conclusion(outcome))
 
 
-def _seen_words(seen: str) -> str:
-    return "none of the three guarantees" if seen == NONE_SEEN else seen
+def _seen_words(outcome: AuditOutcome) -> str:
+    if outcome.void is not None:
+        return "not known"
+    return "none of the three guarantees" if outcome.seen == NONE_SEEN else outcome.seen
 
 
 def _conclusion(outcome: AuditOutcome) -> Text:
     verdict = outcome.verdict
-    if verdict.void is not None:
-        return Text(f"This proves nothing: {verdict.void}.", "bold red")
+    if outcome.void is not None:
+        return Text(f"This proves nothing: {outcome.void}.", "bold red")
     sent = verdict.figures.sent
     took = f"{sent:,} record{'s' * (sent != 1)} audited {outcome.engine} in {outcome.seconds:,.1f} s"
     if verdict.kept:
