@@ -86,6 +86,7 @@ th { color: var(--dim); font-weight: 600; font-size: .85rem; } .number { text-al
   tr { border-bottom: 2px solid var(--lane); padding: .4rem 0; }
   td { overflow-wrap: anywhere; border: 0; padding: .05rem 0; }
   td::before { content: attr(data-label) ": "; color: var(--dim); }
+  td:empty { display: none; }
   .number { text-align: left; }
 }
 """

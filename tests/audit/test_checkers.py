@@ -51,7 +51,7 @@ def test_an_acknowledged_record_that_is_absent_is_lost(lay: Lay) -> None:
     assert (finding.kind, finding.count) == ("lost", 1)
     (piece,) = finding.evidence
     assert (piece.topic, piece.partition, piece.sequence, piece.offsets) == ("flights", 2, 4, (4,))
-    assert piece.detail == "record 4: acknowledged at offset 4, and it is not between offsets 0 and 9"
+    assert piece.detail == "record 4: acknowledged at offset 4, and not in the partition (offsets 0 to 8)"
 
 
 def test_an_unknown_record_that_is_absent_is_lost_and_says_so(lay: Lay) -> None:
@@ -150,7 +150,7 @@ def test_an_altered_copy_is_found_among_good_ones(lay: Lay) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stranger", "words"), [(-1, "carries no record number"), (10, "nobody sent it to this partition")]
+    ("stranger", "words"), [(-1, "has no record number"), (10, "by the ledger nobody sent it to this partition")]
 )
 def test_a_record_nobody_sent_is_altered_and_neither_duplicated_nor_lost(lay: Lay, stranger: int, words: str) -> None:
     history = lay([*ALL, stranger, stranger])
@@ -181,7 +181,7 @@ def test_offsets_that_were_not_read_are_counted(lay: Lay) -> None:
     finding = check_counts(lay([0, 1, 2, 4, 5, 6, 7, 8], offsets=[0, 1, 2, 4, 5, 6, 7, 8], bounds=(0, 10)))
     assert finding.count == 2
     assert finding.evidence[0].offsets == (3,)
-    assert finding.evidence[0].detail == "2 of the 10 offsets from 0 to 10 were not read; the first is 3"
+    assert finding.evidence[0].detail == "2 of the 10 offsets from 0 to 9 were not read; the first is 3"
 
 
 def test_a_tail_that_was_not_read_is_counted(lay: Lay) -> None:

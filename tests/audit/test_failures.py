@@ -299,7 +299,7 @@ def test_who_does_not_know_when_faults_began_cannot_say(scene: Scene) -> None:
     scene.chronicle.first_fault_us = -1
     finding = found(scene)
     assert not finding.count
-    assert finding.unseen == ("what failed before the first fault, as nobody knows when that began",)
+    assert finding.unseen == ("what failed before the first fault (the time of that is not known)",)
 
 
 def test_a_fault_at_the_very_beginning_is_known(scene: Scene) -> None:

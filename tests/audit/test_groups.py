@@ -28,7 +28,7 @@ def test_one_anomaly_violates_its_group_and_no_other(kind: str) -> None:
     verdicts = judge_groups([*CLEAN, Finding(kind, 2, (piece,))], {})
     (violated,) = [verdict for verdict in verdicts if verdict.word == VIOLATED]
     assert kind in violated.group.kinds
-    assert violated.why() == f"2 {kind}: record 7 is wrong"
+    assert violated.why() == f"{kind} (2): record 7 is wrong"
 
 
 @pytest.mark.parametrize("kind", KINDS)

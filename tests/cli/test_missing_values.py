@@ -45,3 +45,20 @@ def test_a_value_may_look_like_an_option_where_it_is_none(
     assert capsys.readouterr().out.startswith("[")
     assert main(["trial", "--list", "--json", "--other"]) == 0
     assert (tmp_path / "--other").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("audit", "--ledger", "a.jsonl", "--ledger", "b.jsonl", "-t", "x"), "--ledger is given more than once"),
+        (("audit", "--ledger=a.jsonl", "--ledger=b.jsonl", "-t", "x"), "--ledger is given more than once"),
+        (("audit", "--ledger", "a.jsonl", "-t", "x", "--topic", "y"), "--topic is given more than once"),
+        (("run", "--input", "a.csv", "--input", "b.csv", "--key", "id"), "--input is given more than once"),
+    ],
+)
+def test_an_option_given_twice_loses_no_value(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (status, line) == (2, f"ottla: {words}, and takes one value: give it once")

@@ -113,6 +113,16 @@ def test_unknown_key_names_the_nearest_columns(tmp_path: Path) -> None:
     assert "did you mean tailnum" in mistake(None, "tailnumber")
 
 
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
+def test_another_separator_is_told(tmp_path: Path, name: str, separator: str) -> None:
+    header = f"id{separator}customer"
+    sentence = mistake(write(tmp_path / name, f"{header}\n1{separator}ada\n"), "id")
+    assert (
+        f"no column 'id' for --key: it has a single column, {header}. {separator!r} seems to stand between" in sentence
+    )
+    assert sentence.endswith(": a .csv file has commas there, a .tsv file has tabs")
+
+
 def test_input_without_a_key_lists_the_columns(tmp_path: Path) -> None:
     assert "--key" in mistake(write(tmp_path / "a.csv", "one,two\n1,2\n"), None)
 

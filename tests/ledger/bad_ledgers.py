@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,16 @@ BAD_LEDGERS = [
         "too large a number",
         lines(row(0), row(1, partition=1 << 40)),
         "partition in line 2 of {folder}/a.jsonl is 1099511627776, and has to be a whole number of 32 bits",
+    ),
+    BadLedger(
+        "the highest number",
+        lines(row(0), row((1 << 63) - 1)),
+        f"lacks {(1 << 63) - 2:,} of the record numbers from 0 to {(1 << 63) - 1:,}. The first is 1;",
+    ),
+    BadLedger(
+        "compressed",
+        lambda folder: (folder / "a.jsonl.gz").write_bytes(gzip.compress(json.dumps(row(0)).encode())),
+        "{folder}/a.jsonl.gz is compressed with gzip: unpack it (gunzip), and give the file that comes of it",
     ),
     BadLedger("no column", columns(sequence=[0]), "{folder}/a.parquet is not a ledger: it lacks the column outcome"),
     BadLedger("cut off", cut_off, "{folder}/a.parquet is cut off at byte 40"),

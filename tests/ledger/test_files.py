@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def test_blank_lines_count_as_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", BAD_LEDGERS, ids=lambda bad: bad.name)
 def test_a_ledger_that_cannot_be_used_is_told_with_its_place(tmp_path: Path, bad: BadLedger) -> None:
     bad.write(tmp_path)
-    with pytest.raises(UserMistake) as told:
+    # A warning would stand on the terminal above the sentence.
+    with warnings.catch_warnings(action="error"), pytest.raises(UserMistake) as told:
         read_rows(ledger_files(tmp_path), "orders")
     assert bad.words.format(folder=tmp_path) in str(told.value)
 
@@ -143,3 +145,11 @@ def test_the_number_of_a_record_is_found_among_its_headers() -> None:
     assert number_column(column.slice(1, 2)).to_pylist() == [-1, -1]
     assert number_column(pa.array([], HEADERS)).to_pylist() == []
     assert unpack_sequence(pack_sequence(2**63 - 1)) == expected[3]
+
+
+def test_a_folder_of_folders_says_which_there_are(tmp_path: Path) -> None:
+    for name in ("ledger", "brokers"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UserMistake) as told:
+        ledger_files(tmp_path)
+    assert str(told.value).endswith(" Folders in it (brokers, ledger) are not read: give one of them.")

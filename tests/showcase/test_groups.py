@@ -122,7 +122,7 @@ def test_a_run_as_promised_violates_nothing_and_says_what_it_did_not_see(run: Ru
     result.groups = groups
     assert result.exit_status == 0
     text = " ".join(shown(result).split())
-    assert "11 not judged held by all in sync when acked not seen: who held a record" in text
+    assert "11 not judged acked once all in-sync replicas had it not seen: which replicas had a record" in text
     assert result.figures()["groups"]["16"]["verdict"] == NOT_JUDGED  # type: ignore[index]
 
 

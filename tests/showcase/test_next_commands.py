@@ -10,7 +10,7 @@ import pytest
 from ottla.cli.app import app
 from ottla.inputs.source import open_source
 from ottla.showcase.folders import make_folders
-from ottla.showcase.next_commands import next_commands, program_name
+from ottla.showcase.next_commands import KafkaGiven, next_commands, program_name
 
 
 def commands_of(lines: list[tuple[str, str]]) -> list[list[str]]:
@@ -26,7 +26,7 @@ def test_three_commands_after_a_temporary_run_name_files_that_exist() -> None:
     open_source(other[other.index("--input") + 1], other[other.index("--key") + 1])
 
 
-def test_three_commands_after_a_kept_run_go_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_after_a_kept_run_go_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my orders.csv").write_text("a,b\n1,2\n")
     source = open_source("my orders.csv", "a")
@@ -37,13 +37,38 @@ def test_three_commands_after_a_kept_run_go_on_with_it(tmp_path: Path, monkeypat
         ["serve", "--data-dir", "kept here/run-1/brokers"],
         ["topics"],
         ["read", "my-orders-at-least-once", "--limit", "5"],
+        ["audit", "--ledger", "kept here/run-1/ledger", "--topic", "my-orders-at-least-once"],
     ]
+
+
+def test_commands_on_a_kafka_say_who_the_client_is_and_how_topics_begin(tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("a,b\n1,2\n")
+    source = open_source(tmp_path / "orders.csv", "a")
+    who = ("--bootstrap-servers", "kafka:9093", "--command-config", "my client.properties")
+    given = KafkaGiven((*who, "--topic-prefix", "mine-"))
+    with make_folders(None, has_brokers=False) as folders:
+        again, trials, embedded = commands_of(next_commands(source, folders, given))
+    at = ["--input", str(tmp_path / "orders.csv"), "--key", "a"]
+    assert again == ["run", *at, *who, "--topic-prefix", "mine-", "--keep-topics"]
+    assert trials == ["trial", "all", *who, "--topic-prefix", "mine-"]
+    assert embedded == ["run", *at, "--data-dir", "kept"]
+
+
+def test_topics_kept_on_a_kafka_are_audited_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("orders.csv").write_text("a,b\n1,2\n")
+    who = ("--bootstrap-servers", "kafka:9093", "--command-config", "client.properties")
+    given = KafkaGiven((*who, "--topic-prefix", "mine-"), kept="mine-1234-orders-at-least-once")
+    with make_folders(Path("kept here"), has_brokers=False) as folders:
+        first, *_ = commands_of(next_commands(open_source("orders.csv", "a"), folders, given))
+    place = ["--ledger", "kept here/run-1/ledger", "--topic", "mine-1234-orders-at-least-once"]
+    assert first == ["audit", *place, *who]
 
 
 def test_commands_named_are_commands_of_the_program() -> None:
     known = {command.callback.__name__ for command in app.registered_commands if command.callback}
     groups = {group.name for group in app.registered_groups}
-    assert {"run", "serve", "topics", "read"} <= known | groups
+    assert {"run", "serve", "topics", "read", "audit", "trial"} <= known | groups
 
 
 def test_program_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

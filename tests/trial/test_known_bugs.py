@@ -55,3 +55,11 @@ def test_a_member_of_librdkafka_that_polled_too_late_comes_back_in_the_version_t
 
 def test_the_guide_has_the_command_for_the_member_that_polls_too_late() -> None:
     assert "python tests/trial/known_bugs/librdkafka_5541.py" in GUIDE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("arguments", [(), ("127.0.0.1:9092", "127.0.0.1:9093")])
+def test_the_member_that_polls_too_late_needs_one_address(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, str(KNOWN_BUGS[0].with_name("librdkafka_5541.py")), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "give the address of one Kafka broker, for example 127.0.0.1:9092\n"

@@ -43,7 +43,7 @@ class GroupVerdict:
     def why(self) -> str:
         """The first piece of evidence of each kind that was found; else what was not seen. Empty where it held."""
         if self.count:
-            return "; ".join(f"{each.count:,} {each.kind}{_first(each)}" for each in self.findings if each.count)
+            return "; ".join(f"{each.kind} ({each.count:,}){_first(each)}" for each in self.findings if each.count)
         return "; ".join(self.unseen)
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Promise:
     anomaly that it forbids; `never_one_by_one`: further ones that it forbids with one request in flight;
     `by_the_network`: those of `never` that are not the producer's doing where the network delivers a request twice.
     `shows`: the kinds that must be found where faults are to tell the guarantees apart. `lacks`: what exactly-once has
-    and it has not. `words`: what is expected of such a run, for people.
+    and it has not. `words`: what is expected of such a run, for people; `claim_words`: what a program claims with it.
     """
 
     guarantee: str
@@ -35,6 +35,7 @@ class Promise:
     never: tuple[str, ...]
     shows: tuple[str, ...]
     words: str
+    claim_words: str
     never_one_by_one: tuple[str, ...] = ()
     by_the_network: tuple[str, ...] = ()
     lacks: str = ""
@@ -64,6 +65,7 @@ PROMISES = {
             by_the_network=(kinds.DUPLICATED,),
             shows=(kinds.LOST,),
             words="nothing duplicated; losses appear",
+            claim_words="nothing duplicated; losses are allowed",
             lacks="acknowledgements and retries",
         ),
         Promise(
@@ -74,6 +76,7 @@ PROMISES = {
             never_one_by_one=(kinds.REORDERED,),
             shows=(kinds.DUPLICATED,),
             words="nothing lost; duplicates appear",
+            claim_words="nothing lost; duplicates are allowed",
             lacks="idempotence",
         ),
         Promise(
@@ -83,6 +86,7 @@ PROMISES = {
             never=(kinds.LOST, kinds.DUPLICATED, kinds.REORDERED, *_ALWAYS_WRONG),
             shows=(),
             words="every record once, in order, unaltered",
+            claim_words="every record once, in order, unaltered",
         ),
     )
 }
@@ -111,27 +115,27 @@ class Group:
 GROUPS = (
     Group(1, "every record has one outcome", (kinds.UNSETTLED,)),
     Group(2, "nothing acknowledged is lost", (kinds.LOST,)),
-    Group(3, "duplicates, by who made them", (kinds.DUPLICATED, kinds.REPEATED)),
-    Group(4, "what failed is not stored", (kinds.FAILED_BUT_STORED,)),
-    Group(5, "one record an offset, the one told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
+    Group(3, "no duplicate that is not allowed", (kinds.DUPLICATED, kinds.REPEATED)),
+    Group(4, "nothing that failed is stored", (kinds.FAILED_BUT_STORED,)),
+    Group(5, "each record stays at the offset told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
     Group(6, "order within a partition", (kinds.REORDERED,)),
     Group(7, "readers skip and repeat nothing", (kinds.MISPOLLED, kinds.MISREAD)),
-    Group(8, "unaltered, and in its place", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
+    Group(8, "unaltered, and in the right partition", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
     Group(9, "sequence numbers and fencing", (kinds.SEQUENCE, kinds.REFUSED, kinds.FENCED)),
     Group(10, "leaders and replicas agree", (kinds.EPOCH, kinds.WATERMARK, kinds.TRUNCATED, kinds.DIVERGED)),
-    Group(11, "held by all in sync when acked", (kinds.UNDER_REPLICATED,)),
+    Group(11, "acked once all in-sync replicas had it", (kinds.UNDER_REPLICATED,)),
     Group(
         12,
         "transactions",
         (kinds.ABORTED_READ, kinds.TORN, kinds.EARLY_READ, kinds.ZOMBIE, kinds.GROUP_OFFSET, kinds.HANGING),
     ),
-    Group(13, "the guarantee claimed is the one seen", (kinds.BROKEN_PROMISE,)),
+    Group(13, "the guarantee claimed was kept", (kinds.BROKEN_PROMISE,)),
     Group(
         14,
-        "everything ends well, and in time",
+        "nothing stuck, late or failed without cause",
         (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING, kinds.UNCAUSED),
     ),
-    Group(15, "faults fired, controls are caught", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
-    Group(16, "the same seed, the same run", (kinds.UNREPEATABLE,)),
+    Group(15, "faults fired; weaker settings show damage", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
+    Group(16, "the same seed gives the same run", (kinds.UNREPEATABLE,)),
 )
 """All that a cluster and its clients promise, in the order of their numbers."""

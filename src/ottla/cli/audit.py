@@ -1,4 +1,4 @@
-"""`ottla audit`: a ledger held against the topic it is about."""
+"""`ottla audit`: a ledger compared with the topic it is about."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def audit(
     For example: `ottla audit --ledger orders.jsonl --topic orders --bootstrap localhost:9092`
 
     Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when a file, a name or an option cannot
-    be used, or the ledger proves nothing.
+    be used, or nothing is proved.
     """
     from ottla.reader.settings import ReaderSettings
     from ottla.topic_audit.run import AuditOptions, run_audit

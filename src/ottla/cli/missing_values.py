@@ -1,6 +1,8 @@
-"""An option whose value was forgotten: the next option must not be taken for it.
+"""Options that would not mean what somebody who reads the command line takes them to mean.
 
-`ottla trial lost-ack --report --junit out.xml` would otherwise write a report into a file with the name --junit.
+An option whose value was forgotten must not take the next option for it: in `ottla trial lost-ack --report --junit
+out.xml` the report would be written into a file with the name --junit. An option given twice must not lose the first
+value: `ottla audit --ledger a.jsonl --ledger b.jsonl` would audit a part of the ledger.
 """
 
 from __future__ import annotations
@@ -12,16 +14,21 @@ from ottla.errors import UserMistake
 
 
 def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
-    """UserMistake where another option of the same command stands in the place of an option's value."""
+    """UserMistake where another option stands in the place of an option's value, or an option is given twice."""
     options = {name: each for each in params if each.param_type_name == "option" for name in _names(each)}
+    before: set[str] = set()
     rest = iter(arguments)
     for given in rest:
         if given == "--":
             return
-        option = options.get(given)
+        name, is_whole, _ = given.partition("=") if given.startswith("--") else (given, "", "")
+        option = options.get(name)
         if option is None or option.is_flag or option.count:
             continue
-        value = next(rest, None)
+        if option.name in before and not option.multiple:
+            raise UserMistake(f"{name} is given more than once, and takes one value: give it once")
+        before.add(option.name)
+        value = None if is_whole else next(rest, None)
         if value in options:
             form = option.metavar or "a value"
             raise UserMistake(f"{given} needs {form} behind it, and {value} is another option: give {given} {form}")

@@ -64,7 +64,6 @@ def run(
     """
     from ottla.showcase.run import RunOptions, run_showcase
 
-    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master)
     kafka = given_kafka(
         bootstrap_servers,
         bootstrap,
@@ -73,9 +72,20 @@ def run(
         default_prefix=_TOPIC_PREFIX,
         keeps_topics=keep_topics,
     )
+    given = () if kafka is None else _given_again(kafka.bootstrap_servers, command_config, topic_prefix)
+    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master, given)
     if kafka is None:
         raise typer.Exit(run_showcase(options))
     if port:
         raise UserMistake("--port is for the embedded cluster, which --bootstrap-servers replaces: give one of them")
     with kafka:
         raise typer.Exit(run_showcase(options, kafka))
+
+
+def _given_again(servers: str, command_config: Path | None, topic_prefix: str | None) -> tuple[str, ...]:
+    """The words of another command line for the same Kafka."""
+    from ottla.showcase.next_commands import PREFIX
+
+    config = () if command_config is None else ("--command-config", str(command_config))
+    prefix = () if topic_prefix is None else (PREFIX, topic_prefix)
+    return ("--bootstrap-servers", servers, *config, *prefix)

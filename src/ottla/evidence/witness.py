@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 RECORDS_MAX = 4_000
 """Of each partition, give or take a batch."""
 NOT_SEEN = {
-    kinds.UNDER_REPLICATED: "who held a record, and had synced it, when it was acknowledged: only the simulation sees "
-    "that moment (ottla simulate)",
-    kinds.KEPT_WAITING: "how long brokers took for each request: only the simulation sees that (ottla simulate)",
-    kinds.UNREPEATABLE: "a real cluster does not repeat a run by a seed (ottla simulate does)",
+    kinds.UNDER_REPLICATED: "which replicas had a record, and had synced it, when it was acknowledged (only the "
+    "simulation sees that: ottla simulate)",
+    kinds.KEPT_WAITING: "how long brokers took for each request (only the simulation sees that: ottla simulate)",
+    kinds.UNREPEATABLE: "a real cluster does not repeat a run by a seed (the simulation does: ottla simulate)",
 }
 """Kinds of anomaly of which no look at a real cluster shows anything, and why."""
 _LEVELS = (UNCOMMITTED, COMMITTED)
@@ -167,7 +167,9 @@ class Witness:
     def note_faults(self, fired: Mapping[str, int]) -> None:
         """Write down how often each kind of fault fired; each has to, or the run proves nothing about it."""
         of = self.chronicle.producers[0].producer
-        self.chronicle.faults += [FaultSeen(kind, times, f"of {of}", must_fire=True) for kind, times in fired.items()]
+        self.chronicle.faults += [
+            FaultSeen(kind, times, f"its producer was {of}", must_fire=True) for kind, times in fired.items()
+        ]
         self.chronicle.redeliveries += fired.get("redeliver", 0)
 
     # ---- what a look shows --------------------------------------------------------------------------------------
@@ -287,10 +289,12 @@ def looked_at(witnesses: Sequence[Witness]) -> str:
     logs = [replica for witness in witnesses for replica in witness.chronicle.replicas or ()]
     batches = sum(len(replica.batches) for replica in logs)
     looks = sum(len(witness.chronicle.watermarks or ()) for witness in witnesses)
-    return (
-        f"{records:,} records one by one, {batches:,} batches in the {len(logs)} logs of all replicas, {looks:,} "
-        "states of replicas"
-    )
+    told = [f"{records:,} record{'s' * (records != 1)} one by one"]
+    if logs:
+        told.append(f"{batches:,} batches in the {len(logs)} logs of all replicas")
+    if looks:
+        told.append(f"{looks:,} states of replicas")
+    return ", ".join(told)
 
 
 def _leaders(part: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class ForeignKafka:
         self.security = {row.keyword: settings[row.keyword] for row in SECURITY_SETTINGS if row.keyword in settings}
         self._kept: list[str] = []
         self._beginning = f"{topic_prefix}{secrets.token_hex(4)}"
-        self._keeps_topics = keeps_topics
+        self.keeps_topics = keeps_topics
         self._say = say
 
     def __enter__(self) -> Self:
@@ -150,7 +150,7 @@ class ForeignKafka:
 
     def remove_topic(self, name: str) -> None:
         """Delete a topic of this run, unless they are kept; who cannot be asked to is told with its name."""
-        if self._keeps_topics:
+        if self.keeps_topics:
             self._kept.append(name)
             return
         try:

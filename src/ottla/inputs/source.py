@@ -92,8 +92,19 @@ def unknown_key(key: str, columns: tuple[str, ...], path: Path) -> UserMistake:
 
     by_folded = {column.casefold(): column for column in columns}
     near = [by_folded[match] for match in difflib.get_close_matches(key.casefold(), list(by_folded), n=3)]
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return UserMistake(f"{path} has no column {key!r} for --key: {meant}It has {_listed(columns)}")
+    meant = f"did you mean {' or '.join(near)}? It" if near else "it"
+    only = f" a single column, {columns[0]}" if len(columns) == 1 else f" {_listed(columns)}"
+    return UserMistake(f"{path} has no column {key!r} for --key: {meant} has{only}{_separator_hint(columns, path)}")
+
+
+def _separator_hint(columns: tuple[str, ...], path: Path) -> str:
+    """What to do about a CSV file whose whole header was taken for one column."""
+    if len(columns) != 1 or format_of(path) != "csv":
+        return ""
+    other = next((each for each in (";", "\t", "|", ",") if each != delimiter_of(path) and each in columns[0]), None)
+    if other is None:
+        return ""
+    return f". {other!r} seems to stand between its columns: a .csv file has commas there, a .tsv file has tabs"
 
 
 def first_rows(source: Source, count: int) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ _BLOCK_BYTES = 64 << 20
 _JSON_ROW_BYTES = 150
 _ROWS_AT_A_TIME = 200_000
 _SHOWN_MAX = 60
+_GZIP = b"\x1f\x8b"
 
 GIVEN_SCHEMA = pa.schema(
     [pa.field(name, getattr(pa, kind)()) for name, kind in schema.COLUMNS]
@@ -88,7 +89,9 @@ def ledger_files(path: Path) -> tuple[Path, ...]:
             f"{path} holds no ledger but {partial}, which was never finished: its writer was killed. Nothing can be "
             "said of that run."
         )
-    raise UserMistake(f"The folder {path} holds no ledger: give the one that the program has written to.")
+    folders = ", ".join(sorted(each.name for each in path.iterdir() if each.is_dir()))
+    more = f" Folders in it ({folders}) are not read: give one of them." if folders else ""
+    raise UserMistake(f"The folder {path} holds no ledger: give the one that the program has written to.{more}")
 
 
 def count_rows(files: tuple[Path, ...]) -> int:
@@ -217,7 +220,7 @@ def _check_words(rows: LedgerRows) -> None:
 
 def _check_numbers(rows: LedgerRows) -> None:
     sequence = rows.table.column(schema.SEQUENCE).to_numpy()
-    if len(sequence) == sequence[-1] + 1 and (np.diff(sequence) == 1).all():
+    if sequence[-1] == len(sequence) - 1 and (np.diff(sequence) == 1).all():
         return
     order = np.argsort(sequence, kind="stable")
     numbers = sequence[order]
@@ -306,8 +309,12 @@ def _opened(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowInvalid) as error:
         with path.open("rb") as file:
-            begins_well = file.read(4) == b"PAR1"
-        if begins_well:
+            begins = file.read(4)
+        if begins.startswith(_GZIP):
+            raise UserMistake(
+                f"{path} is compressed with gzip: unpack it (gunzip), and give the file that comes of it."
+            ) from None
+        if begins == b"PAR1":
             raise UserMistake(
                 f"{path} is cut off at byte {path.stat().st_size:,}: the end of a Parquet file says what is in it, and "
                 "is missing, as where its writer was killed. Nothing can be read of it."

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ottla.showcase.workload import Records
 
 NOT_JUDGED = NOT_SEEN | {
-    kinds.TORN: "which records Spark's tasks put into which transaction; the audit counts them all",
-    kinds.ZOMBIE: "a replaced producer that asks for a commit: there is none in this run",
-    kinds.GROUP_OFFSET: "offsets in transactions: the streaming job keeps its own in Spark's checkpoint",
+    kinds.TORN: "which records Spark's tasks put into which transaction (the audit counts all records)",
+    kinds.ZOMBIE: "a replaced producer that asks for a commit (this run has none)",
+    kinds.GROUP_OFFSET: "offsets in transactions (the streaming job keeps its offsets in Spark's checkpoint)",
 }
 """Kinds of anomaly for which a run has no facts, and why."""
 

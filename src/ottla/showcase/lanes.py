@@ -29,7 +29,8 @@ def _lanes(width: int, cells: list[Text]) -> Table:
     lane = max(20, (min(width, 110) - 6) // 3)
     table = plain_table()
     for _ in cells:
-        table.add_column(width=lane)
+        # A word that is longer than its lane is broken, not cut off.
+        table.add_column(width=lane, overflow="fold")
     table.add_row(*cells)
     return table
 

@@ -99,6 +99,11 @@ class RunOutcome:
     kafka: str = ""
 
     @property
+    def title(self) -> str:
+        """What was sent."""
+        return f"{self.records:,} record{'s' * (self.records != 1)} of {self.shown}, three times"
+
+    @property
     def judged(self) -> tuple[Verdict, ...]:
         """The verdicts of all topics, in the order in which they are shown."""
         return (*self.verdicts, self.streamed.verdict)
@@ -109,10 +114,12 @@ class RunOutcome:
         reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed while it wrote"]
         reasons += [f"{each.guarantee}: {each.void}" for each in self.verdicts if each.void is not None]
         reasons += [f"{each.guarantee}: no fault fired" for each in self.verdicts if not self.fired.get(each.guarantee)]
+        never: dict[str, list[str]] = {}
         for guarantee, kinds in self.fired.items():
             for kind, times in kinds.items():
                 if not times:
-                    reasons.append(f"{guarantee}: the fault “{FAULT_WORDS.get(kind, kind)}” never fired")
+                    never.setdefault(FAULT_WORDS.get(kind, kind), []).append(guarantee)
+        reasons += [f"the fault “{words}” never fired ({', '.join(of)})" for words, of in never.items()]
         return tuple(reasons)
 
     @property

@@ -18,8 +18,9 @@ from rich.text import Text
 from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
-from ottla.showcase.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
+from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome
 from ottla.whole_file import write_whole
 
 _FIGURES = (
@@ -35,15 +36,18 @@ _FIGURES = (
 TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty."
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
+_NO_ANSWER = " (without effect: acks=0 asks for no answer)"
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 
 
 def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
     """Print everything a run found out; `commands` are (command line, what it does)."""
     console.print()
-    console.rule(
-        Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
-    )
+    title = Text(outcome.title, "bold")
+    if title.cell_len + 2 < console.width:
+        console.rule(title, align="left", style="dim")
+    else:
+        console.print(title)
     console.print()
     for table in verdict_tables(outcome.judged, console.width):
         console.print(table)
@@ -104,8 +108,8 @@ def expectation_table(verdicts: Sequence[Verdict]) -> Table:
     """Expected outcome beside seen outcome."""
     table = plain_table(has_heading=True)
     table.add_column("guarantee", no_wrap=True)
-    table.add_column("expected")
-    table.add_column("seen in the topic")
+    table.add_column("expected", overflow="fold")
+    table.add_column("seen in the topic", overflow="fold")
     for verdict in verdicts:
         table.add_row(_name(verdict.guarantee), verdict.expected, Text(verdict.seen, "" if verdict.passed else "red"))
     return table
@@ -171,8 +175,13 @@ def faults_told(outcome: RunOutcome) -> list[tuple[str, str]]:
     """What was broken on purpose: (guarantee, which faults fired, and how often)."""
     told = []
     for guarantee, kinds in outcome.fired.items():
-        fired = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
-        told.append((guarantee, fired))
+        # With acks=0 brokers send no answer that could get lost.
+        is_answered = PROMISES[guarantee].is_answered
+        fired = [
+            f"{times:,} × {FAULT_WORDS.get(kind, kind)}{'' if is_answered or kind != LOSE_ACK else _NO_ANSWER}"
+            for kind, times in kinds.items()
+        ]
+        told.append((guarantee, ", ".join(fired)))
     if outcome.streamed.killed:
         words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
         told.append((STREAMED, words))
@@ -216,12 +225,18 @@ def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
     table.add_column()
     for verdict in verdicts:
         group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
-        if word == VIOLATED:
-            words.append(f"\n{verdict.why()}", "red")
-        elif word != HELD:
-            words.append(f"\nnot seen: {verdict.why()}", "dim")
+        why = group_why(verdict)
+        if why:
+            words.append(f"\n{why}", "red" if word == VIOLATED else "dim")
         table.add_row(str(group.number), Text(word, _GROUP_STYLES[word]), words)
     return table
+
+
+def group_why(verdict: GroupVerdict) -> str:
+    """What was found of a group, or what of it was not seen; empty where it held."""
+    if verdict.word == HELD:
+        return ""
+    return verdict.why() if verdict.word == VIOLATED else f"not seen: {verdict.why()}"
 
 
 def _show_conclusion(console: Console, outcome: RunOutcome) -> None:

@@ -10,7 +10,7 @@ from ottla.audit.groups import VIOLATED
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.page import NUMBER, WORD, as_document, shown, table
 from ottla.showcase.outcome import RunOutcome
-from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, verdict_word
+from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, group_why, verdict_word
 
 _FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated", "reordered")
 
@@ -18,11 +18,10 @@ _FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated"
 def as_report(outcome: RunOutcome) -> str:
     """The whole page."""
     is_good = outcome.exit_status == 0
-    title = f"{outcome.records:,} records of {outcome.shown}, three times"
     notes = [*([TOO_FEW_REQUESTS] if outcome.void and outcome.has_too_few_requests else []), *outcome.miscounted]
     faults = [(shown(guarantee), shown(fired)) for guarantee, fired in faults_told(outcome)]
     answers = [(shown(each.guarantee), shown(answer_sentence(each))) for each in outcome.answers]
-    body = f"""<h1>{shown(title)}</h1>
+    body = f"""<h1>{shown(outcome.title)}</h1>
 <p class="verdict{"" if is_good else " bad"}">{shown(outcome.conclusion)}</p>
 {"".join(f"<p>{shown(note)}</p>" for note in notes)}
 {_verdicts(outcome)}
@@ -33,7 +32,7 @@ def as_report(outcome: RunOutcome) -> str:
 <h2>Asked of each topic: {shown(outcome.question)}</h2>
 {table({"guarantee": WORD, "answer": ""}, answers)}
 {_groups(outcome)}"""
-    return as_document(title, body)
+    return as_document(outcome.title, body)
 
 
 def _verdicts(outcome: RunOutcome) -> str:
@@ -67,8 +66,8 @@ def _groups(outcome: RunOutcome) -> str:
     for verdict in outcome.groups:
         kind = "verdict bad" if verdict.word == VIOLATED else ""
         word = f'<span class="{kind}">{shown(verdict.word)}</span>'
-        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(verdict.why())))
-    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "found, or not seen": ""}, rows)
+        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(group_why(verdict))))
+    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "why": ""}, rows)
     return (
         "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"

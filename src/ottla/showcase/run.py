@@ -30,7 +30,7 @@ from ottla.audit.promises import PROMISES
 from ottla.errors import OttlaError, UserMistake
 from ottla.inputs.source import Source, describe, first_rows, open_source
 from ottla.inputs.table import read_source
-from ottla.ledger.schema import EXACTLY_ONCE
+from ottla.ledger.schema import AT_LEAST_ONCE, EXACTLY_ONCE
 from ottla.patience import comes_within
 from ottla.screen import Steps, open_console, showing_steps
 from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
@@ -57,7 +57,10 @@ _CHECK_EVERY_S = 2.0
 
 @dataclass(slots=True, frozen=True)
 class RunOptions:
-    """What `ottla run` was given; None stands for what was not."""
+    """What `ottla run` was given; None stands for what was not.
+
+    `kafka_options`: the words of the command line that name a Kafka of the user's.
+    """
 
     input_file: str | None = None
     key: str | None = None
@@ -66,6 +69,7 @@ class RunOptions:
     report_file: Path | None = None
     port: int = 0
     master: str | None = None
+    kafka_options: tuple[str, ...] = ()
 
 
 def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> int:
@@ -89,6 +93,8 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
 
     find_java()
     check_bash()
+    from ottla.showcase.next_commands import KafkaGiven, next_commands
+
     console = open_console()
     with ExitStack() as stack:
         folders = stack.enter_context(make_folders(options.data_dir, has_brokers=foreign is None))
@@ -102,11 +108,14 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
             outcome = _find_out(kafka, source, folders, steps, options.master)
         outcome.seconds = time.monotonic() - began
         outcome.kept_in = folders.kept_in
+        given = None
+        if foreign is not None:
+            kept = kafka.name(f"{source.name}-{AT_LEAST_ONCE}") if foreign.keeps_topics else None
+            given = KafkaGiven(options.kafka_options, kept)
         folders.keep()
-    from ottla.showcase.next_commands import next_commands
     from ottla.showcase.report import show_report, write_json
 
-    show_report(console, outcome, next_commands(source, folders, outcome.kafka))
+    show_report(console, outcome, next_commands(source, folders, given))
     if options.json_file is not None:
         write_json(options.json_file, outcome)
     if options.report_file is not None:

@@ -1,1 +1,1 @@
-"""`ottla audit`: a ledger held against the topic it is about, in this process or on PySpark (docs/audit.md)."""
+"""`ottla audit`: a ledger compared with the topic it is about, in this process or on PySpark (docs/audit.md)."""

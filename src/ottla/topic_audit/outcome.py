@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.audit.findings import Anomaly
+from ottla.audit.findings import MISREAD, Anomaly
 from ottla.audit.ledgers.verdict import Verdict, guarantee_seen
 
 NONE_SEEN = "none"
@@ -27,6 +27,13 @@ class AuditOutcome:
         return guarantee_seen(self.verdict.audit) or NONE_SEEN
 
     @property
+    def void(self) -> str | None:
+        """Why this proves nothing; None where it proves something."""
+        misread = self.verdict.audit.finding(MISREAD).count
+        # Whatever else was found may come of what was not read.
+        return f"{misread:,} {MISREAD}" if misread else self.verdict.void
+
+    @property
     def evidence(self) -> tuple[Anomaly, ...]:
         """All pieces of evidence that were kept, what the guarantee forbids first."""
         forbidden = dict.fromkeys(finding.kind for finding in self.verdict.breaches)
@@ -35,8 +42,8 @@ class AuditOutcome:
 
     @property
     def exit_status(self) -> int:
-        """0 where what was claimed was kept, 1 where it was broken, 2 where the ledger proves nothing."""
-        if self.verdict.void is not None:
+        """0 where what was claimed was kept, 1 where it was broken, 2 where nothing is proved."""
+        if self.void is not None:
             return 2
         return 0 if self.verdict.kept else 1
 
@@ -47,7 +54,7 @@ class AuditOutcome:
             "claimed": self.verdict.guarantee,
             "seen": self.seen,
             "kept": self.verdict.kept,
-            "void": self.verdict.void,
+            "void": self.void,
             "figures": self.verdict.figures.to_dict(),
             "found": {each.kind: each.count for each in self.verdict.audit.findings if each.count},
             "tallies": {why: count for each in self.verdict.audit.findings for why, count in each.tallies},

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
 from ottla.topic_audit.outcome import NONE_SEEN, AuditOutcome
 
@@ -27,28 +28,33 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     words = plain_table()
     words.add_column(no_wrap=True)
     words.add_column()
-    words.add_row("claimed", f"{verdict.guarantee}: {verdict.expected}")
-    words.add_row("seen", f"{_seen_words(outcome.seen)}: {verdict.seen}")
+    words.add_row("claimed", f"{verdict.guarantee}: {PROMISES[verdict.guarantee].claim_words}")
+    words.add_row("seen", f"{_seen_words(outcome)}: {verdict.seen}")
     console.print(words)
     if outcome.evidence:
         console.print()
         for piece in outcome.evidence:
             console.print(Padding(Text(f"{piece.kind}: partition {piece.partition}: {piece.detail}"), (0, 0, 0, 2)))
+    if outcome.notes:
+        console.print()
     for note in outcome.notes:
         console.print(Text(note, "yellow"))
     console.print()
     console.print(_conclusion(outcome))
 
 
-def _seen_words(seen: str) -> str:
-    return "none of the three guarantees" if seen == NONE_SEEN else seen
+def _seen_words(outcome: AuditOutcome) -> str:
+    if outcome.void is not None:
+        return "not known"
+    return "none of the three guarantees" if outcome.seen == NONE_SEEN else outcome.seen
 
 
 def _conclusion(outcome: AuditOutcome) -> Text:
     verdict = outcome.verdict
-    if verdict.void is not None:
-        return Text(f"This proves nothing: {verdict.void}.", "bold red")
-    took = f"{verdict.figures.sent:,} records audited {outcome.engine} in {outcome.seconds:,.1f} s"
+    if outcome.void is not None:
+        return Text(f"This proves nothing: {outcome.void}.", "bold red")
+    sent = verdict.figures.sent
+    took = f"{sent:,} record{'s' * (sent != 1)} audited {outcome.engine} in {outcome.seconds:,.1f} s"
     if verdict.kept:
         return Text(f"{outcome.topic} is as claimed, {verdict.guarantee}: {took}.", "bold green")
     broken = ", ".join(f"{each.count:,} {each.kind}" for each in verdict.breaches)

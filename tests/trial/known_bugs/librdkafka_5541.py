@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import TimeoutError as NoAnswer
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, libversion
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -34,6 +35,12 @@ _HELD_S = 0.5
 # F_SETPIPE_SZ, which Python 3.9 does not name. With O_DIRECT each write is a packet, and one page holds one.
 _SET_PIPE_SIZE = 1031
 _PAGE = 4096
+
+
+def usage() -> int:
+    """What is to be given."""
+    print("give the address of one Kafka broker, for example 127.0.0.1:9092", file=sys.stderr)
+    return 2
 
 
 def read_log() -> int:
@@ -60,8 +67,13 @@ def live(bootstrap: str) -> int:
     """The member: read, be late, read again."""
     topic = f"librdkafka-5541-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(_PATIENCE_S)
-    print("librdkafka", libversion(), flush=True)
+    try:
+        admin.create_topics([NewTopic(topic, 1)])[topic].result(_PATIENCE_S)
+    except (NoAnswer, KafkaException) as error:
+        why = str(error) or f"no answer within {_PATIENCE_S} s"
+        print(f"no topic can be made at {bootstrap} ({why}): is a Kafka running there?", flush=True)
+        return 2
+    print("librdkafka", libversion()[0], flush=True)
     settings = {"group.id": topic, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
     late = {"max.poll.interval.ms": _POLL_INTERVAL_MS, "debug": "cgrp"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **late})
@@ -119,4 +131,6 @@ def has_committed(consumer: Consumer) -> bool:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(usage())
     sys.exit(live(sys.argv[1]) if _AS_MEMBER in os.environ else read_log())

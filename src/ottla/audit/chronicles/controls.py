@@ -17,5 +17,5 @@ def check_controls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         found.not_seen("a control run with the guarantee switched off")
     for control in case.chronicle.controls or ():
         if not any(control.found.get(kind) for kind in control.expected):
-            found.add(f"without {control.guarantee}, none of this was found: {', '.join(control.expected)}")
+            found.add(f"without {control.guarantee}, records should be {' or '.join(control.expected)}, and none is")
     return found.finding()

@@ -40,7 +40,7 @@ def check_failures(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     if case.chronicle.instances is None:
         found.not_seen("which producers died or were replaced before something failed")
     elif case.chronicle.faults and case.chronicle.first_fault_us < 0:
-        found.not_seen("what failed before the first fault, as nobody knows when that began")
+        found.not_seen("what failed before the first fault (the time of that is not known)")
     else:
         calm = _Calm(case)
         late = _check_records(case, calm, found)

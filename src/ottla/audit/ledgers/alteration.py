@@ -31,9 +31,9 @@ def _anomaly(history: PartitionHistory, row: int, source: int | None) -> Anomaly
     stored, offset = history.stored, history.stored.offset[row]
     sequence = stored.sequence[row]
     if sequence == NO_SEQUENCE:
-        detail = f"the record at offset {offset} carries no record number: nobody sent it"
+        detail = f"the record at offset {offset} has no record number: it is not of this ledger"
     elif source is None:
-        detail = f"record {sequence} is stored at offset {offset}, and nobody sent it to this partition"
+        detail = f"record {sequence} is stored at offset {offset}: by the ledger nobody sent it to this partition"
     else:
         parts = [
             f"its {name} {'is null' if there == NO_CRC else f'has CRC {there:#010x}'}, "

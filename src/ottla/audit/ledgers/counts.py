@@ -31,7 +31,10 @@ def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) ->
         offset = history.reread[0]
         add((offset,), f"the reader returned {len(history.reread):,} records again; the first has offset {offset}")
     if outside:
-        add((outside[0],), f"{len(outside):,} records lie outside offsets {start} to {end}; the first at {outside[0]}")
+        add(
+            (outside[0],),
+            f"{len(outside):,} records are not within offsets {start} to {end - 1}; the first is at {outside[0]}",
+        )
     return Finding(MISREAD, skipped + len(history.reread) + len(outside), tuple(evidence[:evidence_max]))
 
 
@@ -45,7 +48,7 @@ def check_skipped(history: PartitionHistory, offsets_read: int, first_gap: Calla
     if not skipped:
         return Finding(MISREAD, 0)
     gap = first_gap()
-    detail = f"{skipped:,} of the {end - start:,} offsets from {start} to {end} were not read; the first is {gap}"
+    detail = f"{skipped:,} of the {end - start:,} offsets from {start} to {end - 1} were not read; the first is {gap}"
     return Finding(MISREAD, skipped, (Anomaly(MISREAD, history.topic, history.partition, -1, (gap,), detail),))
 
 

@@ -70,9 +70,8 @@ def _anomaly(history: PartitionHistory, row: int) -> Anomaly:
         learned = f"acknowledged at offset {offset}"
     else:
         learned = "acknowledged"
-    detail = (
-        f"record {sent.sequence[row]}: {learned}, "
-        f"and it is not between offsets {history.start_offset} and {history.end_offset}"
-    )
+    first, end = history.start_offset, history.end_offset
+    there = f"offsets {first} to {end - 1}" if end > first else "which is empty"
+    detail = f"record {sent.sequence[row]}: {learned}, and not in the partition ({there})"
     offsets = (offset,) if offset >= 0 else ()
     return Anomaly(LOST, history.topic, history.partition, sent.sequence[row], offsets, detail)
