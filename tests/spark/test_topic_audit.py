@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from tests.ledger.bad_ledgers import BAD_LEDGERS, BAD_PARTITIONS, BadLedger, row
+from tests.ledger.odd_ledgers import ODD_LEDGERS, OddLedger
 
 import ottla
 from ottla.audit.ledgers.tables import TopicTraits
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# The first two are told before Spark is started. Spark reads a number in quotes as a number, and one that is too large
-# for its column as null.
-_NOT_FOR_SPARK = ("cut off", "compressed", "another type", "too large a number")
-ON_SPARK = [bad for bad in BAD_LEDGERS if bad.name not in _NOT_FOR_SPARK]
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ottla.Cluster]:
@@ -41,10 +37,10 @@ def cluster() -> Iterator[ottla.Cluster]:
 
 
 def frame_of(spark: SparkSession, folder: Path, topic: str = "orders") -> DataFrame:
-    return ledger_frame(spark, tuple(str(path) for path in ledger_files(folder)), topic)
+    return ledger_frame(spark, ledger_files(folder), topic)
 
 
-@pytest.mark.parametrize("bad", ON_SPARK, ids=lambda bad: bad.name)
+@pytest.mark.parametrize("bad", BAD_LEDGERS, ids=lambda bad: bad.name)
 def test_a_ledger_that_cannot_be_used_is_told_with_its_place(
     spark: SparkSession, tmp_path: Path, bad: BadLedger
 ) -> None:
@@ -64,6 +60,34 @@ def test_a_partition_that_cannot_be_is_told_with_its_place(spark: SparkSession, 
     with pytest.raises(UserMistake) as told:
         check_places(frame, "orders", 2)
     assert bad.words.format(folder=tmp_path) in str(told.value)
+
+
+@pytest.mark.parametrize("odd", ODD_LEDGERS, ids=lambda odd: odd.name)
+def test_both_engines_read_and_say_the_same_of_a_ledger(spark: SparkSession, tmp_path: Path, odd: OddLedger) -> None:
+    folder = tmp_path / "a folder [1]"
+    folder.mkdir()
+    odd.write(folder)
+    here, there = read_here(folder), read_on_spark(spark, folder)
+    assert there == here
+    assert odd.words.format(folder=folder) in here if odd.words else isinstance(here, list)
+
+
+def read_here(folder: Path) -> list[dict[str, Any]] | str:
+    """The rows by their numbers, or why there are none."""
+    try:
+        return read_rows(ledger_files(folder), "orders").table.sort_by("sequence").to_pylist()
+    except UserMistake as mistake:
+        return str(mistake)
+
+
+def read_on_spark(spark: SparkSession, folder: Path) -> list[dict[str, Any]] | str:
+    try:
+        frame = frame_of(spark, folder)
+        check_ledger(frame, "orders")
+    except UserMistake as mistake:
+        return str(mistake)
+    names = ("partition", "offset", "sequence", "outcome", "key_crc", "value_crc")
+    return [each.asDict() for each in frame.select(*names).orderBy("sequence").collect()]
 
 
 def test_both_engines_read_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:

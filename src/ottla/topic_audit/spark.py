@@ -7,28 +7,32 @@ there. Only where a sum is wrong is the place looked for. Sums that are right pr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.ledgers.spark import audit_topics
 from ottla.errors import OttlaError, UserMistake
 from ottla.ledger import schema
-from ottla.ledger.files import (
+from ottla.ledger.files import number_mistake, partition_mistake, repeated_mistake
+from ottla.ledger.pieces import (
     GIVEN_SCHEMA,
     KEY,
     NEEDED,
     VALUE,
-    broken_line,
+    Piece,
     find_lines,
+    is_about,
     is_json,
-    number_mistake,
-    partition_mistake,
-    repeated_mistake,
+    judged_columns,
+    pieces_of,
+    read_piece,
 )
 from ottla.spark.progress import watching
 from ottla.topic_audit.stored import stored_frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ottla.audit.ledgers.partition import Audit
@@ -37,24 +41,65 @@ if TYPE_CHECKING:
     from ottla.topic_audit.topic import TopicSeen
 
 _CORRUPT = "_corrupt_record"
-_FILE, _ROW = "file", "row"
+_FILE, _ROW, _TOLD = "file", "row", "told"
 _FOUND = "found"
 _JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
+_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "string", _ROW: "int64", _TOLD: "string"}
+_COLUMNS = (
+    *(schema.PARTITION, schema.OFFSET, schema.SEQUENCE, schema.OUTCOME, schema.KEY_CRC, schema.VALUE_CRC),
+    *(schema.GUARANTEE, _FILE, _ROW, _TOLD),
+)
 
 
-def ledger_frame(spark: SparkSession, files: tuple[str, ...], topic: str) -> DataFrame:
-    """The rows about one topic: the columns of `ledger.schema` that the judge reads, and where each row stands."""
+def ledger_frame(spark: SparkSession, files: tuple[Path, ...], topic: str) -> DataFrame:
+    """The rows about one topic in files of this machine, and where each stands; read as `ledger.files` reads them.
+
+    A piece that cannot be read is one row that says why.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    frames = []
-    for is_lines in (False, True):
-        # To Spark a path is a pattern; what is given as an address may be meant as one.
-        paths = [each if "://" in each else _literal(each) for each in files if is_json(each) == is_lines]
-        if paths:
-            frames.append(_read_json(spark, paths) if is_lines else _read_parquet(spark, paths))
-    rows = frames[0]
-    for more in frames[1:]:
-        rows = rows.unionByName(more)
+    pieces = [piece for path in files for piece in pieces_of(path)]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers: list[Any] = batch.column(0).to_pylist()
+            for number in numbers:
+                yield from _rows_of(pieces[number], topic)
+
+    columns = ", ".join(f"{name} {_JSON_TYPES[_KINDS[name]]}" for name in _COLUMNS)
+    numbers = spark.range(0, len(pieces), 1, max(1, len(pieces)))
+    return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
+
+
+def _rows_of(piece: Piece, topic: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    path, first = piece.path, piece.first
+    try:
+        for given in read_piece(piece):
+            count = given.num_rows
+            rows = pa.nulls(count, pa.int64()) if is_json(path) else pa.array(range(first, first + count), pa.int64())
+            first += count
+            wanted = given.append_column(_ROW, rows).filter(is_about(given, topic))
+            columns = judged_columns(wanted, path)
+            for name in (schema.GUARANTEE, _ROW):
+                columns = columns.append_column(name, wanted.column(name))
+            columns = columns.append_column(_FILE, pa.repeat(str(path), columns.num_rows))
+            columns = columns.append_column(_TOLD, pa.nulls(columns.num_rows, pa.string()))
+            yield from columns.select(list(_COLUMNS)).to_batches()
+    except (UserMistake, OSError) as error:
+        told = str(error)
+        if isinstance(error, OSError):
+            told = f"{path} cannot be read by Spark ({error.strerror or error}): it has to be there on each machine."
+        row = [{**dict.fromkeys(_COLUMNS), _FILE: str(path), _TOLD: told}]
+        yield pa.RecordBatch.from_pylist(row, pa.schema({name: getattr(pa, _KINDS[name])() for name in _COLUMNS}))
+
+
+def ledger_at(spark: SparkSession, address: str, topic: str) -> DataFrame:
+    """The same of a ledger at an address that Spark alone can read (`s3a://...`), as Spark reads it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = _read_json(spark, address) if is_json(address) else _read_parquet(spark, address)
     return (
         rows.withColumn(schema.TOPIC, F.coalesce(schema.TOPIC, F.lit(topic)))
         .where(F.col(schema.TOPIC) == topic)
@@ -92,7 +137,8 @@ def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
     if not count:
         raise UserMistake(f"The ledger holds no row about the topic {topic}.")
     if wrong:
-        raise _wrong_row(rows.where(is_wrong).first())
+        # What cannot be read is told before what was read and is wrong.
+        raise _wrong_row(rows.where(F.col(_TOLD).isNotNull()).first() or rows.where(is_wrong).first())
     due = highest + 1
     if (count, total, squares) != (due, due * (due - 1) // 2, due * (due - 1) * (2 * due - 1) // 6):
         raise _wrong_numbers(rows, highest)
@@ -169,26 +215,26 @@ def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
     return rows.where(~is_without).unionByName(placed.select(rows.columns))
 
 
-def _literal(path: str) -> str:
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
-
-
-def _read_json(spark: SparkSession, paths: list[str]) -> DataFrame:
+def _read_json(spark: SparkSession, address: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = ", ".join(f"{field.name} {_JSON_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
     reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
-    return reader.json(paths).withColumns({_FILE: F.col("_metadata.file_path"), _ROW: F.lit(None).cast("long")})
+    # Else it takes for JSON what is none.
+    rows = reader.option("allowSingleQuotes", False).option("allowNonNumericNumbers", False).json(address)
+    told = F.concat(
+        F.col("_metadata.file_path"), F.lit(" holds a line that is no row of a ledger: "), F.left(_CORRUPT, F.lit(60))
+    )
+    return rows.withColumns({_FILE: F.col("_metadata.file_path"), _ROW: F.lit(None).cast("long"), _TOLD: told})
 
 
-def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
+def _read_parquet(spark: SparkSession, address: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    rows = spark.read.parquet(*paths)
+    rows = spark.read.option("mergeSchema", True).parquet(address)
     missing = [name for name in NEEDED if name not in rows.columns]
     if missing:
-        given = re.sub(r"\\(.)", r"\1", paths[0])
-        raise UserMistake(f"{given} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
+        raise UserMistake(f"{address} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
     columns = []
     for field in GIVEN_SCHEMA:
         is_there = field.name in rows.columns
@@ -197,9 +243,9 @@ def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
         columns.append((column if is_bytes else column.cast(_JSON_TYPES[str(field.type)])).alias(field.name))
     return rows.select(
         *columns,
-        F.lit(None).cast("string").alias(_CORRUPT),
         F.col("_metadata.file_path").alias(_FILE),
         F.col("_metadata.row_index").alias(_ROW),
+        F.lit(None).cast("string").alias(_TOLD),
     )
 
 
@@ -213,15 +259,13 @@ def _is_wrong() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     number, outcome = F.col(schema.SEQUENCE), F.col(schema.OUTCOME)
-    wrong = F.col(_CORRUPT).isNotNull() | number.isNull() | (number < 0)
+    wrong = F.col(_TOLD).isNotNull() | number.isNull() | (number < 0)
     return wrong | outcome.isNull() | ~outcome.isin(list(schema.OUTCOMES))
 
 
 def _wrong_row(row: Any) -> UserMistake:
-    path = _local_path(row[_FILE])
-    if row[_CORRUPT] is not None:
-        told = broken_line(path) if path is not None else None
-        return told or UserMistake(f"{row[_FILE]} holds a line that is no row of a ledger: {row[_CORRUPT][:60]}")
+    if row[_TOLD] is not None:
+        return UserMistake(row[_TOLD])
     number, outcome = row[schema.SEQUENCE], row[schema.OUTCOME]
     [where] = _places([row])
     if number is None or number < 0:
@@ -269,8 +313,4 @@ def _where(row: Any) -> str:
 
 
 def _local_path(address: str) -> Path | None:
-    from urllib.parse import unquote, urlsplit
-
-    parts = urlsplit(address)
-    path = Path(unquote(parts.path))
-    return path if parts.scheme in ("", "file") and path.exists() else None
+    return None if "://" in address else Path(address)
