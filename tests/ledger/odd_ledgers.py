@@ -69,6 +69,11 @@ def _a_column_twice(folder: Path) -> None:
     pq.write_table(pa.Table.from_arrays(arrays, ["sequence", *table.column_names]), folder / "a.parquet")
 
 
+def _no_text(folder: Path) -> None:
+    _parquet()(folder)
+    (folder / "a.parquet").rename(folder / "\udcff.parquet")
+
+
 def _damaged(folder: Path) -> None:
     path = folder / "a.parquet"
     pq.write_table(_table(), path, compression="NONE", use_dictionary=False)
@@ -115,6 +120,8 @@ ODD_LEDGERS = [
     OddLedger("a colon in Parquet's name", _parquet(name="2026-11-25T12:30:00.parquet")),
     OddLedger("a colon in a name", _text("\n".join(_LINES), name="2026-11-25T12:30:00.jsonl")),
     OddLedger("signs in a name", _text("\n".join(_LINES), name="a#b?c%20{d}[e]*.jsonl")),
+    OddLedger("a name that is no text", _text("\n".join(_LINES), name="\udcff.jsonl")),
+    OddLedger("a Parquet file whose name is no text", _no_text, "is not UTF-8, so the file cannot be opened"),
     OddLedger("blank lines alone", lambda folder: (_text("\n\n", "a.jsonl")(folder), _parquet()(folder))),
     OddLedger("lines of Windows", _text("\r\n".join(_LINES) + "\r\n")),
     OddLedger("two rows in a line", _text("\n".join(_LINES[:2]) + "\n" + "".join(_LINES[2:]) + "\n")),

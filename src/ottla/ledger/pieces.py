@@ -110,6 +110,10 @@ def judged_columns(given: pa.Table, path: Path) -> pa.Table:
 def opened(path: Path) -> pq.ParquetFile:
     """A Parquet file; UserMistake where it is none, cut off, or without the columns that are needed."""
     try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UserMistake(f"The name of {path} is not UTF-8, so the file cannot be opened: give it another.") from None
+    try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowInvalid) as error:
         with path.open("rb") as opened_file:

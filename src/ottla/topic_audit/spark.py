@@ -6,6 +6,7 @@ there. Only where a sum is wrong is the place looked for. Sums that are right pr
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 _CORRUPT = "_corrupt_record"
 _FILE, _ROW, _TOLD = "file", "row", "told"
 _FOUND = "found"
-_JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
-_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "string", _ROW: "int64", _TOLD: "string"}
+_SPARK_TYPES = {"string": "string", "int32": "int", "int64": "long", "binary": "binary"}
+_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "binary", _ROW: "int64", _TOLD: "string"}
 _COLUMNS = (
     *(schema.PARTITION, schema.OFFSET, schema.SEQUENCE, schema.OUTCOME, schema.KEY_CRC, schema.VALUE_CRC),
     *(schema.GUARANTEE, _FILE, _ROW, _TOLD),
@@ -66,7 +67,7 @@ def ledger_frame(spark: SparkSession, files: tuple[Path, ...], topic: str) -> Da
             for number in numbers:
                 yield from _rows_of(pieces[number], topic)
 
-    columns = ", ".join(f"{name} {_JSON_TYPES[_KINDS[name]]}" for name in _COLUMNS)
+    columns = ", ".join(f"{name} {_SPARK_TYPES[_KINDS[name]]}" for name in _COLUMNS)
     numbers = spark.range(0, len(pieces), 1, max(1, len(pieces)))
     return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
 
@@ -84,14 +85,16 @@ def _rows_of(piece: Piece, topic: str) -> Iterator[pa.RecordBatch]:
             columns = judged_columns(wanted, path)
             for name in (schema.GUARANTEE, _ROW):
                 columns = columns.append_column(name, wanted.column(name))
-            columns = columns.append_column(_FILE, pa.repeat(str(path), columns.num_rows))
+            columns = columns.append_column(_FILE, pa.repeat(os.fsencode(path), columns.num_rows))
             columns = columns.append_column(_TOLD, pa.nulls(columns.num_rows, pa.string()))
             yield from columns.select(list(_COLUMNS)).to_batches()
     except (UserMistake, OSError) as error:
         told = str(error)
         if isinstance(error, OSError):
             told = f"{path} cannot be read by Spark ({error.strerror or error}): it has to be there on each machine."
-        row = [{**dict.fromkeys(_COLUMNS), _FILE: str(path), _TOLD: told}]
+        # A name of a file need not be UTF-8.
+        told = told.encode(errors="backslashreplace").decode()
+        row = [{**dict.fromkeys(_COLUMNS), _FILE: os.fsencode(path), _TOLD: told}]
         yield pa.RecordBatch.from_pylist(row, pa.schema({name: getattr(pa, _KINDS[name])() for name in _COLUMNS}))
 
 
@@ -218,7 +221,7 @@ def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
 def _read_json(spark: SparkSession, address: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = ", ".join(f"{field.name} {_JSON_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
+    columns = ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
     reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
     # Else it takes for JSON what is none.
     rows = reader.option("allowSingleQuotes", False).option("allowNonNumericNumbers", False).json(address)
@@ -240,7 +243,7 @@ def _read_parquet(spark: SparkSession, address: str) -> DataFrame:
         is_there = field.name in rows.columns
         column = F.col(field.name) if is_there else F.lit(None)
         is_bytes = is_there and field.name in (KEY, VALUE)
-        columns.append((column if is_bytes else column.cast(_JSON_TYPES[str(field.type)])).alias(field.name))
+        columns.append((column if is_bytes else column.cast(_SPARK_TYPES[str(field.type)])).alias(field.name))
     return rows.select(
         *columns,
         F.col("_metadata.file_path").alias(_FILE),
@@ -312,5 +315,6 @@ def _where(row: Any) -> str:
     return f"{path}" if row[_ROW] is None else f"row {row[_ROW] + 1:,} of {path}"
 
 
-def _local_path(address: str) -> Path | None:
-    return None if "://" in address else Path(address)
+def _local_path(file: str | bytes) -> Path | None:
+    """A file of this machine is named by its bytes, one that Spark has read by its address."""
+    return None if isinstance(file, str) else Path(os.fsdecode(bytes(file)))
