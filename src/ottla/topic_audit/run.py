@@ -188,10 +188,18 @@ def _on_spark(
 ) -> tuple[Audit, str, float]:
     from ottla.spark.loading import SparkLoading
     from ottla.spark.progress import watching
-    from ottla.topic_audit.spark import audit_on_spark, check_ledger, check_places, ledger_at, ledger_frame
+    from ottla.topic_audit.spark import (
+        audit_on_spark,
+        check_ledger,
+        check_places,
+        ledger_at,
+        ledger_frame,
+        told_in_a_sentence,
+    )
 
     with ExitStack() as stack:
         loading = stack.enter_context(SparkLoading("ottla audit", options.master))
+        stack.enter_context(told_in_a_sentence())
         with steps.step("start Spark"):
             spark = loading.session()
         began = time.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,32 +171,40 @@ def audit_on_spark(
     steps: Steps,
     **how: int,
 ) -> Audit:
-    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`.
-
-    OttlaError where a worker could not read.
-    """
+    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`."""
     bounds = {seen.name: seen.bounds}
     stored = stored_frame(spark, bootstrap_servers, bounds, settings)
     rows = _placed(rows, stored)
     with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
-        try:
-            return audit_topics(
-                rows,
-                stored,
-                bounds,
-                transactional=(seen.name,) if traits.is_transactional else (),
-                compacted=(seen.name,) if traits.is_compacted else (),
-                answered=(seen.name,) if traits.is_answered else (),
-                **how,
-            )[seen.name]
-        except OttlaError:
+        return audit_topics(
+            rows,
+            stored,
+            bounds,
+            transactional=(seen.name,) if traits.is_transactional else (),
+            compacted=(seen.name,) if traits.is_compacted else (),
+            answered=(seen.name,) if traits.is_answered else (),
+            **how,
+        )[seen.name]
+
+
+@contextmanager
+def told_in_a_sentence() -> Iterator[None]:
+    """OttlaError for what Spark could not do in this block; what a Python of ours did wrong keeps its trace."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException, PythonException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        # What one of ours says on a worker is the last line of a trace of a hundred.
+        ours = re.findall(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
+        if isinstance(error, PythonException) and not ours:
             raise
-        except Exception as error:
-            # What one of ours says on a worker is the last line of a trace of a hundred.
-            ours = re.findall(r"^ottla\.errors\.\w+: (.*)", str(error), flags=re.MULTILINE)
-            if not ours:
-                raise
-            raise OttlaError(f"{seen.name} could not be read on Spark: {ours[-1]}") from error
+        if "Python worker exited unexpectedly" in text:
+            ours = ["a Python worker ended, killed perhaps because memory was short"]
+        causes = ours or re.findall(r"^(?:Caused by: |: )(?:[\w$]+\.)+[\w$]+: (.+)", text, flags=re.MULTILINE)
+        raise OttlaError(f"Spark could not do it: {causes[-1] if causes else text.partition(chr(10))[0]}") from error
 
 
 def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
