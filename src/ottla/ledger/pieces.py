@@ -29,6 +29,7 @@ _BLOCK_BYTES = 64 << 20
 _PIECE_ROWS = 1_000_000
 _ROWS_AT_A_TIME = 200_000
 _SHOWN_MAX = 60
+_GZIP = b"\x1f\x8b"
 
 GIVEN_SCHEMA = pa.schema(
     [pa.field(name, getattr(pa, kind)()) for name, kind in schema.COLUMNS]
@@ -117,8 +118,12 @@ def opened(path: Path) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowInvalid) as error:
         with path.open("rb") as opened_file:
-            begins_well = opened_file.read(4) == b"PAR1"
-        if begins_well:
+            begins = opened_file.read(4)
+        if begins.startswith(_GZIP):
+            raise UserMistake(
+                f"{path} is compressed with gzip: unpack it (gunzip), and give the file that comes of it."
+            ) from None
+        if begins == b"PAR1":
             raise UserMistake(
                 f"{path} is cut off at byte {path.stat().st_size:,}: the end of a Parquet file says what is in it, and "
                 "is missing, as where its writer was killed. Nothing can be read of it."
