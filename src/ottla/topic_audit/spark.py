@@ -46,7 +46,7 @@ _CORRUPT = "_corrupt_record"
 _FILE, _ROW, _TOLD = "file", "row", "told"
 _FOUND = "found"
 _SPARK_TYPES = {"string": "string", "int32": "int", "int64": "long", "binary": "binary"}
-_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "binary", _ROW: "int64", _TOLD: "string"}
+_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "int32", _ROW: "int64", _TOLD: "string"}
 _COLUMNS = (
     *(schema.PARTITION, schema.OFFSET, schema.SEQUENCE, schema.OUTCOME, schema.KEY_CRC, schema.VALUE_CRC),
     *(schema.GUARANTEE, _FILE, _ROW, _TOLD),
@@ -66,27 +66,31 @@ def ledger_frame(spark: SparkSession, files: tuple[Path, ...], topic: str) -> Da
         for batch in batches:
             numbers: list[Any] = batch.column(0).to_pylist()
             for number in numbers:
-                yield from _rows_of(pieces[number], topic)
+                yield from _rows_of(pieces[number], number, topic)
 
     columns = ", ".join(f"{name} {_SPARK_TYPES[_KINDS[name]]}" for name in _COLUMNS)
-    numbers = spark.range(0, len(pieces), 1, max(1, len(pieces)))
-    return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
+    rows = spark.range(0, len(pieces), 1, max(1, len(pieces))).mapInArrow(read, columns)
+    # Workers tell of each row the number of its piece: a path takes more to hand over than all the rest.
+    paths = F.array(*(F.lit(os.fsencode(piece.path)) for piece in pieces))
+    return rows.withColumns({schema.TOPIC: F.lit(topic), _FILE: F.get(paths, F.col(_FILE))})
 
 
-def _rows_of(piece: Piece, topic: str) -> Iterator[pa.RecordBatch]:
+def _rows_of(piece: Piece, number: int, topic: str) -> Iterator[pa.RecordBatch]:
+    """The rows of one piece, with its number in place of the file's path."""
+    import numpy as np
     import pyarrow as pa
 
     path, first = piece.path, piece.first
     try:
         for given in read_piece(piece):
             count = given.num_rows
-            rows = pa.nulls(count, pa.int64()) if is_json(path) else pa.array(range(first, first + count), pa.int64())
+            rows = pa.nulls(count, pa.int64()) if is_json(path) else pa.array(np.arange(first, first + count))
             first += count
             wanted = given.append_column(_ROW, rows).filter(is_about(given, topic))
             columns = judged_columns(wanted, path)
             for name in (schema.GUARANTEE, _ROW):
                 columns = columns.append_column(name, wanted.column(name))
-            columns = columns.append_column(_FILE, pa.repeat(os.fsencode(path), columns.num_rows))
+            columns = columns.append_column(_FILE, pa.repeat(pa.scalar(number, pa.int32()), columns.num_rows))
             columns = columns.append_column(_TOLD, pa.nulls(columns.num_rows, pa.string()))
             yield from columns.select(list(_COLUMNS)).to_batches()
     except (UserMistake, OSError) as error:
@@ -95,7 +99,7 @@ def _rows_of(piece: Piece, topic: str) -> Iterator[pa.RecordBatch]:
             told = f"{path} cannot be read by Spark ({error.strerror or error}): it has to be there on each machine."
         # A name of a file need not be UTF-8.
         told = told.encode(errors="backslashreplace").decode()
-        row = [{**dict.fromkeys(_COLUMNS), _FILE: os.fsencode(path), _TOLD: told}]
+        row = [{**dict.fromkeys(_COLUMNS), _FILE: number, _TOLD: told}]
         yield pa.RecordBatch.from_pylist(row, pa.schema({name: getattr(pa, _KINDS[name])() for name in _COLUMNS}))
 
 
