@@ -130,6 +130,16 @@ def test_a_record_behind_one_of_another_slice_names_both() -> None:
     assert late.detail == "record 1 is stored at offset 2, behind record 2 at offset 1, which was sent after it"
 
 
+def test_the_order_of_a_ledgers_rows_changes_no_evidence() -> None:
+    sent = [sent_row(n, outcome="failed" if n % 2 else "acked", offset=n - 1) for n in range(40)]
+    stored = [stored_row(n, n) for n in range(40) if n % 8]
+    bounds = {0: (0, 40)}
+    in_order = in_slices(sent, stored, bounds, 30, TopicTraits())
+    Random(7).shuffle(sent)
+    assert in_slices(sent, stored, bounds, 30, TopicTraits()) == in_order
+    assert [each.sequence for each in in_order.finding("lost").evidence] == [0, 8, 16]
+
+
 def test_a_strangers_number_in_a_later_slice_makes_nobody_late() -> None:
     stored = [stored_row(100, 0), stored_row(0, 1)]
     assert in_slices([sent_row(0)], stored, {0: (0, 2)}, 10, TopicTraits()).figures.reordered == 0

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.audit.test_slices import drawn_case, table
+from tests.drawn import fixed_seeds
 
+from ottla.audit.findings import KINDS
 from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.local import audit_tables
 from ottla.audit.ledgers.spark import audit_topics
+from ottla.audit.ledgers.tables import SENT_COLUMNS, STORED_COLUMNS, TopicTraits
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.writer import LedgerWriter
 from ottla.topic_audit.reduced import STORED_SCHEMA
@@ -111,3 +118,55 @@ def test_only_the_topics_asked_for_are_judged(spark: SparkSession, tmp_path: Pat
     assert list(audits) == ["t"]
     figures = audits["t"].figures
     assert figures == Figures(sent=1, acked=1, stored=1)
+
+
+def test_the_first_gaps_of_all_partitions_are_found_in_one_more_read(spark: SparkSession, tmp_path: Path) -> None:
+    """As where transactions were written, and nobody said so: each partition has gaps."""
+    reads = spark.sparkContext.accumulator(0)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reads.add(1)
+        yield from batches
+
+    partitions = 5
+    rows = [record(n, n + 3 + n // 4, partition=n % partitions) for n in range(40)]
+    stored = frame(spark, tmp_path, rows).coalesce(1)
+    stored = stored.mapInArrow(read, stored.schema)
+    bounds = {"t": dict.fromkeys(range(partitions), (3, 60)), "other": {0: (7, 9)}}
+    sent = {"t": [(n % partitions, n + 3 + n // 4, "acked") for n in range(40)]}
+    audits = audit_topics(ledger(spark, tmp_path, sent), stored, bounds, slice_numbers=10, evidence_max=9)
+    assert [each.offsets[0] for each in audits["t"].finding("misread").evidence] == [4, 3, 3, 3, 3]
+    assert audits["other"].finding("misread").evidence[0].offsets == (7,)
+    assert reads.value == 2
+
+
+@pytest.mark.parametrize("seed", fixed_seeds(2))
+def test_spark_says_of_drawn_histories_what_one_process_says(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """All evidence included, whatever the order of rows; each history is a topic, and all are judged at once."""
+    chance = Random(seed)
+    traits, bounds, here = {}, {}, {}
+    sides: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+    for topic in (f"t{number}" for number in range(50)):
+        sent, stored, bounds[topic] = drawn_case(chance)
+        each = traits[topic] = TopicTraits(chance.random() < 0.2, chance.random() < 0.2, chance.random() < 0.5)
+        tables = table(sent, SENT_COLUMNS), table(stored, STORED_COLUMNS)
+        here[topic] = audit_tables(topic, *tables, bounds[topic], each, slice_numbers=7)
+        for side, rows in zip(sides, tables, strict=True):
+            side.append(rows.append_column("topic", pa.repeat(topic, rows.num_rows)))
+    frames = []
+    for name, side in zip(("sent", "stored"), sides, strict=True):
+        rows = pa.concat_tables(side)
+        rows = rows.take(pa.array(chance.sample(range(rows.num_rows), rows.num_rows)))
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+        frames.append(spark.read.parquet(str(tmp_path / f"{name}.parquet")))
+    there = audit_topics(
+        *frames,
+        bounds,
+        transactional=[topic for topic in bounds if traits[topic].is_transactional],
+        compacted=[topic for topic in bounds if traits[topic].is_compacted],
+        answered=[topic for topic in bounds if traits[topic].is_answered],
+        slice_numbers=7,
+    )
+    assert there == here
+    found = {finding.kind for audit in here.values() for finding in audit.findings if finding.count}
+    assert found == set(KINDS)

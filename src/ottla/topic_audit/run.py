@@ -188,16 +188,26 @@ def _on_spark(
 ) -> tuple[Audit, str, float]:
     from ottla.spark.loading import SparkLoading
     from ottla.spark.progress import watching
-    from ottla.topic_audit.spark import audit_on_spark, check_ledger, check_places, ledger_frame
+    from ottla.topic_audit.spark import (
+        audit_on_spark,
+        check_ledger,
+        check_places,
+        ledger_at,
+        ledger_frame,
+        told_in_a_sentence,
+    )
 
-    paths = (options.ledger,) if files is None else tuple(str(path.resolve()) for path in files)
     with ExitStack() as stack:
         loading = stack.enter_context(SparkLoading("ottla audit", options.master))
+        stack.enter_context(told_in_a_sentence())
         with steps.step("start Spark"):
             spark = loading.session()
         began = time.monotonic()
         with steps.step("PySpark looks the ledger over", unit="tasks") as step, watching(spark, step):
-            rows = ledger_frame(spark, paths, options.topic)
+            if files is None:
+                rows = ledger_at(spark, options.ledger, options.topic)
+            else:
+                rows = ledger_frame(spark, tuple(path.resolve() for path in files), options.topic)
             claims = _claims(options, check_ledger(rows, options.topic))
             check_places(rows, options.topic, len(seen.bounds))
         traits = _traits(options, seen, claims)

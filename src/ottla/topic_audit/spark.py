@@ -6,29 +6,35 @@ there. Only where a sum is wrong is the place looked for. Sums that are right pr
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.ledgers.spark import audit_topics
 from ottla.errors import OttlaError, UserMistake
 from ottla.ledger import schema
-from ottla.ledger.files import (
+from ottla.ledger.files import number_mistake, partition_mistake, repeated_mistake
+from ottla.ledger.pieces import (
     GIVEN_SCHEMA,
     KEY,
     NEEDED,
     VALUE,
-    broken_line,
+    Piece,
     find_lines,
+    is_about,
     is_json,
-    number_mistake,
-    partition_mistake,
-    repeated_mistake,
+    judged_columns,
+    pieces_of,
+    read_piece,
 )
 from ottla.spark.progress import watching
 from ottla.topic_audit.stored import stored_frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ottla.audit.ledgers.partition import Audit
@@ -37,24 +43,71 @@ if TYPE_CHECKING:
     from ottla.topic_audit.topic import TopicSeen
 
 _CORRUPT = "_corrupt_record"
-_FILE, _ROW = "file", "row"
+_FILE, _ROW, _TOLD = "file", "row", "told"
 _FOUND = "found"
-_JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
+_SPARK_TYPES = {"string": "string", "int32": "int", "int64": "long", "binary": "binary"}
+_KINDS = {field.name: str(field.type) for field in GIVEN_SCHEMA} | {_FILE: "int32", _ROW: "int64", _TOLD: "string"}
+_COLUMNS = (
+    *(schema.PARTITION, schema.OFFSET, schema.SEQUENCE, schema.OUTCOME, schema.KEY_CRC, schema.VALUE_CRC),
+    *(schema.GUARANTEE, _FILE, _ROW, _TOLD),
+)
 
 
-def ledger_frame(spark: SparkSession, files: tuple[str, ...], topic: str) -> DataFrame:
-    """The rows about one topic: the columns of `ledger.schema` that the judge reads, and where each row stands."""
+def ledger_frame(spark: SparkSession, files: tuple[Path, ...], topic: str) -> DataFrame:
+    """The rows about one topic in files of this machine, and where each stands; read as `ledger.files` reads them.
+
+    A piece that cannot be read is one row that says why.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    frames = []
-    for is_lines in (False, True):
-        # To Spark a path is a pattern; what is given as an address may be meant as one.
-        paths = [each if "://" in each else _literal(each) for each in files if is_json(each) == is_lines]
-        if paths:
-            frames.append(_read_json(spark, paths) if is_lines else _read_parquet(spark, paths))
-    rows = frames[0]
-    for more in frames[1:]:
-        rows = rows.unionByName(more)
+    pieces = [piece for path in files for piece in pieces_of(path)]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers: list[Any] = batch.column(0).to_pylist()
+            for number in numbers:
+                yield from _rows_of(pieces[number], number, topic)
+
+    columns = ", ".join(f"{name} {_SPARK_TYPES[_KINDS[name]]}" for name in _COLUMNS)
+    rows = spark.range(0, len(pieces), 1, max(1, len(pieces))).mapInArrow(read, columns)
+    # Workers tell of each row the number of its piece: a path takes more to hand over than all the rest.
+    paths = F.array(*(F.lit(os.fsencode(piece.path)) for piece in pieces))
+    return rows.withColumns({schema.TOPIC: F.lit(topic), _FILE: F.get(paths, F.col(_FILE))})
+
+
+def _rows_of(piece: Piece, number: int, topic: str) -> Iterator[pa.RecordBatch]:
+    """The rows of one piece, with its number in place of the file's path."""
+    import numpy as np
+    import pyarrow as pa
+
+    path, first = piece.path, piece.first
+    try:
+        for given in read_piece(piece):
+            count = given.num_rows
+            rows = pa.nulls(count, pa.int64()) if is_json(path) else pa.array(np.arange(first, first + count))
+            first += count
+            wanted = given.append_column(_ROW, rows).filter(is_about(given, topic))
+            columns = judged_columns(wanted, path)
+            for name in (schema.GUARANTEE, _ROW):
+                columns = columns.append_column(name, wanted.column(name))
+            columns = columns.append_column(_FILE, pa.repeat(pa.scalar(number, pa.int32()), columns.num_rows))
+            columns = columns.append_column(_TOLD, pa.nulls(columns.num_rows, pa.string()))
+            yield from columns.select(list(_COLUMNS)).to_batches()
+    except (UserMistake, OSError) as error:
+        told = str(error)
+        if isinstance(error, OSError):
+            told = f"{path} cannot be read by Spark ({error.strerror or error}): it has to be there on each machine."
+        # A name of a file need not be UTF-8.
+        told = told.encode(errors="backslashreplace").decode()
+        row = [{**dict.fromkeys(_COLUMNS), _FILE: number, _TOLD: told}]
+        yield pa.RecordBatch.from_pylist(row, pa.schema({name: getattr(pa, _KINDS[name])() for name in _COLUMNS}))
+
+
+def ledger_at(spark: SparkSession, address: str, topic: str) -> DataFrame:
+    """The same of a ledger at an address that Spark alone can read (`s3a://...`), as Spark reads it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = _read_json(spark, address) if is_json(address) else _read_parquet(spark, address)
     return (
         rows.withColumn(schema.TOPIC, F.coalesce(schema.TOPIC, F.lit(topic)))
         .where(F.col(schema.TOPIC) == topic)
@@ -92,7 +145,8 @@ def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
     if not count:
         raise UserMistake(f"The ledger holds no row about the topic {topic}.")
     if wrong:
-        raise _wrong_row(rows.where(is_wrong).first())
+        # What cannot be read is told before what was read and is wrong.
+        raise _wrong_row(rows.where(F.col(_TOLD).isNotNull()).first() or rows.where(is_wrong).first())
     due = highest + 1
     if (count, total, squares) != (due, due * (due - 1) // 2, due * (due - 1) * (2 * due - 1) // 6):
         raise _wrong_numbers(rows, highest)
@@ -121,32 +175,40 @@ def audit_on_spark(
     steps: Steps,
     **how: int,
 ) -> Audit:
-    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`.
-
-    OttlaError where a worker could not read.
-    """
+    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`."""
     bounds = {seen.name: seen.bounds}
     stored = stored_frame(spark, bootstrap_servers, bounds, settings)
     rows = _placed(rows, stored)
     with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
-        try:
-            return audit_topics(
-                rows,
-                stored,
-                bounds,
-                transactional=(seen.name,) if traits.is_transactional else (),
-                compacted=(seen.name,) if traits.is_compacted else (),
-                answered=(seen.name,) if traits.is_answered else (),
-                **how,
-            )[seen.name]
-        except OttlaError:
+        return audit_topics(
+            rows,
+            stored,
+            bounds,
+            transactional=(seen.name,) if traits.is_transactional else (),
+            compacted=(seen.name,) if traits.is_compacted else (),
+            answered=(seen.name,) if traits.is_answered else (),
+            **how,
+        )[seen.name]
+
+
+@contextmanager
+def told_in_a_sentence() -> Iterator[None]:
+    """OttlaError for what Spark could not do in this block; what a Python of ours did wrong keeps its trace."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException, PythonException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        # What one of ours says on a worker is the last line of a trace of a hundred.
+        ours = re.findall(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
+        if isinstance(error, PythonException) and not ours:
             raise
-        except Exception as error:
-            # What one of ours says on a worker is the last line of a trace of a hundred.
-            ours = re.findall(r"^ottla\.errors\.\w+: (.*)", str(error), flags=re.MULTILINE)
-            if not ours:
-                raise
-            raise OttlaError(f"{seen.name} could not be read on Spark: {ours[-1]}") from error
+        if "Python worker exited unexpectedly" in text:
+            ours = ["a Python worker ended, killed perhaps because memory was short"]
+        causes = ours or re.findall(r"^(?:Caused by: |: )(?:[\w$]+\.)+[\w$]+: (.+)", text, flags=re.MULTILINE)
+        raise OttlaError(f"Spark could not do it: {causes[-1] if causes else text.partition(chr(10))[0]}") from error
 
 
 def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
@@ -169,37 +231,37 @@ def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
     return rows.where(~is_without).unionByName(placed.select(rows.columns))
 
 
-def _literal(path: str) -> str:
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
-
-
-def _read_json(spark: SparkSession, paths: list[str]) -> DataFrame:
+def _read_json(spark: SparkSession, address: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = ", ".join(f"{field.name} {_JSON_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
+    columns = ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
     reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
-    return reader.json(paths).withColumns({_FILE: F.col("_metadata.file_path"), _ROW: F.lit(None).cast("long")})
+    # Else it takes for JSON what is none.
+    rows = reader.option("allowSingleQuotes", False).option("allowNonNumericNumbers", False).json(address)
+    told = F.concat(
+        F.col("_metadata.file_path"), F.lit(" holds a line that is no row of a ledger: "), F.left(_CORRUPT, F.lit(60))
+    )
+    return rows.withColumns({_FILE: F.col("_metadata.file_path"), _ROW: F.lit(None).cast("long"), _TOLD: told})
 
 
-def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
+def _read_parquet(spark: SparkSession, address: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    rows = spark.read.parquet(*paths)
+    rows = spark.read.option("mergeSchema", True).parquet(address)
     missing = [name for name in NEEDED if name not in rows.columns]
     if missing:
-        given = re.sub(r"\\(.)", r"\1", paths[0])
-        raise UserMistake(f"{given} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
+        raise UserMistake(f"{address} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
     columns = []
     for field in GIVEN_SCHEMA:
         is_there = field.name in rows.columns
         column = F.col(field.name) if is_there else F.lit(None)
         is_bytes = is_there and field.name in (KEY, VALUE)
-        columns.append((column if is_bytes else column.cast(_JSON_TYPES[str(field.type)])).alias(field.name))
+        columns.append((column if is_bytes else column.cast(_SPARK_TYPES[str(field.type)])).alias(field.name))
     return rows.select(
         *columns,
-        F.lit(None).cast("string").alias(_CORRUPT),
         F.col("_metadata.file_path").alias(_FILE),
         F.col("_metadata.row_index").alias(_ROW),
+        F.lit(None).cast("string").alias(_TOLD),
     )
 
 
@@ -213,15 +275,13 @@ def _is_wrong() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     number, outcome = F.col(schema.SEQUENCE), F.col(schema.OUTCOME)
-    wrong = F.col(_CORRUPT).isNotNull() | number.isNull() | (number < 0)
+    wrong = F.col(_TOLD).isNotNull() | number.isNull() | (number < 0)
     return wrong | outcome.isNull() | ~outcome.isin(list(schema.OUTCOMES))
 
 
 def _wrong_row(row: Any) -> UserMistake:
-    path = _local_path(row[_FILE])
-    if row[_CORRUPT] is not None:
-        told = broken_line(path) if path is not None else None
-        return told or UserMistake(f"{row[_FILE]} holds a line that is no row of a ledger: {row[_CORRUPT][:60]}")
+    if row[_TOLD] is not None:
+        return UserMistake(row[_TOLD])
     number, outcome = row[schema.SEQUENCE], row[schema.OUTCOME]
     [where] = _places([row])
     if number is None or number < 0:
@@ -268,9 +328,6 @@ def _where(row: Any) -> str:
     return f"{path}" if row[_ROW] is None else f"row {row[_ROW] + 1:,} of {path}"
 
 
-def _local_path(address: str) -> Path | None:
-    from urllib.parse import unquote, urlsplit
-
-    parts = urlsplit(address)
-    path = Path(unquote(parts.path))
-    return path if parts.scheme in ("", "file") and path.exists() else None
+def _local_path(file: str | bytes) -> Path | None:
+    """A file of this machine is named by its bytes, one that Spark has read by its address."""
+    return None if isinstance(file, str) else Path(os.fsdecode(bytes(file)))

@@ -73,12 +73,13 @@ def audit_topics(
         again = (_only(sides[0], later), _only(sides[1], later))
         _judge_slices(again, groups, _judge_group(groups, traits, later, evidence_max), found)
     audits = {}
+    gaps = _FirstGaps(stored, bounds)
     for topic, partitions in found.items():
         parts = []
         for partition in sorted(partitions):
             within = bounds[topic].get(partition, (0, 0))
             nothing = nothing_of((topic, partition), within, traits[topic])
-            first_gap = partial(_first_gap, stored, topic, partition, within[0])
+            first_gap = partial(gaps.first, topic, partition)
             parts.append(add_slices(nothing, partitions[partition], first_gap, evidence_max))
         audits[topic] = add_audits(parts, evidence_max)
     return audits
@@ -173,15 +174,33 @@ def _judge_group(
     return judge_group
 
 
-def _first_gap(stored: DataFrame, topic: str, partition: int, start: int) -> int:
-    """The first offset from `start` on that was not read of a partition."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
+class _FirstGaps:
+    """The first offset of each partition that was not read: found for all at once, the first time one is asked for."""
 
-    offset = F.col(schema.OFFSET)
-    of_partition = stored.where((F.col(schema.TOPIC) == topic) & (F.col(schema.PARTITION) == partition))
-    offsets = of_partition.where(offset >= start).select(offset).distinct()
-    row = F.row_number().over(Window.orderBy(offset)) - 1
-    # The last offset of those that stand where they would without a gap.
-    ((last,),) = offsets.withColumn("row", row).where(offset == start + F.col("row")).agg(F.max(offset)).collect()
-    return start if last is None else int(last) + 1
+    def __init__(self, stored: DataFrame, bounds: Bounds) -> None:
+        self._stored, self._bounds = stored, bounds
+        self._read_to: dict[tuple[str, int], int] | None = None
+
+    def first(self, topic: str, partition: int) -> int:
+        """Of one partition."""
+        if self._read_to is None:
+            self._read_to = self._read()
+        start = self._bounds[topic].get(partition, (0, 0))[0]
+        return self._read_to.get((topic, partition), start - 1) + 1
+
+    def _read(self) -> dict[tuple[str, int], int]:
+        """The last offset of each partition that stands where it would without a gap."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        starts = [(topic, number, begin) for topic, each in self._bounds.items() for number, (begin, _) in each.items()]
+        begins = self._stored.sparkSession.createDataFrame(
+            starts, f"{schema.TOPIC} string, {schema.PARTITION} int, start long"
+        )
+        place = [schema.TOPIC, schema.PARTITION]
+        offset, start = F.col(schema.OFFSET), F.col("start")
+        read = self._stored.select(*place, schema.OFFSET).join(F.broadcast(begins), place).where(offset >= start)
+        row = F.row_number().over(Window.partitionBy(*place).orderBy(offset)) - 1
+        in_place = read.distinct().withColumn("row", row).where(offset == start + F.col("row"))
+        last = in_place.groupBy(*place).agg(F.max(offset)).collect()
+        return {(topic, partition): int(offset) for topic, partition, offset in last}

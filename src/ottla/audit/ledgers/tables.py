@@ -61,6 +61,10 @@ def nothing_of(place: tuple[str, int], within: tuple[int, int], traits: TopicTra
 def _sent_of(table: pa.Table | None) -> Sent:
     if table is None:
         return Sent([], [], [], [], [])
+    numbers = table.column(schema.SEQUENCE).to_numpy()
+    if (numbers[1:] < numbers[:-1]).any():
+        # Rows come in the order of files, and of Spark's tasks; evidence comes in that of the records.
+        table = table.take(numbers.argsort(kind="stable"))
     outcome: list[Any] = table.column(schema.OUTCOME).to_pylist()
     return Sent(
         sequence=_numbers(table, schema.SEQUENCE),
