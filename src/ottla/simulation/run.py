@@ -239,15 +239,13 @@ def _longest_rest_us(plan: Plan) -> int:
 
 
 def _slowest_ppm(plan: Plan, client: str) -> int:
-    """How far behind the clock of a client may run at worst."""
-    return min(
-        (
-            timed.fault.drift_ppm
-            for timed in plan.faults
-            if isinstance(timed.fault, DriftClock) and timed.fault.client_id == client
-        ),
-        default=0,
+    """How far behind the clock of a client may run at worst: 0 where it only ever runs ahead, and is right later."""
+    drifts = (
+        timed.fault.drift_ppm
+        for timed in plan.faults
+        if isinstance(timed.fault, DriftClock) and timed.fault.client_id == client
     )
+    return min([0, *drifts])
 
 
 def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
