@@ -20,6 +20,7 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.sink import topics, verification
+from ottla.sink.kept_producers import Hears, KeptProducers
 from ottla.sink.settings import SinkSettings
 
 _log = logging.getLogger("ottla.sink")
@@ -40,6 +41,7 @@ class Kafka:
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._reading = settings.for_reading()
+        self._producers = KeptProducers()
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
         self.patience_s = api_timeout.default_api_timeout_ms / 1000
 
@@ -124,14 +126,13 @@ class Kafka:
             for fetched in reader.iter_raw():
                 yield fetched.records
 
-    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
-        producer = Producer.from_config(given)
-        try:
-            producer.init_transactions(identity)
-        except BaseException:
-            producer.close()
-            raise
-        return producer
+    def producer(
+        self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None = None
+    ) -> Producer:
+        return self._producers.take(settings, identity, hears)
+
+    def keep(self, producer: Producer) -> None:
+        self._producers.keep(producer)
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -143,5 +144,6 @@ class Kafka:
         time.sleep(_PAUSE_S)
 
     def close(self) -> None:
+        self._producers.close()
         if "_admin" in self.__dict__:
             self._admin.close()

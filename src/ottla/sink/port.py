@@ -6,9 +6,10 @@ seconds and every process can be killed or held up at every request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
 from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
 from ottla.producer.transaction_endings import Ended
@@ -66,8 +67,19 @@ class Port(Protocol):
     def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
         """Whole record batches of partition 0 as they are stored, from `start_offset` (0: the first one) on."""
 
-    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
-        """A producer with these settings and exactly this identity, that fences nobody."""
+    def producer(
+        self,
+        settings: Mapping[str, Any],
+        identity: TransactionIdentity,
+        hears: Callable[[BatchSeen], None] | None = None,
+    ) -> Producer:
+        """A producer with these settings and exactly this identity, that fences nobody.
+
+        `hears` is told what became of each batch. Its user closes it, or, where all went well, has it kept.
+        """
+
+    def keep(self, producer: Producer) -> None:
+        """Its user is done with it, and nothing is left to end: whoever asks next may have it."""
 
     def now_ms(self) -> int:
         """The date, in milliseconds since 1970."""
