@@ -12,8 +12,8 @@ from ottla.client.admin import Admin, transactions_of
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
-from ottla.client.transaction_handle import end_and_follow
-from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.client.transaction_handle import EndingDriver
+from ottla.errors import KafkaError, OttlaError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_endings import Ended
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
@@ -42,6 +42,7 @@ class Kafka:
         self._settings = settings
         self._reading = settings.for_reading()
         self._producers = KeptProducers()
+        self._ending: EndingDriver | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
         self.patience_s = api_timeout.default_api_timeout_ms / 1000
 
@@ -112,7 +113,20 @@ class Kafka:
         )
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
-        return end_and_follow(identities, committed, self._settings.bootstrap_servers, **self._reading)
+        ending, self._ending = self._ending, None
+        if ending is None:
+            ending = EndingDriver.of({"bootstrap_servers": self._settings.bootstrap_servers, **self._reading})
+        is_known = False
+        try:
+            told = ending.end(list(dict.fromkeys(identities)), committed)
+            is_known = not any(isinstance(each.error, TransactionUnfinished) for each in told.values())
+            return told
+        finally:
+            if is_known and self._ending is None:
+                self._ending = ending
+            else:
+                # It would go on asking.
+                ending.close()
 
     def begin_offset(self, topic: str) -> int:
         return self._admin.begin_offsets(topic)[0]
@@ -145,5 +159,7 @@ class Kafka:
 
     def close(self) -> None:
         self._producers.close()
+        if self._ending is not None:
+            self._ending.close()
         if "_admin" in self.__dict__:
             self._admin.close()

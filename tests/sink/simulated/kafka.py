@@ -11,7 +11,7 @@ from ottla.client.admin import Admin
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
-from ottla.client.transaction_handle import _EndingDriver
+from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.asking import AskingCore
 from ottla.host.machine import Machine
 from ottla.producer.events import InitializeTransactions
@@ -118,7 +118,7 @@ class SimulatedAdminDriver(_OnSchedule, AdminDriver):  # type: ignore[misc]
         self._on_schedule(place, number, self._core)
 
 
-class SimulatedEndingDriver(_OnSchedule, _EndingDriver):  # type: ignore[misc]
+class SimulatedEndingDriver(_OnSchedule, EndingDriver):  # type: ignore[misc]
     def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
         self._core = EndingCore(self._settings.connection, rng)
