@@ -141,7 +141,9 @@ class TransactionAdmin:
         """
         found: dict[str, TransactionIdentity] = {}
         known = (-1, -1) if expected is None else (expected.producer_id, expected.producer_epoch)
-        for transactional_id in dict.fromkeys(transactional_ids):
+        wanted = list(dict.fromkeys(transactional_ids))
+        self._find(wanted)
+        for transactional_id in wanted:
 
             def ask(ids: Sequence[str]) -> Any:
                 return initialize(ids[0], transaction_timeout_ms, known)

@@ -85,17 +85,9 @@ class OffsetsSeen:
         if batch.base_offset < 0:
             return  # stored, and repeated so often that the broker does not say where
         place = batch.topic, batch.partition
-        last_offset = batch.base_offset + batch.record_count - 1
+        span = Span(*place, batch.base_offset, batch.base_offset + batch.record_count - 1, batch.record_count)
         known = self._spans.get(place)
-        if known is None:
-            self._spans[place] = Span(*place, batch.base_offset, last_offset, batch.record_count)
-            return
-        self._spans[place] = Span(
-            *place,
-            min(known.first_offset, batch.base_offset),
-            max(known.last_offset, last_offset),
-            known.rows + batch.record_count,
-        )
+        self._spans[place] = span if known is None else known.joined(span)
 
     def spans(self) -> tuple[Span, ...]:
         """What was written, by topic and partition."""
