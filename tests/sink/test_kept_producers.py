@@ -200,3 +200,18 @@ def test_a_child_process_makes_connections_of_its_own(job: Job, tmp_path: Path) 
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     run_batch(job, settings, 2)
     assert_every_row_once(job)
+
+
+def test_partitions_that_were_added_are_known_to_the_next_attempt(
+    cluster: ottla.Cluster, job: Job, worker: Worker
+) -> None:
+    """As with any producer that lives on, its metadata is read anew after `metadata.max.age.ms`, or by a new one."""
+    planned = plan(session_of(job.settings()))
+    first = worker.run(planned, 0, row(job, b"0"))
+    with ottla.Admin(cluster.bootstrap_servers) as admin:
+        admin.create_partitions(job.topic, 4)
+    with pytest.raises(ottla.RecordError, match="has partitions 0 to 2, not 3"):
+        worker.run(planned, 1, row(job, b"1", partition=3))
+    again = worker.run(planned, 1, row(job, b"1", partition=3), number=1)
+    commit(session_of(job.settings()), [first, again])
+    assert values(job) == [b"0", b"1"]
