@@ -50,7 +50,7 @@ def encode_marker(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterabl
 def decode_marker(value: bytes) -> Written:
     """What a record's value says of offsets."""
     told = json.loads(value)
-    return Written(tuple(Span(*span) for span in told["offsets"]), told["partitions_left_out"])
+    return Written(tuple(Span(*span) for span in told["offsets"]), told.get("partitions_left_out", 0))
 
 
 def _json(told: Any) -> bytes:
