@@ -1,6 +1,7 @@
 """One cell of `sink_scale.py`, in a process of its own: a JSON line for each step as it ends.
 
-Requests and connections are what the brokers have counted: a connection begins with one ApiVersions request.
+Requests and connections are what the brokers have counted: a connection begins with one ApiVersions request. A thread
+stands for a Python worker of Spark's: it keeps what workers keep, and runs one task after the other.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import pickle
 import resource
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Span, Tota
 from ottla.sink.commit import commit
 from ottla.sink.decision import Decision, encode
 from ottla.sink.identities import coordinator_id, task_transactional_id, turn_id
+from ottla.sink.kafka import Kafka
 from ottla.sink.marker import encode_marker
 from ottla.sink.planning import _IDLE_MOST, plan
 from ottla.sink.session import Session, session_of
@@ -32,19 +35,19 @@ from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
 _TOPIC, _SINK = "rows", "orders"
-_THREADS, _PARTITIONS_MOST = 8, 100
+_WORKERS, _PARTITIONS_MOST = 8, 100
 _REQUESTS = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request="
 # Those that tell how the mechanism grows; what carries the rows is left out.
 _TOLD = ("FindCoordinator", "InitProducerId", "DescribeTransactions", "ListTransactions", "EndTxn", "Metadata")
 
 
-def main(tasks: int, partitions: int) -> None:
+def main(tasks: int, partitions: int, workers: int = _WORKERS) -> None:
     """Measure the sizes, a batch, and the plan of the next one."""
     _say("sizes", _sizes(tasks, partitions))
     with ottla.Cluster(brokers=3) as cluster:
         cluster.create_topic(_TOPIC, partitions=partitions, replication_factor=1)
         settings = SinkSettings(_SINK, cluster.bootstrap_servers)
-        _Batch(cluster, settings, tasks, partitions).run()
+        _Batch(cluster, settings, tasks, partitions).run(workers)
 
 
 def _say(step: str, figures: dict[str, Any]) -> None:
@@ -57,18 +60,27 @@ class _Batch:
     def __init__(self, cluster: ottla.Cluster, settings: SinkSettings, tasks: int, partitions: int) -> None:
         self._cluster = cluster
         self._session: Session = session_of(settings)
+        self._worker = threading.local()
+        self._sessions: list[Session] = []
         self._tasks, self._partitions = tasks, partitions
         self._batch = BatchId("query", 0)
 
-    def run(self) -> None:
+    def run(self, workers: int) -> None:
         """Prepare and commit it, and plan the next one."""
         planned = plan(self._session)
-        with self._measured("prepare"), ThreadPoolExecutor(_THREADS) as threads:
-            messages = list(threads.map(lambda task: self._prepare(planned, task), range(self._tasks)))
+        with self._measured("prepare"), ThreadPoolExecutor(workers, initializer=self._begin_worker) as pool:
+            messages = list(pool.map(lambda task: self._prepare(planned, task), range(self._tasks)))
         with self._measured("commit"):
             commit(self._session, messages)
         with self._measured("plan"):
             plan(self._session)
+        for session in (self._session, *self._sessions):
+            session.close()
+
+    def _begin_worker(self) -> None:
+        settings = self._session.settings
+        self._worker.session = Session(settings, Kafka(settings))
+        self._sessions.append(self._worker.session)
 
     def _prepare(self, planned: Plan, task: int) -> Any:
         rows = min(self._partitions, _PARTITIONS_MOST)
@@ -80,7 +92,7 @@ class _Batch:
                 sender.send(_TOPIC, b"row", partition=(task * rows + number) % self._partitions)
             return totals
 
-        return prepare(self._session, planned, self._batch, Attempt(task, task), write, lambda: totals)
+        return prepare(self._worker.session, planned, self._batch, Attempt(task, task), write, lambda: totals)
 
     @contextmanager
     def _measured(self, step: str) -> Iterator[None]:
@@ -146,4 +158,4 @@ def task_transactional_identity(turn: TransactionIdentity) -> TransactionIdentit
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

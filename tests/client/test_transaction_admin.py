@@ -120,18 +120,6 @@ def test_producers_share_a_transaction_under_an_identity_they_were_given(
     assert committed(cluster, name) == [b"0", b"1"]
 
 
-def test_an_identity_of_another_id_or_a_second_one_is_refused(
-    cluster: ottla.Cluster, admin: ottla.Admin, name: str
-) -> None:
-    identity = admin.fence_producers([name])[name]
-    with producer_of(cluster, name) as producer:
-        with pytest.raises(ottla.TransactionMisuse, match="one of transactional_id 'else'"):
-            producer.init_transactions(("else", 1, 0))
-        producer.init_transactions(identity)
-        with pytest.raises(ottla.TransactionMisuse, match="this producer has one"):
-            producer.init_transactions(identity)
-
-
 def test_a_timeout_that_brokers_do_not_allow_is_refused(admin: ottla.Admin, name: str) -> None:
     with pytest.raises(ottla.KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
         admin.fence_producers([name], transaction_timeout_ms=3_600_000)

@@ -97,6 +97,11 @@ class Checkpoint:
                 path.unlink()
 
 
+def producer_of(settings: SinkSettings, transactional_id: str) -> Producer:
+    """A producer of this transactional id as the sink has them."""
+    return Producer.from_config({**settings.for_sending(), "transactional.id": transactional_id})
+
+
 def digest_of(row: int) -> int:
     return int.from_bytes(hashlib.blake2b(b"%d" % row, digest_size=8).digest(), "big")
 

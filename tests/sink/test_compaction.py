@@ -18,7 +18,7 @@ from ottla.sink.session import session_of
 from ottla.sink.settings import CONTROL_TOPIC, SINK_TOPICS
 
 from .conftest import assert_every_row_once, make_job
-from .driver import Job, run_batch, run_task
+from .driver import Job, producer_of, run_batch, run_task
 
 # Of the other sinks in this file; and what two segments of 4 KiB hold, batches of 100 bytes and more.
 _OTHERS, _IN_SEGMENTS = 50, 80
@@ -87,7 +87,7 @@ def give_up(job: Job) -> None:
     settings = job.settings()
     planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
-    with ottla.Producer.from_config(settings.for_sending(planned.coordinator.transactional_id)) as producer:
+    with producer_of(settings, planned.coordinator.transactional_id) as producer:
         producer.init_transactions(planned.coordinator)
         producer.begin_transaction()
         producer.send(CONTROL_TOPIC, b"never decided", settings.sink_id.encode(), partition=0).result(30)

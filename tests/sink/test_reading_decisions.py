@@ -23,7 +23,6 @@ from ottla.sink.identities import (
     turn_id,
 )
 from ottla.sink.marker import Written, decode_marker, encode_marker
-from ottla.sink.planning import last_of
 from ottla.sink.sweep import fates, sweep, to_describe
 from ottla.sink.transaction_log import Fate, TransactionLog
 
@@ -257,19 +256,6 @@ class TestRecords:
         totals = Totals(6, (1 << 64) - 1)
         made = decision(*entries, totals=totals, run_id="r", differed=2, loss_accepted=True)
         assert decode(encode(made)) == made
-
-    @pytest.mark.parametrize("is_atomic", [True, False])
-    def test_in_a_record_of_an_earlier_version_an_atomic_batch_was_committed_with_it(self, is_atomic: bool) -> None:
-        told = {**json.loads(encode(decision(entry(0, -1), entry(2, -1)))), "atomic": is_atomic}
-        read = decode(json.dumps(told).encode())
-        assert [each.landed for each in read.entries] == [is_atomic] * 2
-        assert len(read.unsettled) == (0 if is_atomic else 2)
-        assert not last_of(read).lost
-
-    def test_a_record_of_an_earlier_version_has_offsets_which_are_passed_over(self) -> None:
-        told = json.loads(encode(decision(entry(0, 5))))
-        told["entries"][0]["offsets"] = [["t", 0, 3, 9, 5]]
-        assert decode(json.dumps(told).encode()) == decision(entry(0, 5))
 
     def test_a_marker_tells_which_offsets_were_written(self) -> None:
         spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))

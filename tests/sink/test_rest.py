@@ -26,7 +26,7 @@ from ottla.sink.transaction_log import Fate
 
 from . import driver
 from .conftest import Engine, assert_every_row_once
-from .driver import Job
+from .driver import Job, producer_of
 
 _TEN_DAYS_MS = 10 * 24 * 3_600_000
 _EAGER = {
@@ -159,7 +159,7 @@ def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_mark
     session = session_of(settings)
     last = session.read_decision()
     assert last is not None
-    with ottla.Producer.from_config(settings.for_sending(session.coordinator_id)) as producer:
+    with producer_of(settings, session.coordinator_id) as producer:
         producer.begin_transaction()
         producer.send(settings.control_topic, encode(last), settings.sink_id.encode(), partition=0).result(30)
         assert not describe(session_of(settings)).deciding

@@ -71,8 +71,6 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (False, {"path": "/tmp"}, "'path' is not an option"),
         (False, {"checkpointlocation": "/c"}, "'checkpointlocation' is not an option"),
         (False, {"includeheaders": "yes"}, "includeHeaders.*'yes'.*true or false"),
-        (False, {"atomic": "true"}, r"atomic was removed: .* Leave it out\..* rows\.coalesce\(1\)"),
-        (True, {"sink__id": "s", "atomic": "false"}, "atomic was removed"),
         (True, {"sink__id": "s", "asyncprogresstrackingenabled": "true"}, "Asynchronous progress tracking"),
         (False, {"kafka__key__serializer": "x"}, r"kafka\.key\.serializer"),
         (False, {"kafka__transactional__id": "x"}, r"kafka\.transactional\.id.*sink\.id"),

@@ -257,12 +257,7 @@ def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     found: dict[tuple[str, int], Span] = {}
     for span in spans:
         place = span.topic, span.partition
-        known = found.get(place, span._replace(rows=0))
-        found[place] = span._replace(
-            first_offset=min(known.first_offset, span.first_offset),
-            last_offset=max(known.last_offset, span.last_offset),
-            rows=known.rows + span.rows,
-        )
+        found[place] = found[place].joined(span) if place in found else span
     return tuple(sorted(found.values()))
 
 

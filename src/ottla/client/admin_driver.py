@@ -86,18 +86,19 @@ class AdminDriver(Driver):
             return error
 
     def ask_all(
-        self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None
+        self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None, version: int = -1
     ) -> list[Answer | None]:
         """What was answered to each (request, node), asked at the same time; without a message where nothing was.
 
-        `reach_ms`: give up sooner on a node that cannot even be reached. Raises only what asking again cannot mend.
+        `reach_ms`: give up sooner on a node that cannot even be reached. `version`: that of all requests; -1: the usual
+        one. Raises only what asking again cannot mend.
         """
         self._check_usable()
         addresses = self._settings.connection.bootstrap_servers
         tokens = [next(self._tokens) for _ in questions]
         deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
-            self.loop.post(Question(message, token, where, deadline_us))
+            self.loop.post(Question(message, token, where, deadline_us, version))
         trouble = LastingTrouble(self.loop, addresses)
 
         def settled() -> bool:

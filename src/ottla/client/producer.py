@@ -130,8 +130,10 @@ class Producer(ProducerFront[ProducerDriver]):
         """Get the identity of `transactional_id` and fence older producers of it, ending what they left open.
 
         The first `begin_transaction` does it, too. With `identity`, which `Admin.fence_producers` gave to somebody,
-        this producer acts under that one and fences nobody; several may share a transaction so, as long as no two
-        write to the same partition. Like every call about transactions it waits for `max.block.ms` and
+        this producer acts under that one, whatever its `transactional_id`, and fences nobody; several may share a
+        transaction so, as long as no two write to the same partition. While no transaction is open, or when one is
+        prepared, it may be called again with another identity: a prepared transaction is left to who has its identity,
+        and connections and metadata stay. Like every call about transactions it waits for `max.block.ms` and
         raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """

@@ -102,8 +102,9 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
         settings = self._settings
         addresses = ",".join(f"{host}:{port}" for host, port in settings.connection.bootstrap_servers)
         told = [*_standing(self._driver), f"client.id {settings.connection.client_id}"]
-        if settings.transactional_id is not None:
-            told.append(f"transactional.id {settings.transactional_id}")
+        identity = self._driver.core.transaction_identity
+        if identity is not None:
+            told.append(f"transactional.id {identity.transactional_id}")
         return f"<{kind} for {addresses}: {', '.join(told)}, {settings.promise()}>"
 
 

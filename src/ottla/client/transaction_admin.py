@@ -16,17 +16,16 @@ from typing import Any
 from ottla.client.admin_driver import AdminDriver
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
+from ottla.producer.coordinator import found, search
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import add_partitions, initialize, partition_codes
 from ottla.producer.transaction_states import FEATURE, TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.reader.settings import ReaderSettings
 
-_TRANSACTION = 1
 # The first pause: what is waited for is the end of the transaction before, as a rule.
 _PAUSE_MS = 20
 # After so long, a broker that cannot be reached or does not answer is asked for again: another one may have its part.
@@ -68,6 +67,8 @@ class TransactionAdmin:
         self._settings = settings
         # Whether brokers take a pattern to list by (KIP-1152), as far as they have said so.
         self._takes_patterns = True
+        # Whether brokers can be asked for many coordinators at once (KIP-699), likewise.
+        self._takes_many = True
         self._coordinators: dict[str, int] = {}
 
     def listed(self, prefix: str, states: Iterable[str] = ()) -> list[ListedTransaction]:
@@ -140,7 +141,9 @@ class TransactionAdmin:
         """
         found: dict[str, TransactionIdentity] = {}
         known = (-1, -1) if expected is None else (expected.producer_id, expected.producer_epoch)
-        for transactional_id in dict.fromkeys(transactional_ids):
+        wanted = list(dict.fromkeys(transactional_ids))
+        self._find(wanted)
+        for transactional_id in wanted:
 
             def ask(ids: Sequence[str]) -> Any:
                 return initialize(ids[0], transaction_timeout_ms, known)
@@ -178,9 +181,9 @@ class TransactionAdmin:
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
-    def _ask_all(self, questions: Sequence[tuple[Any, int]]) -> list[Answer]:
+    def _ask_all(self, questions: Sequence[tuple[Any, int]], version: int = -1) -> list[Answer]:
         """One answer to each, its message None where nothing was said."""
-        answers = self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS)
+        answers = self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS, version=version)
         late = f"no answer within {_ANSWER_MS} ms"
         return [Answer(None, None, late, True, None) if answer is None else answer for answer in answers]
 
@@ -235,23 +238,39 @@ class TransactionAdmin:
             self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
 
     def _find(self, ids: Sequence[str]) -> dict[str, int]:
-        """{transactional id: node id of its coordinator}, all asked at the same time."""
-        found = self._coordinators
+        """{transactional id: node id of its coordinator}, all asked for in one request."""
+        known = self._coordinators
 
         def attempt() -> OttlaError | None:
-            left = [each for each in ids if each not in found]
-            questions = [(FindCoordinatorRequest(key=each, key_type=_TRANSACTION), ANY_NODE) for each in left]
-            trouble = None
-            for key, answer in zip(left, self._ask_all(questions), strict=True):
-                error = _failure(answer, f"FindCoordinator of transactional id {key!r}", ANY_NODE)
-                if error is None:
-                    found[key] = answer.message.node_id
-                trouble = error or trouble
+            left = [each for each in ids if each not in known]
+            if not left:
+                return None
+            asked = [left] if self._takes_many else [[each] for each in left]
+            version = search(asked[0])[1]
+            answers = self._ask_all([(search(keys)[0], ANY_NODE) for keys in asked], version)
+            trouble: OttlaError | None = None
+            for keys, answer in zip(asked, answers, strict=True):
+                if len(keys) > 1 and (answer.unsupported or answer.unsendable):
+                    # The broker may be old, or one of the ids is to blame.
+                    self._takes_many = False
+                    return attempt()
+                told = {} if answer.message is None else found(answer.message, keys)
+                for key in keys:
+                    what = f"FindCoordinator of transactional id {key!r}"
+                    error = _failure(answer, what, ANY_NODE)
+                    code, node_id = told.get(key, (None, -1))
+                    if error is None and code is None:
+                        error = Unreachable(f"{what}: the broker's answer leaves it out")
+                    elif error is None and code:
+                        error = kafka_error(code, what)
+                    if error is None:
+                        known[key] = node_id
+                    elif trouble is None or not error.retriable:
+                        trouble = error
             return trouble
 
-        if not all(each in found for each in ids):
-            self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
-        return {each: found[each] for each in ids}
+        self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
+        return {each: known[each] for each in ids}
 
 
 def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:

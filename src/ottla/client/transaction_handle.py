@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from ottla.client.bootstrap import LastingTrouble
 from ottla.client.channel import SocketBuffers
@@ -75,16 +75,14 @@ def end_and_follow(
     """The same, with the identity each has from now on."""
     wanted = list(dict.fromkeys(checked_identity(identity) for identity in identities))
     given = {"bootstrap_servers": bootstrap_servers, **settings}
-    read = ReaderSettings(given)
-    driver = _EndingDriver(read, SocketBuffers.of(read.connection, given))
-    driver.start()
+    driver = EndingDriver.of(given)
     try:
         return driver.end(wanted, committed)
     finally:
         driver.close()
 
 
-class _EndingDriver(Driver):
+class EndingDriver(Driver):
     """Front of the loop that ends transactions."""
 
     KIND = "transaction handle"
@@ -99,8 +97,16 @@ class _EndingDriver(Driver):
         self._tokens = itertools.count(1)
         super().__init__(self._core, settings.connection, buffers)
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """One that has begun to work; settings are those of `ottla.Admin`."""
+        settings = ReaderSettings(given)
+        driver = cls(settings, SocketBuffers.of(settings.connection, given))
+        driver.start()
+        return driver
+
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> dict[TransactionIdentity, Ended]:
-        """What became of each."""
+        """What became of each; those of which that is not known are asked for again until it is closed."""
         tokens = {next(self._tokens): identity for identity in identities}
         for token, identity in tokens.items():
             self.loop.post(EndWanted(token, identity, committed))
@@ -108,7 +114,7 @@ class _EndingDriver(Driver):
         trouble = LastingTrouble(self.loop, self._settings.connection.bootstrap_servers)
 
         def settled() -> bool:
-            return len(self._answers) == len(tokens) or self._is_over() or trouble.seen()
+            return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()
 
         began_us = self.clock.now_us()
         self._waiting.wait(settled, timeout_ms / 1000)
@@ -117,7 +123,9 @@ class _EndingDriver(Driver):
             raise trouble.error
         waited_ms = (self.clock.now_us() - began_us) // 1000
         return {
-            identity: self._answers.get(token) or self._unfinished(token, identity, waited_ms)
+            identity: self._answers.pop(token)
+            if token in self._answers
+            else self._unfinished(token, identity, waited_ms)
             for token, identity in tokens.items()
         }
 

@@ -84,19 +84,10 @@ class TransactionVerbs:
     def initialize(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> Iterator[Call]:
         """Get an identity, fencing older producers of the same id, or take one over."""
         self._check("init_transactions")
-        known = None if identity is None else self._known(identity)
+        known = None if identity is None else checked_identity(identity)
         token, call = self._make("init_transactions")
         self._driver.loop.post(InitializeTransactions(token, known))
         yield call
-
-    def _known(self, identity: TransactionIdentity | tuple[str, int, int]) -> tuple[int, int]:
-        transactional_id, producer_id, producer_epoch = checked_identity(identity)
-        own = self._driver.settings.transactional_id
-        if transactional_id != own:
-            raise TransactionMisuse(
-                f"the identity is one of transactional_id {transactional_id!r}, and this producer has {own!r}"
-            )
-        return producer_id, producer_epoch
 
     def begin(self) -> Iterator[Call]:
         """Open a transaction."""

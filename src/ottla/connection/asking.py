@@ -15,13 +15,14 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 class Question:
     """Event: ask this; `token` comes back in the `Answer`."""
 
-    __slots__ = ("deadline_us", "message", "token", "where")
+    __slots__ = ("deadline_us", "message", "token", "version", "where")
 
-    def __init__(self, message: Any, token: int, where: int, deadline_us: int) -> None:
+    def __init__(self, message: Any, token: int, where: int, deadline_us: int, version: int = -1) -> None:
         self.message = message
         self.token = token
         self.where = where
         self.deadline_us = deadline_us
+        self.version = version
 
 
 class AskingCore:
@@ -40,7 +41,14 @@ class AskingCore:
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""
         if isinstance(event, Question):
-            self._connection.ask(event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us)
+            self._connection.ask(
+                event.message,
+                event.token,
+                now_us,
+                where=event.where,
+                deadline_us=event.deadline_us,
+                version=event.version,
+            )
         else:
             self._connection.receive(event, now_us)
 

@@ -68,7 +68,7 @@ cdef class ConnectionCore:
     cdef bint _has_rested(self, Node node, now_us) except -1
     cdef _connect_when_rested(self, Node node, now_us)
     cdef bint _renews(self, Node node, now_us) except -1
-    cdef _transmit(self, Node node, message, token, now_us, bint answered)
+    cdef _transmit(self, Node node, message, token, now_us, bint answered, version=*)
     cpdef _put(self, Node node, message, version, token, now_us, bint answered)
     @cython.locals(request=Pending)
     cdef _on_received(self, Node node, correlation_id, message, now_us)

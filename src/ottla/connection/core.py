@@ -134,14 +134,15 @@ class Answer:
 
 
 class _Ask:
-    __slots__ = ("avoid", "deadline_us", "message", "token", "where")
+    __slots__ = ("avoid", "deadline_us", "message", "token", "version", "where")
 
-    def __init__(self, message: Any, token: Any, where: int, deadline_us: int, avoid: int | None) -> None:
+    def __init__(self, message: Any, token: Any, where: int, deadline_us: int, avoid: int | None, version: int) -> None:
         self.message = message
         self.token = token
         self.where = where
         self.deadline_us = deadline_us
         self.avoid = avoid
+        self.version = version
 
 
 class ConnectionCore:
@@ -335,10 +336,8 @@ class ConnectionCore:
         node = self._nodes.get(node_id)
         if node is None or node.state is not _READY:
             self._answers.append(Answer(token, None, "there is no connection to it", False, node_id))
-        elif version >= 0:
-            self._put(node, message, version, token, now_us, answered)
         else:
-            self._transmit(node, message, token, now_us, answered)
+            self._transmit(node, message, token, now_us, answered, version)
 
     def any_node(self, now_us: int, avoid: int | None = None) -> int | None:
         """Return the ready node with the fewest requests in flight; None while one must first be connected to.
@@ -374,15 +373,17 @@ class ConnectionCore:
         where: int = ANY_NODE,
         deadline_us: int | None = None,
         avoid: int | None = None,
+        version: int = -1,
     ) -> None:
         """Send one request to any node, the `CONTROLLER` or a node id, as soon as it can be reached.
 
         Waits for the connection until `deadline_us` (None: `request.timeout.ms` from now); then the answer says why.
         `avoid`, with any node: the one that has failed before, asked again only when no other can be reached.
+        `version`: this one, whatever is spoken otherwise; a broker that does not speak it makes it `unsupported`.
         """
         if deadline_us is None:
             deadline_us = now_us + self._request_timeout_us
-        self._asks.append(_Ask(message, token, where, deadline_us, avoid))
+        self._asks.append(_Ask(message, token, where, deadline_us, avoid, version))
         self._advance(now_us)
 
     def take_answers(self) -> list[Answer]:
@@ -636,9 +637,13 @@ class ConnectionCore:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def _transmit(self, node: Node, message: Any, token: Any, now_us: int, answered: bool) -> None:
+    def _transmit(self, node: Node, message: Any, token: Any, now_us: int, answered: bool, version: int = -1) -> None:
         try:
-            version = version_for(node, type(message), self._version_caps)
+            if version < 0:
+                version = version_for(node, type(message), self._version_caps)
+            elif version > self.highest_version(node.node_id, message.API_KEY):
+                name = type(message).__name__.removesuffix("Request")
+                raise VersionMismatch(f"the broker at {node.address} does not speak {name} {version}")
         except VersionMismatch as mismatch:
             self._settle(node, Pending(token, now_us, answered), str(mismatch), False, now_us, unsupported=True)
             return
@@ -729,7 +734,7 @@ class ConnectionCore:
             # Also where waiting will not help: the next one who asks is to find who has come up meanwhile.
             node_id = self._destination(ask, now_us)
             if node_id is not None and self.can_send(node_id, now_us):
-                self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True)
+                self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True, ask.version)
             elif self._failures and self.refused(now_us) is not None:
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
             else:

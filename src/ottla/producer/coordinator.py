@@ -1,11 +1,13 @@
 """Which broker coordinates a transactional id or a group: asked of any broker, and again when it has moved.
 
-A `Coordinator` is the token of its own FindCoordinator requests. At most one is in flight.
+A `Coordinator` is the token of its own FindCoordinator requests. At most one is in flight. Who looks for many
+coordinators asks for all of them at once (`search`, KIP-699), where brokers speak that (Kafka 3.0 and later).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import KafkaError
@@ -14,6 +16,22 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 GROUP = 0
 TRANSACTION = 1
+MANY_FROM_VERSION = 4
+"""The version of FindCoordinator from which on it has place for many keys."""
+
+
+def search(keys: Sequence[str]) -> tuple[FindCoordinatorRequest, int]:
+    """The request that asks who coordinates these transactional ids, and in which version (-1: the usual one)."""
+    if len(keys) == 1:
+        return FindCoordinatorRequest(key=keys[0], key_type=TRANSACTION), -1
+    return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=TRANSACTION), MANY_FROM_VERSION
+
+
+def found(message: Any, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+    """{key: (error code, node id)} of the answer to that; a broker may leave keys out."""
+    if len(keys) == 1:
+        return {keys[0]: (message.error_code, message.node_id)}
+    return {each.key: (each.error_code, each.node_id) for each in message.coordinators}
 
 
 class Coordinator:

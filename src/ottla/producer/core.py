@@ -336,7 +336,7 @@ class ProducerCore:
             # Imported here: few brokers ask for it.
             from ottla.producer.telemetry import Telemetry
 
-            self._telemetry = Telemetry(self._connection, self._rng, self.settings.transactional_id, now_us)
+            self._telemetry = Telemetry(self._connection, self._rng, self._idempotence, now_us)
 
     def _work_on(self, transactions: Transactions, now_us: int) -> None:
         """What became of batches decides what the transaction can do, and the other way round."""

@@ -16,6 +16,7 @@ from ottla.value import Value
 
 if TYPE_CHECKING:
     from ottla.producer.figures import Metrics
+    from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.delivery import SealedBatch
     from ottla.records.partitions import PartitionLoad
 
@@ -62,12 +63,13 @@ class CloseRequested:
 class InitializeTransactions:
     """Event: get an identity for the transactional id; older producers of that id are fenced (KIP-98).
 
-    With `known`, (producer id, epoch) that somebody else was given and that has sent nothing yet, or nothing into the
-    partitions this producer will write to: nobody is asked, and nobody is fenced.
+    With `known`, an identity that somebody else was given and that has sent nothing yet, or nothing into the partitions
+    this producer will write to: nobody is asked, and nobody is fenced. It may be one of another transactional id, and
+    take the place of one whose transaction is over or prepared.
     """
 
     token: int
-    known: tuple[int, int] | None = None
+    known: TransactionIdentity | None = None
 
 
 @dataclass(slots=True, frozen=True)

@@ -41,8 +41,7 @@ def _pushed_names() -> dict[tuple[str, str], tuple[str, bool]]:
 class PushedMetrics:
     """Chooses metrics and encodes them; remembers where totals stood when a broker last took them."""
 
-    def __init__(self, resource: dict[str, str]) -> None:
-        self._resource = resource
+    def __init__(self) -> None:
         self._names = _pushed_names()
         # (name, attributes) -> (total, Unix time) that a broker has taken, and those under way to it.
         self._told: dict[tuple[str, bytes], tuple[float, int]] = {}
@@ -64,7 +63,9 @@ class PushedMetrics:
             chosen.append(Chosen(known[0], encoded, value, known[1]))
         return chosen
 
-    def encode(self, chosen: Sequence[Chosen], time_ns: int, began_ns: int, *, delta: bool) -> bytes:
+    def encode(
+        self, chosen: Sequence[Chosen], resource: dict[str, str], time_ns: int, began_ns: int, *, delta: bool
+    ) -> bytes:
         """Return them as MetricsData, totals with what they grew since they were last `taken` where `delta`."""
         points = []
         telling = {}
@@ -77,7 +78,7 @@ class PushedMetrics:
             points.append(Point(name, labels, value - before, since_ns))
             telling[key] = value, time_ns
         self._telling = telling
-        return metrics_data(points, self._resource, time_ns, delta=delta)
+        return metrics_data(points, resource, time_ns, delta=delta)
 
     def taken(self) -> None:
         """A broker has taken what was encoded last."""

@@ -25,6 +25,7 @@ from uuid import UUID
 
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.producer.events import ClientInstanceKnown, MetricsRead, MetricsWanted, TelemetryBegun
+from ottla.producer.idempotence import Idempotence
 from ottla.producer.pushed_metrics import PushedMetrics
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
@@ -92,12 +93,14 @@ class _Subscription(NamedTuple):
 class Telemetry:
     """What brokers want to be told, and when; the token of its own requests. `outputs` are for the core's driver."""
 
-    def __init__(self, connection: ConnectionCore, rng: Random, transactional_id: str | None, now_us: int) -> None:
+    def __init__(self, connection: ConnectionCore, rng: Random, idempotence: Idempotence, now_us: int) -> None:
         self.state = TelemetryState.UNSUBSCRIBED
         self.outputs: list[MetricsWanted | ClientInstanceKnown | TelemetryBegun] = []
         self._connection = connection
         self._rng = rng
-        self._metrics = PushedMetrics({} if transactional_id is None else {"transactional_id": transactional_id})
+        # It knows the transactional id, which may be another one later.
+        self._idempotence = idempotence
+        self._metrics = PushedMetrics()
         self._began_us = now_us
         # The same as Unix time, once that was told; the clock may be set meanwhile.
         self._began_ns = 0
@@ -254,8 +257,10 @@ class Telemetry:
         if not self._began_ns:
             self._began_ns = read.unix_ns - (now_us - self._began_us) * 1000
         chosen = self._metrics.choose(read.metrics, subscription.prefixes)
+        own_id = self._idempotence.transactional_id
+        resource = {} if own_id is None else {"transactional_id": own_id}
         while True:
-            data = self._metrics.encode(chosen, read.unix_ns, self._began_ns, delta=subscription.is_delta)
+            data = self._metrics.encode(chosen, resource, read.unix_ns, self._began_ns, delta=subscription.is_delta)
             if self._codec:
                 data = bytes(compress(_CODECS[self._codec], None, data))
             if len(data) <= subscription.bytes_max or not chosen:

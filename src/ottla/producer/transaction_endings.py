@@ -1,8 +1,8 @@
 """Ends prepared transactions by their identities: EndTxn with one verdict each, asked again until it is answered.
 
 The other half of `Producer.prepare_transaction`, for whoever was told the identity, in another process as a rule. Any
-number of transactions at once; each has its own coordinator, its own pauses, and its own doubt: once an EndTxn stayed
-unanswered, only an answer that tells how it went is taken for one.
+number of transactions at once. Their coordinators are looked for together; then each is on its own way, with its own
+pauses and its own doubt: once an EndTxn stayed unanswered, only an answer that tells how it went is taken for one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
-from ottla.producer.coordinator import TRANSACTION, Coordinator
+from ottla.producer.coordinator import found, search
 from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import end
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
@@ -47,26 +47,28 @@ class Ended:
 class Ending:
     """One transaction on its way to its end; `trouble` says why it is not there yet."""
 
-    __slots__ = (
-        "committed",
-        "coordinator",
-        "failures",
-        "identity",
-        "is_doubted",
-        "not_before_us",
-        "token",
-        "trouble",
-    )
+    __slots__ = ("committed", "failures", "identity", "is_doubted", "node_id", "not_before_us", "token", "trouble")
 
-    def __init__(self, wanted: EndWanted, coordinator: Coordinator) -> None:
+    def __init__(self, wanted: EndWanted) -> None:
         self.token = wanted.token
         self.identity = wanted.identity
         self.committed = wanted.committed
-        self.coordinator = coordinator
+        # Its coordinator; None where that is to be looked for.
+        self.node_id: int | None = None
         self.is_doubted = False
         self.failures = 0
         self.not_before_us = 0
         self.trouble = ""
+
+
+class _Search:
+    """The token of a FindCoordinator request."""
+
+    __slots__ = ("endings", "keys")
+
+    def __init__(self, endings: list[Ending]) -> None:
+        self.endings = endings
+        self.keys = list(dict.fromkeys(ending.identity.transactional_id for ending in endings))
 
 
 class EndingCore:
@@ -79,7 +81,8 @@ class EndingCore:
         # Each of them is in one of these, or waits for an answer: of its own, or of the search for its coordinator.
         self._ready: list[Ending] = []
         self._paused: list[tuple[int, int]] = []
-        self._seeking: dict[Coordinator, Ending] = {}
+        # Whether a broker has said that it cannot be asked for many coordinators at once.
+        self._one_by_one = False
         self._outputs: list[Ended] = []
         self._now_us = 0
         self._version = 0
@@ -87,16 +90,14 @@ class EndingCore:
     def trouble(self, token: int) -> str:
         """Why this one has no answer yet, as a clause for a person."""
         ending = self._endings.get(token)
-        told = "" if ending is None else ending.trouble or ending.coordinator.trouble
+        told = "" if ending is None else ending.trouble
         return told or str(self._connection.trouble() or "its coordinator has not answered")
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in what is wanted, or what became of a connection."""
         self._now_us = now_us
         if isinstance(event, EndWanted):
-            key = event.identity.transactional_id
-            coordinator = Coordinator(self._connection, TRANSACTION, key, self._backoff_us)
-            self._endings[event.token] = ending = Ending(event, coordinator)
+            self._endings[event.token] = ending = Ending(event)
             self._ready.append(ending)
         else:
             self._connection.receive(event, now_us)
@@ -127,25 +128,22 @@ class EndingCore:
         while self._paused and self._paused[0][0] <= now_us:
             self._ready.append(self._endings[heapq.heappop(self._paused)[1]])
         ready, self._ready = self._ready, []
+        homeless: list[Ending] = []
         for ending in ready:
-            self._ask(ending, now_us)
-
-    def _ask(self, ending: Ending, now_us: int) -> None:
-        coordinator = ending.coordinator
-        due_us: int | None = ending.not_before_us
-        if ending.not_before_us <= now_us:
-            node_id = coordinator.find(now_us)
-            if node_id is not None:
+            if ending.not_before_us > now_us:
+                heapq.heappush(self._paused, (ending.not_before_us, ending.token))
+            elif ending.node_id is None:
+                homeless.append(ending)
+            else:
                 # Some broker has told of the coordinator, so the features are known.
                 self._choose_version()
                 message = end(ending.identity, ending.committed)
-                self._connection.ask(message, ending, now_us, where=node_id, deadline_us=now_us + REACH_US)
-                return
-            due_us = coordinator.deadline_us()
-        if due_us is None:
-            self._seeking[coordinator] = ending
-        else:
-            heapq.heappush(self._paused, (due_us, ending.token))
+                self._connection.ask(message, ending, now_us, where=ending.node_id, deadline_us=now_us + REACH_US)
+        if homeless:
+            for sought in [[each] for each in homeless] if self._one_by_one else [homeless]:
+                asked = _Search(sought)
+                question, version = search(asked.keys)
+                self._connection.ask(question, asked, now_us, version=version)
 
     def _choose_version(self) -> None:
         version = 2 if self._connection.features.get(FEATURE, 0) > 1 else 1
@@ -154,13 +152,8 @@ class EndingCore:
             self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
 
     def _take_answer(self, answer: Answer, now_us: int) -> None:
-        if isinstance(answer.token, Coordinator):
-            ending = self._seeking.pop(answer.token)
-            error = answer.token.take_answer(answer, now_us)
-            if error is not None:
-                self._finish(ending, error)
-            else:
-                self._ready.append(ending)
+        if isinstance(answer.token, _Search):
+            self._take_coordinators(answer.token, answer, now_us)
             return
         ending = answer.token
         if answer.unsupported:
@@ -172,6 +165,32 @@ class EndingCore:
             self._finish(ending, None, answer.message)
         else:
             self._react(ending, answer.message.error_code, now_us)
+
+    def _take_coordinators(self, asked: _Search, answer: Answer, now_us: int) -> None:
+        is_refused = answer.unsupported or answer.unsendable
+        if is_refused and len(asked.keys) > 1:
+            # The broker may be old, or one of the keys is to blame.
+            self._one_by_one = True
+            self._ready += asked.endings
+            return
+        told = {} if answer.message is None else found(answer.message, asked.keys)
+        for ending in asked.endings:
+            key = ending.identity.transactional_id
+            what = f"looking for the coordinator of {key!r}"
+            code, ending.node_id = told.get(key, (None, None))
+            if is_refused:
+                code = ErrorCode.UNSUPPORTED_VERSION if answer.unsupported else ErrorCode.INVALID_REQUEST
+                self._finish(ending, kafka_error(code, f"{what}: {answer.failure}"))
+            elif code is None:
+                self._again(ending, f"{what}: {answer.failure or 'the answer leaves it out'}", now_us)
+            elif not code:
+                self._ready.append(ending)
+            else:
+                error = kafka_error(code, what)
+                if error.retriable:
+                    self._again(ending, str(error), now_us)
+                else:
+                    self._finish(ending, error)
 
     def _react(self, ending: Ending, code: int, now_us: int) -> None:
         ending.is_doubted = ending.is_doubted or code in LEAVES_OPEN
@@ -200,7 +219,7 @@ class EndingCore:
         ending.failures += 1
         ending.not_before_us = now_us + self._backoff_us(ending.failures)
         if is_elsewhere:
-            ending.coordinator.forget()
+            ending.node_id = None
         self._ready.append(ending)
 
     def _finish(self, ending: Ending, error: OttlaError | None, told: Any = None) -> None:

@@ -66,6 +66,10 @@ class TransactionTalk:
             coordinator = self._groups[group] = Coordinator(self._connection, GROUP, group, self._backoff)
         return coordinator if self._find(coordinator, now_us) is not None else None
 
+    def knows(self, coordinator: Coordinator) -> bool:
+        """Whether this one was looked for here."""
+        return coordinator is self._coordinator or coordinator in self._groups.values()
+
     def ask(self, kind: RequestKind, message: Any, now_us: int, coordinator: Coordinator | None = None) -> bool:
         """Send a request to the transaction's coordinator, or this one; False where it has to be looked for first."""
         coordinator = coordinator or self._coordinator

@@ -98,6 +98,7 @@ class Transactions:
         self._connection = connection
         self._idempotence = idempotence
         self._accumulator = accumulator
+        self._backoff = backoff
         self._talk = TransactionTalk(transactional_id, connection, backoff)
         self._parts = TransactionParts(accumulator)
         # Called for every batch that is handed over.
@@ -106,7 +107,7 @@ class Transactions:
         self._version = 0
         self._initializing: list[int] = []
         # An identity that somebody else was given, until it is taken over.
-        self._known: tuple[int, int] | None = None
+        self._known: TransactionIdentity | None = None
         self._ending: int | None = None
         self._end_doubted = False
         self._identity_unknown = False
@@ -159,17 +160,28 @@ class Transactions:
             self._take_verdict(event)
 
     def _initialize(self, event: InitializeTransactions) -> None:
-        if self.state is _S.UNINITIALIZED:
-            self._known = event.known
+        known = event.known
+        if known is not None:
+            if (self.state, _V.INITIALIZE) not in TRANSITIONS:
+                said = self.refusal if self.state is _S.ABORTABLE else None
+                misuse = TransactionMisuse(f"no identity can be taken over now: {self._standing()}")
+                self._answer(event.token, said or misuse)
+                return
+            self._become(known)
+        if known is not None or self.state is _S.UNINITIALIZED:
             self._move(_V.INITIALIZE)
-        elif event.known is not None:
-            said = f"no identity can be taken over now: this producer has one; {self._standing()}"
-            self._answer(event.token, TransactionMisuse(said))
-            return
         if self.state is _S.INITIALIZING:
             self._initializing.append(event.token)
         else:
             self._answer(event.token, None)
+
+    def _become(self, known: TransactionIdentity) -> None:
+        """Leave the identity there was, and what is prepared under it, to whoever has it."""
+        self._forget()
+        self._known = known
+        self._bumps = True
+        self._id = self._idempotence.transactional_id = known.transactional_id
+        self._talk = TransactionTalk(known.transactional_id, self._connection, self._backoff)
 
     def _begin(self, token: int) -> None:
         if self.state is not _S.READY:
@@ -294,12 +306,12 @@ class Transactions:
                 self._ask_to_end(committed=False, now_us=now_us)
 
     def _ask_for_identity(self, now_us: int) -> None:
-        node_id = self._talk.find(now_us)
-        if node_id is None:
+        if self._known is not None and self._connection.brokers_met:
+            # Some broker has told which transaction version is in force.
+            self._given(*self._known[1:])
             return
-        if self._known is not None:
-            # Looking for the coordinator has told which transaction version is in force.
-            self._given(*self._known)
+        node_id = self._talk.find(now_us)
+        if node_id is None or self._known is not None:
             return
         known = self._idempotence.producer_id, self._idempotence.producer_epoch
         if known[0] >= 0 and self._is_too_old(node_id):
@@ -390,6 +402,8 @@ class Transactions:
             self.fail(error)
 
     def _take_coordinator(self, coordinator: Coordinator, answer: Answer, now_us: int) -> None:
+        if not self._talk.knows(coordinator):
+            return  # looked for under an earlier identity
         error = coordinator.take_answer(answer, now_us)
         self._talk.trouble = coordinator.trouble
         if error is None:

@@ -35,17 +35,28 @@ def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
     return settle(session, batch, doubtful, trouble)
 
 
-def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: OttlaError | None = None) -> Lost:
-    """Find out what became of these, committing what is still open; `trouble` is why that is not known."""
+def settle(
+    session: Session,
+    batch: BatchId,
+    entries: Sequence[Entry],
+    trouble: OttlaError | None = None,
+    accept_loss: bool = False,
+) -> Lost:
+    """Find out what became of these, committing what is still open; `trouble` is why that is not known.
+
+    OttlaError for one of which nobody can tell any more; with `accept_loss` it counts as lost.
+    """
     lost: list[Entry] = []
     left = list(entries)
     deadline = session.port.passed_s() + session.port.patience_s
     while left:
         known = session.fates(left)
-        lost += [entry for entry in left if known.get(entry.marker_offset) is Fate.ABORTED]
         for entry in left:
-            if known.get(entry.marker_offset, Fate.OPEN) is None:
+            fate = known.get(entry.marker_offset, Fate.OPEN)
+            if fate is None and not accept_loss:
                 raise _unknown(session, batch, entry)
+            if fate in (None, Fate.ABORTED):
+                lost.append(entry)
         left = [entry for entry in left if known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN]
         if not left:
             break
@@ -62,12 +73,6 @@ def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: 
         if left:
             session.port.pause()
     return tuple(lost)
-
-
-def unknown(session: Session, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Those of which nobody can tell any more what became of them."""
-    known = session.fates(entries)
-    return tuple(entry for entry in entries if known.get(entry.marker_offset) is None)
 
 
 def _unknown(session: Session, batch: BatchId, entry: Entry) -> OttlaError:

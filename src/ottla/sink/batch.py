@@ -61,6 +61,11 @@ class Span(NamedTuple):
     last_offset: int
     rows: int
 
+    def joined(self, other: Span) -> Span:
+        """The rows of both, which are of one partition."""
+        first_offset, last_offset = min(self.first_offset, other.first_offset), max(self.last_offset, other.last_offset)
+        return Span(self.topic, self.partition, first_offset, last_offset, self.rows + other.rows)
+
 
 class Entry(NamedTuple):
     """A task's transaction, as the decision holds it; `marker_offset` is where it left its marker.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
+from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.applying import apply
 from ottla.sink.barriers import Barrier, reach
@@ -24,7 +24,7 @@ from ottla.sink.refusals import (
     check_together,
     is_same_again,
     longer,
-    or_accept,
+    other_tasks,
     partly_there,
     role,
     sum_of,
@@ -137,26 +137,19 @@ def _to_decide(
         before = session.read_decision()
         rewritten = {entry.partition_id for entry in written}
         if before is None or before.batch != batch or len(messages) != last.tasks or rewritten != set(last.lost):
-            raise TransactionError(
-                f"{batch} of sink {settings.sink_id!r} has {len(messages)} tasks and had {last.tasks}: what a timeout "
-                "took back can only be written again by the same tasks; run it with the number of partitions it had"
-                f"{or_accept(settings.sink_id)}"
-            )
+            raise other_tasks(settings.sink_id, last, len(messages))
         kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
     else:
         for message in messages:
             role(settings.sink_id, last, batch, message.attempt.partition_id)
         if any(isinstance(message, Skipped) for message in messages):
             raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is given up")
-    entries = tuple(sorted([*written, *kept]))
-    totals = sum_of(messages)
-    tasks = len(messages)
     return Decision(
         settings.sink_id,
         batch,
-        totals,
-        tasks,
-        entries,
+        sum_of(messages),
+        len(messages),
+        tuple(sorted([*written, *kept])),
         plan.coordinator,
         session.port.now_ms(),
         messages[0].attempt.run_id,

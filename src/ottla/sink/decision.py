@@ -49,15 +49,12 @@ class Decision(NamedTuple):
     def settled(self, lost: Collection[Entry]) -> Decision:
         """With a note at each entry that had none: lost, or landed."""
         gone = {each.marker_offset for each in lost}
-        told = {each.marker_offset for each in self.unsettled}
-        return self._replace(
-            entries=tuple(
-                each._replace(lost=each.marker_offset in gone, landed=each.marker_offset not in gone)
-                if each.marker_offset in told
-                else each
-                for each in self.entries
-            )
-        )
+
+        def noted(entry: Entry) -> Entry:
+            is_lost = entry.marker_offset in gone
+            return entry if entry.landed or entry.lost else entry._replace(landed=not is_lost, lost=is_lost)
+
+        return self._replace(entries=tuple(noted(each) for each in self.entries))
 
 
 def is_same(one: Decision, other: Decision) -> bool:
@@ -113,7 +110,7 @@ def decode(value: bytes) -> Decision:
             BatchId(told["query"], told["batch"]),
             Totals(told["rows"], told["digest"]),
             told["tasks"],
-            tuple(_decode_entry(entry, is_atomic=told.get("atomic", False)) for entry in told["entries"]),
+            tuple(_decode_entry(entry) for entry in told["entries"]),
             TransactionIdentity(*told["coordinator"]),
             told["decided_ms"],
             told["run"],
@@ -127,13 +124,12 @@ def decode(value: bytes) -> Decision:
         ) from None
 
 
-def _decode_entry(told: dict[str, Any], *, is_atomic: bool) -> Entry:
-    """`is_atomic`: of an earlier version's record that was in the transaction of all entries, and committed them."""
+def _decode_entry(told: dict[str, Any]) -> Entry:
     return Entry(
         told["partition_id"],
         TransactionIdentity(*told["transaction"]),
         Totals(told["rows"], told["digest"]),
         told["marker"],
-        told["landed"] or is_atomic,
+        told["landed"],
         told["lost"],
     )

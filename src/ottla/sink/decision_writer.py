@@ -26,17 +26,12 @@ _log = logging.getLogger("ottla.sink")
 
 _REQUEST_BYTES_MAX = 16 * 1024 * 1024
 # The size of a decision and when it is sent do not depend on the user's settings.
-_OWN = {
-    "linger.ms": 0,
-    "max.request.size": _REQUEST_BYTES_MAX,
-    "interceptor.classes": None,
-    "compression.type": "gzip",
-}
+_OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "compression.type": "gzip"}
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class DecisionWriter:
-    """The producer of one plan's coordinator, made with the first record; a context manager that closes it.
+    """The producer of one plan's coordinator, had with the first record; a context manager that gives it back.
 
     It uses exactly the producer id and epoch it is given and fences nobody. If they are not the newest, nothing is
     written.
@@ -46,6 +41,7 @@ class DecisionWriter:
         self.session = session
         self._coordinator = coordinator
         self._producer: Producer | None = None
+        self._is_at_rest = False
 
     @property
     def identity(self) -> TransactionIdentity | None:
@@ -59,6 +55,7 @@ class DecisionWriter:
         TransactionUnfinished if the commit has no answer, and what `look` raises.
         """
         producer = self._opened()
+        self._is_at_rest = False
         producer.begin_transaction()
         self._append(producer, decision)
         seen = look()
@@ -66,6 +63,7 @@ class DecisionWriter:
             # Of two records in one transaction the second one counts.
             self._append(producer, seen)
         _ask_for_commit(producer, asked_times)
+        self._is_at_rest = True
         return seen
 
     def write_again(self, decision: Decision) -> None:
@@ -97,10 +95,8 @@ class DecisionWriter:
 
     def _opened(self) -> Producer:
         if self._producer is None:
-            given = self.session.settings.for_sending(self._coordinator.transactional_id)
-            for name in _OWN:
-                given.pop(name.replace(".", "_"), None)
-            self._producer = self.session.port.producer({**given, **_OWN}, self._coordinator)
+            settings = {**self.session.settings.for_sending(), **_OWN}
+            self._producer = self.session.port.producer(settings, self._coordinator)
         return self._producer
 
     def __enter__(self) -> Self:
@@ -109,10 +105,14 @@ class DecisionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if self._producer is not None and self._is_at_rest:
+            self.session.port.keep(self._producer)
+        else:
+            self.close()
 
     def close(self) -> None:
         """Close the producer; a transaction that is still open is aborted."""
+        self._is_at_rest = False
         if self._producer is not None:
             # The error is known already, or there is none.
             with contextlib.suppress(OttlaError, TimeoutError):

@@ -1,4 +1,8 @@
-"""The mechanism's port to a real Kafka: ottla's own clients, and this machine's clocks."""
+"""All that the mechanism asks of Kafka and of the time: ottla's own clients, and this machine's clocks.
+
+`Session` has it as its `port`; nothing else in this room reaches out. Tests put simulated clients and clocks in its
+place, so that days pass in seconds and every process can be killed or held up at every request.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,15 @@ from ottla.client.admin import Admin, transactions_of
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
-from ottla.client.transaction_handle import end_and_follow
-from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.client.transaction_handle import EndingDriver
+from ottla.errors import KafkaError, OttlaError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_endings import Ended
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.sink import topics, verification
+from ottla.sink.kept_producers import Hears, KeptProducers
 from ottla.sink.settings import SinkSettings
 
 _log = logging.getLogger("ottla.sink")
@@ -35,11 +40,17 @@ _TAKEN = (
 
 
 class Kafka:
-    """A `Port`; its connections are made when they are needed."""
+    """One process's way to one cluster; its connections are made when they are needed, and kept.
+
+    Each call raises what the client of the same name raises. After `patience_s` a call gives up, and so does who
+    repeats calls.
+    """
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._reading = settings.for_reading()
+        self._producers = KeptProducers()
+        self._ending: EndingDriver | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
         self.patience_s = api_timeout.default_api_timeout_ms / 1000
 
@@ -51,21 +62,26 @@ class Kafka:
         return Admin(self._settings.bootstrap_servers, **{**self._reading, **more})
 
     def ensure_topics(self) -> None:
+        """Make the sink's two topics where they are missing; UserMistake for topics or brokers that cannot be used."""
         # Which broker is asked does not matter, and one that has just died is not to be waited for.
         with self._new_admin(default_api_timeout_ms=_LOOK_MS) as admin:
             verification.check(admin)
         topics.ensure(self._admin, self._settings)
 
     def has_topics(self) -> bool:
+        """Whether both topics exist."""
         return all(topics.exists(self._admin, name) for name in self._settings.topics)
 
     def list_transactions(self, prefix: str, states: Iterable[str]) -> list[ListedTransaction]:
+        """As `Admin.list_transactions`."""
         return self._admin.list_transactions(prefix, states)
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
+        """As `Admin.describe_transactions`."""
         return self._admin.describe_transactions(transactional_ids)
 
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
+        """The next identity of a transactional id, whose transactions may last so long; UserMistake."""
         try:
             fenced = self._admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -75,11 +91,16 @@ class Kafka:
         return fenced[transactional_id]
 
     def transaction_version(self) -> int:
+        """The transaction version in force (KIP-890), as far as a broker has told; 0 before it was asked anything."""
         return transactions_of(self._admin).version
 
     def first_identity(
         self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
     ) -> TransactionIdentity | None:
+        """The identity of a new transactional id; None, and nothing has happened, where the id exists.
+
+        `turn` is any identity of another id.
+        """
         try:
             return transactions_of(self._admin).fence([transactional_id], timeout_ms, turn)[transactional_id]
         except KafkaError as error:
@@ -88,6 +109,10 @@ class Kafka:
             return None
 
     def begin(self, identity: TransactionIdentity) -> bool:
+        """Begin a transaction of exactly this identity, or find it begun.
+
+        False, and nothing has happened, where the id has another identity by now.
+        """
         try:
             transactions_of(self._admin).begin(identity, self._settings.markers_topic, 0)
         except KafkaError as error:
@@ -110,38 +135,66 @@ class Kafka:
         )
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
-        return end_and_follow(identities, committed, self._settings.bootstrap_servers, **self._reading)
+        """Commit or abort transactions at the same time, and tell which identity each has then."""
+        ending, self._ending = self._ending, None
+        if ending is None:
+            ending = EndingDriver.of({"bootstrap_servers": self._settings.bootstrap_servers, **self._reading})
+        is_known = False
+        try:
+            told = ending.end(list(dict.fromkeys(identities)), committed)
+            is_known = not any(isinstance(each.error, TransactionUnfinished) for each in told.values())
+            return told
+        finally:
+            if is_known and self._ending is None:
+                self._ending = ending
+            else:
+                # It would go on asking.
+                ending.close()
 
     def begin_offset(self, topic: str) -> int:
+        """The first offset of partition 0 that is still there."""
         return self._admin.begin_offsets(topic)[0]
 
     def end_offset(self, topic: str) -> int:
+        """The high watermark of partition 0."""
         return self._admin.end_offsets(topic)[0]
 
     def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
+        """Whole record batches of partition 0 as they are stored, from `start_offset` (0: the first one) on."""
         assignments = {(topic, 0): (start_offset or "earliest", end_offset)}
         with Reader(self._settings.bootstrap_servers, assignments=assignments, **self._reading) as reader:
             for fetched in reader.iter_raw():
                 yield fetched.records
 
-    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
-        producer = Producer.from_config(given)
-        try:
-            producer.init_transactions(identity)
-        except BaseException:
-            producer.close()
-            raise
-        return producer
+    def producer(
+        self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None = None
+    ) -> Producer:
+        """A producer with these settings and exactly this identity, that fences nobody.
+
+        `hears` is told what became of each batch. Its user closes it, or, where all went well, has it kept.
+        """
+        return self._producers.take(settings, identity, hears)
+
+    def keep(self, producer: Producer) -> None:
+        """Its user is done with it, and nothing is left to end: whoever asks next may have it."""
+        self._producers.keep(producer)
 
     def now_ms(self) -> int:
+        """The date, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def passed_s(self) -> float:
+        """A clock that never jumps, in seconds."""
         return time.monotonic()
 
     def pause(self) -> None:
+        """Let a moment pass before the next look."""
         time.sleep(_PAUSE_S)
 
     def close(self) -> None:
+        """Close all connections."""
+        self._producers.close()
+        if self._ending is not None:
+            self._ending.close()
         if "_admin" in self.__dict__:
             self._admin.close()

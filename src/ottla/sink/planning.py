@@ -106,11 +106,14 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
         session.port.pause()
 
 
-def clean(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> tuple[Lost, Sweep]:
-    """Commit what is decided, abort what is not; entries that a timeout has taken back, and what was found.
+def clean(
+    session: Session, coordinator: TransactionIdentity, decision: Decision | None, accept_loss: bool = False
+) -> tuple[Lost, Sweep]:
+    """Commit what is decided, abort what is not; entries that are lost, and what was found.
 
-    Raises ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open
-    another driver's.
+    Those are lost that a timeout has taken back, with `accept_loss` also those of which nobody can tell. Raises
+    ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open another
+    driver's.
     """
     reach(Barrier.PLAN_LOOK)
     found = look(session, coordinator, decision)
@@ -121,7 +124,7 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     if decision is not None:
         lost = (
             *apply(session, decision.batch, found.commit),
-            *settle(session, decision.batch, found.doubtful),
+            *settle(session, decision.batch, found.doubtful, accept_loss=accept_loss),
         )
     reach(Barrier.PLAN_SWEEP)
     left = abort_strays(session, (*found.abort, *found.idle))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.sink.applying import unknown
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
@@ -72,12 +71,12 @@ def describe(session: Session, history: bool = False) -> SinkState:
 
 
 def _fates(session: Session, last: Decision, doubtful: tuple[Entry, ...]) -> dict[int, Fate | None]:
-    fates: dict[int, Fate | None] = {entry.marker_offset: Fate.COMMITTED for entry in last.entries}
-    fates.update((entry.marker_offset, Fate.ABORTED) for entry in last.lost)
-    fates.update((entry.marker_offset, Fate.OPEN) for entry in last.unsettled)
     known = session.fates(doubtful)
-    fates.update((entry.marker_offset, known.get(entry.marker_offset)) for entry in doubtful)
-    return fates
+    told: dict[int, Fate | None] = {entry.marker_offset: known.get(entry.marker_offset) for entry in doubtful}
+    for entry in last.entries:
+        noted = Fate.ABORTED if entry.lost else Fate.COMMITTED if entry.landed else Fate.OPEN
+        told.setdefault(entry.marker_offset, noted)
+    return told
 
 
 def recover(session: Session, accept_loss: bool = False) -> Recovered:
@@ -90,28 +89,14 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
         return Recovered(None, (), (), ())
     coordinator = session.fence()
     decision = read_settled(session, coordinator)
-    with DecisionWriter(session, coordinator) as writer:
-        if decision is not None and accept_loss:
-            decision = _without_unknown(writer, decision)
-        lost, found = clean(session, writer.identity or coordinator, decision)
-        if decision is not None:
-            settled = decision.settled(lost)
-            settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))
-            if settled != decision:
+    lost, found = clean(session, coordinator, decision, accept_loss)
+    if decision is not None:
+        settled = decision.settled(lost)
+        settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))
+        if settled != decision:
+            with DecisionWriter(session, coordinator) as writer:
                 writer.write_again(settled)
-            decision = settled
+        decision = settled
     gone = {entry.marker_offset for entry in lost}
     committed = tuple(entry for entry in found.commit if entry.marker_offset not in gone)
     return Recovered(decision, committed, found.abort, () if decision is None else decision.lost)
-
-
-def _without_unknown(writer: DecisionWriter, decision: Decision) -> Decision:
-    """The decision with those entries noted as lost of which nobody can tell what became of them."""
-    doubtful = survey(writer.session, decision).doubtful
-    forgotten = {entry.marker_offset for entry in unknown(writer.session, doubtful)}
-    if not forgotten:
-        return decision
-    entries = tuple(each._replace(lost=True) if each.marker_offset in forgotten else each for each in decision.entries)
-    decision = decision._replace(entries=entries, loss_accepted=True)
-    writer.write_again(decision)
-    return decision

@@ -85,13 +85,28 @@ def _refuse_lost(sink_id: str, last: Last) -> None:
         remedy = f"only that {again} brings them back"
         raise UserMistake(
             f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and its transactions timed out "
-            f"before all of it was committed; {remedy}{or_accept(sink_id)}"
+            f"before all of it was committed; {remedy}{_or_accept(sink_id)}"
         )
 
 
-def or_accept(sink_id: str) -> str:
+def _or_accept(sink_id: str) -> str:
     """The remedy that is left where rows cannot be had again."""
     return f". If that cannot be, ottla sink recover {sink_id} --accept-loss lets the batch count as done without them"
+
+
+def other_tasks(sink_id: str, last: Last, tasks: int) -> TransactionError:
+    """A batch of which a part is lost came again with other tasks."""
+    return TransactionError(
+        f"{last.batch} of sink {sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back can only "
+        f"be written again by the same tasks; {_again(sink_id, last)}"
+    )
+
+
+def _again(sink_id: str, last: Last) -> str:
+    return (
+        f"run it with the number of partitions it had ({last.tasks}) and a source that repeats itself"
+        f"{_or_accept(sink_id)}"
+    )
 
 
 def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals) -> None:
@@ -100,8 +115,8 @@ def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals)
     if totals != wanted:
         raise UserMistake(
             f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
-            f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; run it with the "
-            f"number of partitions it had ({last.tasks}) and a source that repeats itself{or_accept(sink_id)}"
+            f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; "
+            f"{_again(sink_id, last)}"
         )
 
 
@@ -129,8 +144,8 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
         )
     if last.lost:
         raise UserMistake(
-            f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; run it with "
-            f"the number of partitions it had ({last.tasks}) and a source that repeats itself{or_accept(sink_id)}"
+            f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; "
+            f"{_again(sink_id, last)}"
         )
     run_id = messages[0].attempt.run_id
     if not run_id or run_id == last.run_id:

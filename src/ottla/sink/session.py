@@ -18,7 +18,6 @@ from ottla.sink.decision import Decision, decode, is_same
 from ottla.sink.identities import coordinator_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import Written, decode_marker
-from ottla.sink.port import Port
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fates
 from ottla.sink.transaction_log import Fate, TransactionLog
@@ -29,7 +28,7 @@ _SESSIONS_MAX = 32
 class Session:
     """One sink, as one process knows it; `port` is all it asks."""
 
-    def __init__(self, settings: SinkSettings, port: Port) -> None:
+    def __init__(self, settings: SinkSettings, port: Kafka) -> None:
         self.settings = settings
         self.port = port
         self.coordinator_id = coordinator_id(settings.sink_id)

@@ -24,6 +24,7 @@ _OWN = (
     "acks",
     "bootstrap_servers",
     "enable_idempotence",
+    "interceptor_classes",
     "key_serializer",
     "transaction_timeout_ms",
     "transactional_id",
@@ -97,17 +98,15 @@ class SinkSettings:
         """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""
         return settings_for_reading(self.client_settings)
 
-    def for_sending(self, transactional_id: str) -> dict[str, Any]:
-        """What `Producer.from_config` takes, for a producer of this transactional id."""
-        given = {
-            name: value
-            for name, value in self.client_settings.items()
-            if name.replace(".", "_") != "default_api_timeout_ms"
-        }
+    def for_sending(self) -> dict[str, Any]:
+        """What `Producer.from_config` takes, without the transactional id."""
+        given = {name.replace("_", "."): value for name, value in self.client_settings.items()}
+        given.pop("default.api.timeout.ms", None)
         return {
+            # One producer serves many transactional ids.
+            "client.id": f"ottla-sink-{self.sink_id}",
             **given,
             "bootstrap.servers": self.bootstrap_servers,
-            "transactional.id": transactional_id,
             # Told to the coordinator by whoever takes the identity; here it only has to be one a producer may have.
             "transaction.timeout.ms": self.transaction_timeout_ms,
         }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
@@ -65,13 +64,13 @@ def prepare(
                 f"The first cause: {error}"
             ) from error
         raise
-    task.close()
+    task.leave()
     reach(Barrier.TASK_END)
     return Prepared(plan._replace(idle=()), batch, attempt, totals, entry)
 
 
 class OffsetsSeen:
-    """An interceptor that remembers which offsets were written, partition by partition."""
+    """Remembers which offsets were written, partition by partition."""
 
     def __init__(self, markers_topic: str) -> None:
         self._markers_topic = markers_topic
@@ -86,17 +85,9 @@ class OffsetsSeen:
         if batch.base_offset < 0:
             return  # stored, and repeated so often that the broker does not say where
         place = batch.topic, batch.partition
-        last_offset = batch.base_offset + batch.record_count - 1
+        span = Span(*place, batch.base_offset, batch.base_offset + batch.record_count - 1, batch.record_count)
         known = self._spans.get(place)
-        if known is None:
-            self._spans[place] = Span(*place, batch.base_offset, last_offset, batch.record_count)
-            return
-        self._spans[place] = Span(
-            *place,
-            min(known.first_offset, batch.base_offset),
-            max(known.last_offset, last_offset),
-            known.rows + batch.record_count,
-        )
+        self._spans[place] = span if known is None else known.joined(span)
 
     def spans(self) -> tuple[Span, ...]:
         """What was written, by topic and partition."""
@@ -123,9 +114,7 @@ class TaskTransaction:
             self._tell_late()
             reach(Barrier.TASK_IDENTITY)
             self._identity = identity = take_identity(self._session, self._plan, self._batch, self._attempt)
-            given = self._settings.for_sending(identity.transactional_id)
-            given["interceptor.classes"] = [*_interceptors(given), self._seen]
-            self._producer = self._session.port.producer(given, identity)
+            self._producer = self._session.port.producer(self._settings.for_sending(), identity, self._seen.on_ack)
             self._began_s = self._session.port.passed_s()
             self._producer.begin_transaction()
             reach(Barrier.TASK_ROWS)
@@ -180,10 +169,10 @@ class TaskTransaction:
         producer.prepare_transaction()
         return entry._replace(marker_offset=marker.result().offset)
 
-    def close(self) -> None:
-        """Leave the prepared transaction to whoever ends it."""
+    def leave(self) -> None:
+        """Leave the prepared transaction to whoever ends it, and the producer to the next task."""
         if self._producer is not None:
-            self._producer.close()
+            self._session.port.keep(self._producer)
 
     def give_up(self) -> None:
         """Abort what was sent; the error that led here is the one to hear of."""
@@ -194,9 +183,3 @@ class TaskTransaction:
                 self._producer.close()
             except (OttlaError, TimeoutError) as error:
                 _log.warning("giving up partition %d of %s: %s", self._attempt.partition_id, self._batch, error)
-
-
-def _interceptors(given: dict[str, Any]) -> list[Any]:
-    """The user's own; whichever spelling they were given under is taken out."""
-    found = given.pop("interceptor_classes", None) or given.pop("interceptor.classes", None) or []
-    return [name.strip() for name in found.split(",")] if isinstance(found, str) else list(found)

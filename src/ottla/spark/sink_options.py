@@ -110,12 +110,6 @@ def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
                 "Asynchronous progress tracking does not go with the ottla sink: Spark would repeat batches it has "
                 "not written down, under other numbers; leave out asyncProgressTracking options."
             )
-        if name == "atomic":
-            raise ConfigError(
-                "The option atomic was removed: with it all tasks wrote in one transaction, so that a single retry or "
-                "speculative copy of a task ended the query. Leave it out. If readers must not see a part of a "
-                "micro-batch, write it with one task: rows.coalesce(1)."
-            )
         near = nearest_name(name, _TAKEN)
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
         raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")

@@ -11,7 +11,7 @@ from ottla.client.admin import Admin
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
-from ottla.client.transaction_handle import _EndingDriver
+from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.asking import AskingCore
 from ottla.host.machine import Machine
 from ottla.producer.events import InitializeTransactions
@@ -118,7 +118,7 @@ class SimulatedAdminDriver(_OnSchedule, AdminDriver):  # type: ignore[misc]
         self._on_schedule(place, number, self._core)
 
 
-class SimulatedEndingDriver(_OnSchedule, _EndingDriver):  # type: ignore[misc]
+class SimulatedEndingDriver(_OnSchedule, EndingDriver):  # type: ignore[misc]
     def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
         self._core = EndingCore(self._settings.connection, rng)
@@ -140,15 +140,14 @@ class SinkProducer(SimulatedProducer):
 
     def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         given = {name.replace(".", "_"): value for name, value in settings.items()}
-        self._interceptors = given.pop("interceptor_classes", None) or ()
+        self.hears: Callable[[BatchSeen], None] | None = None
         given.pop("bootstrap_servers", None)
         self._is_open = False
         super().__init__(cast(World, place), number, given, rng)
 
-    def take(self, identity: TransactionIdentity) -> None:
-        """As `init_transactions(identity)`."""
+    def init_transactions(self, identity: TransactionIdentity) -> None:
         transactions = self.transactions
-        token = transactions._ask(InitializeTransactions, tuple(identity[1:]))
+        token = transactions._ask(InitializeTransactions, identity)
         transactions._let_time_pass(transactions._wait(token, "init_transactions"))
 
     @property
@@ -179,9 +178,8 @@ class SinkProducer(SimulatedProducer):
     def _settle(self, output: Any) -> None:
         super()._settle(output)
         batch = output.batch
-        if batch.outcome == _ACKED:
-            for each in self._interceptors:
-                each.on_ack(BatchSeen(batch.topic, batch.partition, batch.record_count, 0, "acked", batch.base_offset))
+        if batch.outcome == _ACKED and self.hears is not None:
+            self.hears(BatchSeen(batch.topic, batch.partition, batch.record_count, 0, "acked", batch.base_offset))
 
 
 class SinkReader(SimulatedReader):
@@ -204,6 +202,8 @@ class SimulatedKafka(Kafka):
         super().__init__(settings)
         self._place = place
         self._days_ms = days_ms
+        self._kept: list[tuple[Mapping[str, Any], SinkProducer]] = []
+        self._settings_of: dict[Any, Mapping[str, Any]] = {}
 
     def _new_admin(self, **more: Any) -> Admin:
         return SimulatedAdminClient(self._place, {**self._reading, **more})
@@ -239,10 +239,24 @@ class SimulatedKafka(Kafka):
         finally:
             reader.die()
 
-    def producer(self, given: Mapping[str, Any], identity: TransactionIdentity) -> Producer:
-        producer = self._place.client(SinkProducer, **given)
-        producer.take(identity)
+    def producer(
+        self,
+        settings: Mapping[str, Any],
+        identity: TransactionIdentity,
+        hears: Callable[[BatchSeen], None] | None = None,
+    ) -> Producer:
+        """As `KeptProducers`, for a process that does one thing after the other."""
+        kept = next((producer for of_kept, producer in self._kept if of_kept == settings), None)
+        given = {**settings, "transactional.id": identity.transactional_id}
+        producer = kept or self._place.client(SinkProducer, **given)
+        self._kept = [each for each in self._kept if each[1] is not kept]
+        self._settings_of[producer] = settings
+        producer.hears = hears
+        producer.init_transactions(identity)
         return cast(Producer, producer)
+
+    def keep(self, producer: Producer) -> None:
+        self._kept.append((self._settings_of[producer], cast(SinkProducer, producer)))
 
     def now_ms(self) -> int:
         return self._place.world.now_ms() + self._days_ms()
