@@ -25,7 +25,7 @@ from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.sink import topics, verification
 from ottla.sink.kept_producers import Hears, KeptProducers
-from ottla.sink.settings import SinkSettings
+from ottla.sink.settings import SinkSettings, settings_for_reading
 
 _log = logging.getLogger("ottla.sink")
 
@@ -48,7 +48,7 @@ class Kafka:
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
-        self._reading = settings.for_reading()
+        self._reading = settings_for_reading(settings.client_settings)
         self._producers = KeptProducers()
         self._ending: EndingDriver | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
