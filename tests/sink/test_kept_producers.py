@@ -186,6 +186,18 @@ def test_a_producer_that_nobody_takes_is_closed(job: Job, worker: Worker, monkey
     assert values(job) == [b"1"]
 
 
+def test_a_producer_is_replaced_when_its_time_is_over(
+    job: Job, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan(session_of(job.settings()))
+    worker.run(planned, 0, row(job, b"0"))
+    monkeypatch.setattr(kept_producers, "KEPT_S", 0.0)
+    worker.run(planned, 1, row(job, b"1"))
+    assert worker.idle() == []
+    worker.run(planned, 2, row(job, b"2"))
+    assert worker.used[0] is worker.used[1] is not worker.used[2]
+
+
 def test_a_child_process_makes_connections_of_its_own(job: Job, tmp_path: Path) -> None:
     settings = job.settings()
     run_batch(job, settings, 0)
@@ -205,7 +217,7 @@ def test_a_child_process_makes_connections_of_its_own(job: Job, tmp_path: Path) 
 def test_partitions_that_were_added_are_known_to_the_next_attempt(
     cluster: ottla.Cluster, job: Job, worker: Worker
 ) -> None:
-    """As with any producer that lives on, its metadata is read anew after `metadata.max.age.ms`, or by a new one."""
+    """A producer that was kept may not know them yet."""
     planned = plan(session_of(job.settings()))
     first = worker.run(planned, 0, row(job, b"0"))
     with ottla.Admin(cluster.bootstrap_servers) as admin:
