@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.client.in_time import wait_until
@@ -16,6 +15,7 @@ from ottla.client.producer import Producer
 from ottla.sink import kept_producers
 from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Totals
 from ottla.sink.commit import commit
+from ottla.sink.identities import PLACES
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
@@ -94,22 +94,17 @@ def test_a_warm_task_opens_no_connection_and_asks_for_no_metadata(
     assert len(set(worker.used)) == 1
 
 
-def test_a_warm_micro_batch_opens_no_connection_to_send_by(cluster: ottla.Cluster, job: Job) -> None:
+def test_a_warm_micro_batch_opens_no_connection(cluster: ottla.Cluster, job: Job) -> None:
     settings = job.settings()
     job.rows_per_batch = 12
-    for batch in range(2):
+    job.batches = 2 * PLACES
+    # Each task's ids come round once, and their coordinators are met.
+    for batch in range(PLACES):
         run_batch(job, settings, batch)
-    made: list[Any] = []
-    begin = Producer._begin
-
-    def noted(self: Producer, given: dict[str, Any]) -> None:
-        made.append(self)
-        begin(self, given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Producer, "_begin", noted)
-        run_batch(job, settings, 2)
-    assert made == []
+    with cluster.faults.hold(api="ApiVersions", nth=NEVER) as opened:
+        for batch in range(PLACES, job.batches):
+            run_batch(job, settings, batch)
+        assert opened.matched == 0
     assert_every_row_once(job)
 
 
@@ -186,6 +181,18 @@ def test_a_producer_that_nobody_takes_is_closed(job: Job, worker: Worker, monkey
     assert values(job) == [b"1"]
 
 
+def test_a_producer_is_replaced_when_its_time_is_over(
+    job: Job, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan(session_of(job.settings()))
+    worker.run(planned, 0, row(job, b"0"))
+    monkeypatch.setattr(kept_producers, "KEPT_S", 0.0)
+    worker.run(planned, 1, row(job, b"1"))
+    assert worker.idle() == []
+    worker.run(planned, 2, row(job, b"2"))
+    assert worker.used[0] is worker.used[1] is not worker.used[2]
+
+
 def test_a_child_process_makes_connections_of_its_own(job: Job, tmp_path: Path) -> None:
     settings = job.settings()
     run_batch(job, settings, 0)
@@ -205,7 +212,7 @@ def test_a_child_process_makes_connections_of_its_own(job: Job, tmp_path: Path) 
 def test_partitions_that_were_added_are_known_to_the_next_attempt(
     cluster: ottla.Cluster, job: Job, worker: Worker
 ) -> None:
-    """As with any producer that lives on, its metadata is read anew after `metadata.max.age.ms`, or by a new one."""
+    """A producer that was kept may not know them yet."""
     planned = plan(session_of(job.settings()))
     first = worker.run(planned, 0, row(job, b"0"))
     with ottla.Admin(cluster.bootstrap_servers) as admin:

@@ -62,22 +62,10 @@ def end_transactions(
 
     Returns when all are ended or `default.api.timeout.ms` is over; settings are those of `ottla.Admin`.
     """
-    ended = end_and_follow(identities, committed, bootstrap_servers, **settings)
-    return {identity: told.error for identity, told in ended.items()}
-
-
-def end_and_follow(
-    identities: Iterable[TransactionIdentity | tuple[str, int, int]],
-    committed: bool,
-    bootstrap_servers: str | Sequence[str],
-    **settings: Any,
-) -> Mapping[TransactionIdentity, Ended]:
-    """The same, with the identity each has from now on."""
     wanted = list(dict.fromkeys(checked_identity(identity) for identity in identities))
-    given = {"bootstrap_servers": bootstrap_servers, **settings}
-    driver = EndingDriver.of(given)
+    driver = EndingDriver.of({"bootstrap_servers": bootstrap_servers, **settings})
     try:
-        return driver.end(wanted, committed)
+        return {identity: told.error for identity, told in driver.end(wanted, committed).items()}
     finally:
         driver.close()
 

@@ -25,7 +25,7 @@ from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.sink import topics, verification
 from ottla.sink.kept_producers import Hears, KeptProducers
-from ottla.sink.settings import SinkSettings
+from ottla.sink.settings import SinkSettings, settings_for_reading
 
 _log = logging.getLogger("ottla.sink")
 
@@ -48,9 +48,11 @@ class Kafka:
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
-        self._reading = settings.for_reading()
+        self._reading = settings_for_reading(settings.client_settings)
         self._producers = KeptProducers()
+        # Kept while all goes well, and by nobody used.
         self._ending: EndingDriver | None = None
+        self._reader: Reader | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
         self.patience_s = api_timeout.default_api_timeout_ms / 1000
 
@@ -162,9 +164,21 @@ class Kafka:
     def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
         """Whole record batches of partition 0 as they are stored, from `start_offset` (0: the first one) on."""
         assignments = {(topic, 0): (start_offset or "earliest", end_offset)}
-        with Reader(self._settings.bootstrap_servers, assignments=assignments, **self._reading) as reader:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            reader = Reader(self._settings.bootstrap_servers, assignments=assignments, **self._reading)
+        else:
+            reader.assign(assignments)
+        is_read = False
+        try:
             for fetched in reader.iter_raw():
                 yield fetched.records
+            is_read = True
+        finally:
+            if is_read and self._reader is None:
+                self._reader = reader
+            else:
+                reader.close()
 
     def producer(
         self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None = None
@@ -194,7 +208,8 @@ class Kafka:
     def close(self) -> None:
         """Close all connections."""
         self._producers.close()
-        if self._ending is not None:
-            self._ending.close()
+        for kept in (self._ending, self._reader):
+            if kept is not None:
+                kept.close()
         if "_admin" in self.__dict__:
             self._admin.close()

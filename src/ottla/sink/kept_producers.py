@@ -3,16 +3,18 @@
 To open a producer costs a thread, connections and the metadata of the topic, which grows with its partitions. What a
 task has told the brokers is known by its identity alone (transactional id, producer id, epoch), and that is replaced
 (`Producer.init_transactions`). So who has ended well leaves its producer to the next one with the same settings; after
-any error it is closed. Spark runs one task of a Python worker after the other, so one of a kind is enough.
+any error it is closed. Spark runs one task of a Python worker after the other, so one of a kind is enough. After
+`KEPT_S` a new one takes its place: a topic may have more partitions by then.
 
 Invariants: a kept producer has no transaction that it would have to end, no record without an outcome, and no user. Its
-last user hears nothing more of it. It is closed once nobody has taken it for `KEPT_S`.
+last user hears nothing more of it. One that nobody takes is closed when its time is over.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +28,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 _log = logging.getLogger("ottla.sink")
 
 KEPT_S = 60.0
-"""Spark ends a Python worker that has had nothing to do for so long."""
+"""So long after it was made; Spark ends a Python worker that has had nothing to do for as long."""
 Hears = Callable[[BatchSeen], None]
 
 
@@ -45,6 +47,7 @@ class _Relay:
 class _Kept:
     settings: Mapping[str, Any]
     relay: _Relay = field(default_factory=_Relay)
+    made_s: float = field(default_factory=time.monotonic)
     timer: threading.Timer | None = None
 
 
@@ -86,11 +89,13 @@ class KeptProducers:
             kept.relay.to = None
             older = self._find(kept.settings)
             self._idle[producer] = kept
-            kept.timer = threading.Timer(KEPT_S, self._close, (producer,))
+            left_s = max(0.0, kept.made_s + KEPT_S - time.monotonic())
+            kept.timer = threading.Timer(left_s, self._close, (producer,))
             kept.timer.daemon = True
             kept.timer.start()
-        if older is not None:
-            self._close(older)
+        for each in [older] if left_s else [older, producer]:
+            if each is not None:
+                self._close(each)
 
     def close(self) -> None:
         """Close those that nobody uses."""

@@ -94,10 +94,6 @@ class SinkSettings:
         """Both of its topics."""
         return self.control_topic, self.markers_topic
 
-    def for_reading(self) -> dict[str, Any]:
-        """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""
-        return settings_for_reading(self.client_settings)
-
     def for_sending(self) -> dict[str, Any]:
         """What `Producer.from_config` takes, without the transactional id."""
         given = {name.replace("_", "."): value for name, value in self.client_settings.items()}
@@ -113,7 +109,7 @@ class SinkSettings:
 
 
 def settings_for_reading(client_settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a producer's settings that Admin and Reader share with it, as their keywords."""
+    """Those of a producer's settings that clients which do not send share with it, as their keywords."""
     known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
     keywords = {name.replace(".", "_") for name in known}
     return {
