@@ -70,6 +70,19 @@ def _read_whole(text: str) -> int:
     return int(text)
 
 
+_UNITS_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _read_bytes(text: str) -> int:
+    """Spark's spelling of sizes: a number and a unit of 1,024s, bytes without one."""
+    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]?)b?\s*", text.lower())
+    number = int(found[1]) * _UNITS_BYTES.get(found[2], 0) if found else 0
+    # Spark keeps it in a Java long.
+    if not 1 <= number < 1 << 63:
+        raise ValueError
+    return number
+
+
 _UNITS_MS = {
     "us": 0.001,
     "ms": 1,
@@ -203,6 +216,16 @@ OPTIONS = (
         "",
         "At most so many offsets in a micro-batch, shared out by how much each partition has.",
         _read_count,
+        STREAMING,
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        "a whole number of bytes from 1 on, also with a unit (k, m, g or t, such as 100m)",
+        "",
+        "At most so many bytes in a micro-batch, as stored by the brokers (compressed); shared out in the same way "
+        "(ottla's own). It is an estimate: a partition's size divided by the offsets that it holds. With "
+        "maxOffsetsPerTrigger, the smaller one of the two counts. Needs DESCRIBE on the cluster.",
+        _read_bytes,
         STREAMING,
     ),
     Option(
