@@ -14,6 +14,7 @@ from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import WRITE, BatchId, Entry, Last, Plan, Prepared, Skipped, Totals
+from ottla.sink.commands import alter_command, recover_command
 from ottla.sink.decision import Decision
 from ottla.sink.settings import SinkSettings
 
@@ -31,15 +32,15 @@ class Role(Enum):
     REWRITE = "rewrite"
 
 
-def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> Role:
+def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id: int) -> Role:
     """What this task is to do; UserMistake where the batch does not follow on what was decided last."""
     if last is None:
         return Role.WRITE
-    decided = last.batch
+    sink_id, decided = settings.sink_id, last.batch
     if decided.query_id != batch.query_id:
         # Batch writes follow one another, each under an id of its own.
         if decided.batch_id == batch.batch_id == WRITE:
-            _refuse_lost(sink_id, last)
+            _refuse_lost(settings, last)
             return Role.WRITE
         raise _foreign(sink_id, decided, f"{batch}")
     if batch.batch_id < decided.batch_id:
@@ -51,7 +52,7 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
         return Role.WRITE
     if batch.batch_id == decided.batch_id:
         return Role.REWRITE if partition_id in last.lost else Role.SKIP
-    _refuse_lost(sink_id, last)
+    _refuse_lost(settings, last)
     return Role.WRITE
 
 
@@ -77,46 +78,47 @@ def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     )
 
 
-def _refuse_lost(sink_id: str, last: Last) -> None:
+def _refuse_lost(settings: SinkSettings, last: Last) -> None:
     if last.lost:
         rows = sum(totals.rows for totals in last.lost.values())
         is_write = last.batch.batch_id == WRITE
         again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
         remedy = f"only that {again} brings them back"
         raise UserMistake(
-            f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and its transactions timed out "
-            f"before all of it was committed; {remedy}{_or_accept(sink_id)}"
+            f"{rows} rows of {last.batch} are lost to sink {settings.sink_id!r}: it was decided, and its transactions "
+            f"timed out before all of it was committed; {remedy}{or_accept(settings)}"
         )
 
 
-def _or_accept(sink_id: str) -> str:
+def or_accept(settings: SinkSettings) -> str:
     """The remedy that is left where rows cannot be had again."""
-    return f". If that cannot be, ottla sink recover {sink_id} --accept-loss lets the batch count as done without them"
+    command = recover_command(settings, "--accept-loss")
+    return f". If that is not possible, this command lets the batch count as done without them: {command}"
 
 
-def other_tasks(sink_id: str, last: Last, tasks: int) -> TransactionError:
+def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
     """A batch of which a part is lost came again with other tasks."""
     return TransactionError(
-        f"{last.batch} of sink {sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back can only "
-        f"be written again by the same tasks; {_again(sink_id, last)}"
+        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back can only "
+        f"be written again by the same tasks; {_again(settings, last)}"
     )
 
 
-def _again(sink_id: str, last: Last) -> str:
+def _again(settings: SinkSettings, last: Last) -> str:
     return (
         f"run it with the number of partitions it had ({last.tasks}) and a source that repeats itself"
-        f"{_or_accept(sink_id)}"
+        f"{or_accept(settings)}"
     )
 
 
-def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals) -> None:
+def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:
     """Rows written or counted again, partition by partition; UserMistake where they are not those of the decision."""
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
             f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
-            f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; "
-            f"{_again(sink_id, last)}"
+            f"from sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
+            f"{_again(settings, last)}"
         )
 
 
@@ -145,7 +147,7 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if last.lost:
         raise UserMistake(
             f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; "
-            f"{_again(sink_id, last)}"
+            f"{_again(settings, last)}"
         )
     run_id = messages[0].attempt.run_id
     if not run_id or run_id == last.run_id:
@@ -273,5 +275,5 @@ def decision_too_large(settings: SinkSettings, decision: Decision, size: int) ->
     return UserMistake(
         f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) does not fit into topic "
         f"{topic!r}; nothing of the batch is visible. Raise max.message.bytes of that topic "
-        f"(ottla topics alter {topic} --config max.message.bytes={2 * size}), or write with fewer tasks (coalesce)"
+        f"({alter_command(settings, topic, f'max.message.bytes={2 * size}')}), or write with fewer tasks (coalesce)"
     )
