@@ -113,8 +113,8 @@ def plan_micro_batch(kafka: ApacheKafka) -> None:
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
-        ([], "'orders', which this user may not: have it granted Describe and Write on the topic"),
-        (DESCRIBE_ALONE, "'orders', which this user may not: have it granted Describe and Write on the topic"),
+        ([], "'orders', which this user may not write to: have it granted Describe and Write on the topic"),
+        (DESCRIBE_ALONE, "'orders', which this user may not write to: have it granted Describe and Write on the topic"),
         (ON_TOPIC, r"'__ottla_sink'\)\. Have it granted Create, Read, .* on topics __ottla_sink and __ottla_sink_m"),
         ([*ON_TOPIC, *ON_TOPICS_OF_THE_SINK], "Have it granted Write and Describe on transactional ids that begin"),
     ],

@@ -21,7 +21,10 @@ from ottla.sink.settings import SinkSettings
 Message = Prepared | Skipped
 _ONGOING = "Ongoing"
 _OTHER_ID = "give this query a sink.id of its own"
-_CHECKPOINT = f"restore the checkpoint that belongs to the sink, or, to write anew, {_OTHER_ID}"
+_CHECKPOINT = (
+    f"restore the checkpoint that belongs to the sink. Or {_OTHER_ID}: then all that it reads is written, also rows "
+    "that are stored already"
+)
 
 
 class Role(Enum):
@@ -65,9 +68,10 @@ def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
 def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
     """A query whose sink was named after its checkpoint, which lies elsewhere now, or is written in other words."""
     return UserMistake(
-        f"query {query_id} was sink {was!r} so far, and is {sink_id!r} now, for its checkpoint was moved or its "
-        f"location is spelt otherwise; a batch that was decided could be written twice. To go on, give it the option "
-        f"sink.id={was!r}. If the checkpoint is a copy, and the other query goes on, {_OTHER_ID}"
+        f"query {query_id} has written as sink {was!r}, and is sink {sink_id!r} now: a sink without sink.id is named "
+        f"after the checkpoint's location, and the checkpoint was moved, or its location is spelt in another way. A "
+        f"batch could be written twice. To go on, give the query the option sink.id={was!r}. If this checkpoint is a "
+        f"copy, and the query of the other one still runs, {_OTHER_ID}"
     )
 
 
@@ -123,9 +127,10 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
 
 
 def _rows(found: Totals, wanted: Totals) -> str:
+    noun = "row" if found.rows == 1 else "rows"
     if found.rows == wanted.rows:
-        return f"{found.rows} rows other than those decided"
-    return f"{found.rows} rows where {wanted.rows} were decided"
+        return f"{found.rows} {noun} other than those decided"
+    return f"{found.rows} {noun} where {wanted.rows} were decided"
 
 
 def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message]) -> bool:
@@ -142,7 +147,7 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if last.batch.batch_id == WRITE:
         raise UserMistake(
             f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
-            "the same write, it is done, and needs not be run again; give another one a write.id of its own"
+            "the same write, it is done: do not run it again. If it is another one, give it a write.id of its own"
         )
     if last.lost:
         raise UserMistake(
@@ -152,15 +157,15 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     run_id = messages[0].attempt.run_id
     if not run_id or run_id == last.run_id:
         raise UserMistake(
-            f"{told}: it was decided in this same run of the query, as far as its job group tells. So two writes of a "
-            "micro-batch have one sink.id: give each write a sink.id of its own. Or the query sets a job group itself, "
-            "the same in each run, and its rows are not the same again: leave that to Spark"
+            f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
+            "writes of a micro-batch have the same sink.id: give each write a sink.id of its own. (If your program "
+            "sets a job group that is the same in each run, do not set it)"
         )
     if settings.same_rows:
         raise UserMistake(
             f"{told}: the checkpoint was rolled back, the source does not repeat what it gave, or the rows now go to "
-            f"another topic, and {settings.same_rows_name} refuses that; {_CHECKPOINT}, or leave that option out: the "
-            "batch is done, and counts as done then"
+            f"another topic, and {settings.same_rows_name} refuses that; {_CHECKPOINT}. Or leave that option "
+            "out: then the batch counts as done with the rows that it was decided with"
         )
     return False
 
@@ -242,14 +247,14 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
 def longer(settings: SinkSettings) -> str:
     """What to do where transactions do not last as long as a batch takes."""
     told = (
-        f"raise {settings.timeout_name}, and transaction.max.timeout.ms of the brokers where that is less, or make "
-        "batches smaller"
+        f"raise {settings.timeout_name} (and transaction.max.timeout.ms of the brokers, if that is less), or make "
+        "batches smaller. A batch that was begun keeps its size"
     )
     if settings.same_rows:
         return told
     return (
-        f"{told}. A batch that was begun keeps its size; if it has the same rows each time it is run, set "
-        f"{settings.same_rows_name}: then each run commits what ends in time, and the next start writes the rest"
+        f"{told}; if it has the same rows each time it is run, set {settings.same_rows_name}: then each run commits "
+        "what ends in time, and the next start writes the rest"
     )
 
 
@@ -264,8 +269,8 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
     return TransactionError(
         f"{decision.batch} of sink {settings.sink_id!r} is decided, and {total - gone} of {total} rows are there: "
         f"transactions of tasks did not last until they could be committed ({settings.timeout_name}="
-        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). To "
-        f"have batches written at once, {longer(settings)}"
+        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). "
+        f"For batches that are whole after one run, {longer(settings)}"
     )
 
 
