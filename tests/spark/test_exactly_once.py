@@ -267,7 +267,7 @@ def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
 
     stream.add(1, 2)
     with pytest.raises(
-        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have one s"
+        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have the same s"
     ):
         stream.run(foreach=each)
     assert visible(kafka_cluster, other) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ottla.sink.settings import CONTROL_TOPIC, SinkSettings
+from ottla.sink.settings import CONTROL_TOPIC, SinkSettings, settings_for_reading
 
 
 def recover_command(settings: SinkSettings, *more: str) -> str:
@@ -25,5 +25,5 @@ def alter_command(settings: SinkSettings, topic: str, config: str) -> str:
 def _cluster(settings: SinkSettings) -> tuple[str, ...]:
     """The brokers' addresses, and where they need a login or TLS, the file of settings that only the user has."""
     servers = "-b", settings.bootstrap_servers.replace(" ", "")
-    protocol = str(settings.for_reading().get("security_protocol", "PLAINTEXT"))
+    protocol = str(settings_for_reading(settings.client_settings).get("security_protocol", "PLAINTEXT"))
     return servers if protocol.upper() == "PLAINTEXT" else (*servers, "--command-config", "FILE")

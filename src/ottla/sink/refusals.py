@@ -103,8 +103,8 @@ def or_accept(settings: SinkSettings) -> str:
 def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
     """A batch of which a part is lost came again with other tasks."""
     return TransactionError(
-        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back can only "
-        f"be written again by the same tasks; {_again(settings, last)}"
+        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back "
+        f"can only be written again by the same tasks; {_again(settings, last)}"
     )
 
 
