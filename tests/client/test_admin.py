@@ -224,6 +224,28 @@ def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
     assert cluster.controller_id in [broker.broker_id for broker in cluster.brokers]
 
 
+def test_the_sizes_of_logs_are_told_by_each_broker_that_keeps_them(
+    kafka_cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_topics(kafka_name, partitions=2, replication_factor=2)
+        with Producer(kafka_cluster.bootstrap_servers, acks="all") as producer:
+            producer.send(kafka_name, b"x" * 5_000, partition=1).result(30)
+        told = admin.describe_log_dirs()
+        replicas = {place.partition: set(place.replicas) for place in admin.describe(kafka_name).partitions}
+        assert set(told) == {broker.broker_id for broker in admin.cluster().brokers}
+        for broker_id, folders in told.items():
+            (folder,) = folders
+            assert folder.error is None
+            assert folder.total_bytes is not None
+            assert folder.usable_bytes is not None
+            assert 0 < folder.usable_bytes < folder.total_bytes
+            sizes = {each.partition: each.size_bytes for each in folder.replicas if each.topic == kafka_name}
+            assert set(sizes) == {partition for partition in (0, 1) if broker_id in replicas[partition]}
+            assert all(size > 5_000 if partition else size == 0 for partition, size in sizes.items())
+        assert admin.describe_log_dirs([min(told)]).keys() == {min(told)}
+
+
 def test_a_broker_that_is_not_there_is_named(kafka_cluster: ottla.Cluster) -> None:
     clock = ottla.Clock()
     with (

@@ -78,6 +78,9 @@ def test_a_leader_that_is_gone_is_looked_for_again() -> None:
         asking.partitions(["t"])
         cluster.kill(cluster.leader("t", 1))
         assert asking.offsets({("t", partition): LATEST for partition in range(3)})["t", 1] == 2
+        cluster.kill(cluster.leader("t", 1))
+        sizes = asking.sizes([("t", partition) for partition in range(3)])
+        assert sizes["t", 1] > sizes["t", 0] == sizes["t", 2] == 0
         asking.close()
 
 

@@ -136,6 +136,7 @@ STREAMS: dict[str, dict[str, Any]] = {
     "stream of offsets": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": -1}}'},
     "stream of times": {"subscribe": "plain", "startingTimestamp": str(FIRST_MS + 15)},
     "bounded stream": EARLY | {"maxOffsetsPerTrigger": "12"},
+    "stream of so many bytes": EARLY | {"maxBytesPerTrigger": "1m"},
     "stream that waits": EARLY | {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "1s"},
     "least above most": EARLY | {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
     "stream with an end": EARLY | {"endingOffsets": "latest"},
@@ -390,6 +391,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "bounded stream",
         "stream of nothing at a time",
     ),
+    "`maxBytesPerTrigger`": ("stream of so many bytes",),
     "`minOffsetsPerTrigger`, `maxTriggerDelay`": ("stream that waits", "least above most"),
     "options of micro-batches in a batch": ("bounded batch",),
     "an end in a stream": (

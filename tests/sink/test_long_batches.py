@@ -121,7 +121,7 @@ def test_each_run_adds_to_a_batch_until_it_is_whole(job: Job, settings: SinkSett
 
 def test_where_nothing_ends_in_time_it_is_refused_and_nothing_is_decided(job: Job, settings: SinkSettings) -> None:
     session = session_of(settings)
-    refused = r"too late: 3\). .* raise transaction.timeout.ms, and transaction.max.timeout.ms of the"
+    refused = r"too late: 3\). .* raise transaction.timeout.ms \(and transaction.max.timeout.ms of the"
     with pytest.raises(ottla.TransactionError, match=refused):
         commit(session, run(job, timed_out, short_of_time, timed_out))
     assert describe(session).decisions == ()
@@ -136,7 +136,7 @@ def test_where_nothing_ends_in_time_it_is_refused_and_nothing_is_decided(job: Jo
 
 
 def test_where_rows_need_not_repeat_it_is_refused_with_both_remedies(job: Job) -> None:
-    told = r"raise transaction.timeout.ms, and transaction.max.timeout.ms of the brokers .* set same_rows=True: then"
+    told = r"raise transaction.timeout.ms \(and transaction.max.timeout.ms of the brokers, .* set same_rows=True: then"
     with pytest.raises(ottla.TransactionError, match=told):
         commit(session_of(job.settings()), run(job, short_of_time, in_time, in_time))
     assert visible(job) == []

@@ -25,6 +25,7 @@ from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
 from ottla.sink.session import Session, session_of
+from ottla.sink.settings import SinkSettings
 
 from . import driver
 from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
@@ -136,7 +137,7 @@ def test_a_part_that_cannot_be_written_again_is_given_up_when_somebody_says_so(
 ) -> None:
     decided(job, lost=(1,), landed=(0,))
     other = dataclasses.replace(job, tasks=2, run_id="second")
-    with pytest.raises(ottla.UserMistake, match=f"ottla sink recover {job.sink_id} --accept-loss"):
+    with pytest.raises(ottla.UserMistake, match=rf"ottla sink recover {job.sink_id} -b \S+ --accept-loss$"):
         driver.main(other.text())
     command = ["sink", "recover", job.sink_id, "-b", job.bootstrap_servers]
     assert main(command) == 1
@@ -163,9 +164,9 @@ def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> N
     with pytest.raises(
         ottla.UserMistake, match=r"2 rows of write monday are lost .* run again with write.id=monday, b"
     ):
-        role("orders", last, BatchId("tuesday", WRITE), 0)
-    assert role("orders", last, BatchId("monday", WRITE), 1) is Role.REWRITE
-    assert role("orders", last, BatchId("monday", WRITE), 0) is Role.SKIP
+        role(SinkSettings("orders", "localhost:9092"), last, BatchId("tuesday", WRITE), 0)
+    assert role(SinkSettings("orders", "localhost:9092"), last, BatchId("monday", WRITE), 1) is Role.REWRITE
+    assert role(SinkSettings("orders", "localhost:9092"), last, BatchId("monday", WRITE), 0) is Role.SKIP
 
 
 def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:

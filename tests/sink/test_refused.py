@@ -66,7 +66,8 @@ def test_a_checkpoint_that_was_moved_is_recognised_by_its_query(job: Job, is_kno
     run_batch(job, job.settings(), 0)
     moved = dataclasses.replace(job, sink_id=f"/new/{job.topic}")
     session = session_of(moved.settings())
-    told = f"query {job.query_id} was sink '/old/{job.topic}' so far.*give it the option sink.id='/old/{job.topic}'"
+    old = f"'/old/{job.topic}'"
+    told = f"query {job.query_id} has written as sink {old}.*give the query the option sink.id={old}"
     # The checkpoint may be where the driver cannot look into it: then tasks are the first to tell.
     begin = partial(plan, session, job.query_id) if is_known_at_plan else partial(run_batch, moved, moved.settings(), 0)
     with pytest.raises(ottla.UserMistake, match=told):
@@ -100,8 +101,11 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"run_id": "first"}, "two writes of a micro-batch have one sink.id: give each write a sink.id of its own"),
-        ({"run_id": ""}, "two writes of a micro-batch have one sink.id"),
+        (
+            {"run_id": "first"},
+            "two writes of a micro-batch have the same sink.id: give each write a sink.id of its own",
+        ),
+        ({"run_id": ""}, "two writes of a micro-batch have the same sink.id"),
         ({"run_id": "second", "same_rows": True}, "and same_rows=True refuses that; restore the checkpoint"),
     ],
 )

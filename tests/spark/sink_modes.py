@@ -36,7 +36,7 @@ class BatchWrites:
         self._thread.start()
 
     def _run(self) -> None:
-        # As docs/spark-sink.md has it for threads.
+        # As `thread_target` does. This thread inherits nothing: it is no part of a query.
         session = self._session
         session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
         try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ottla.cluster.cluster import Cluster
 
-REFUSED = r"Continuous processing does not go with the ottla sink, .*use trigger\(processingTime=\.\.\.\) or trigger"
+REFUSED = r"Continuous processing cannot be used with the ottla sink, .*use trigger\(processingTime=\.\.\.\) or trigger"
 ROWS = StructType([StructField("value", StringType())])
 DELIVERIES = [{"sink.id": "continuous"}, {"delivery": "at-least-once"}]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark import inheritable_thread_target
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ottla.client.admin import Admin
@@ -19,6 +19,7 @@ from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
 from ottla.spark.exactly_once import sink_settings
 from ottla.spark.sink_options import read_sink_options
+from ottla.spark.threads import thread_target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -206,7 +207,7 @@ def test_a_plain_thread_within_foreach_batch_which_loses_the_micro_batch_is_refu
             pool.submit(work).result()
 
     stream.add(1, 2)
-    with pytest.raises(PySparkException, match=r"inheritable_thread_target.*write\.id") as refused:
+    with pytest.raises(PySparkException, match=r"ottla\.spark\.thread_target.*write\.id") as refused:
         stream.run(foreach=each)
     assert "which micro-batch" in str(refused.value)
     assert visible(kafka_cluster, kafka_topic) == []
@@ -219,7 +220,6 @@ def test_a_thread_within_foreach_batch_that_inherits_the_micro_batch_or_names_it
 
     def each(rows: DataFrame, batch_id: int) -> None:
         def inherit() -> None:
-            activate(rows.sparkSession)
             write(rows, kafka_cluster, kafka_topic, sink__id=inheriting)
 
         def name() -> None:
@@ -227,7 +227,7 @@ def test_a_thread_within_foreach_batch_that_inherits_the_micro_batch_or_names_it
             write(rows, kafka_cluster, kafka_topic, sink__id=naming, write__id=str(batch_id))
 
         with ThreadPoolExecutor(2) as pool:
-            for writing in [pool.submit(inheritable_thread_target(rows.sparkSession)(inherit)), pool.submit(name)]:
+            for writing in [pool.submit(thread_target(rows.sparkSession)(inherit)), pool.submit(name)]:
                 writing.result()
 
     stream.add(1, 2)
@@ -235,6 +235,18 @@ def test_a_thread_within_foreach_batch_that_inherits_the_micro_batch_or_names_it
         stream.run(foreach=each)
         stream.forget(0)
     assert visible(kafka_cluster, kafka_topic) == [1, 1, 2, 2]
+
+
+def test_a_thread_outside_of_a_query_can_write(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    def work() -> None:
+        write(spark.range(3).selectExpr("string(id) value"), kafka_cluster, kafka_topic)
+
+    with ThreadPoolExecutor(1) as pool:
+        # What `thread_target` is for: without it Spark says that there is no such data source.
+        with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND"):
+            pool.submit(work).result()
+        pool.submit(thread_target(spark)(work)).result()
+    assert visible(kafka_cluster, kafka_topic) == [0, 1, 2]
 
 
 def activate(session: SparkSession) -> None:
@@ -255,7 +267,7 @@ def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
 
     stream.add(1, 2)
     with pytest.raises(
-        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have one s"
+        PySparkException, match=r"2 rows other than those decided.*two writes of a micro-batch have the same s"
     ):
         stream.run(foreach=each)
     assert visible(kafka_cluster, other) == []

@@ -109,6 +109,13 @@ def test_a_stream_is_bounded_by_its_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "size"), [("500", 500), ("3B", 3), ("2k", 2048), ("1 MB", 1 << 20), ("4g", 4 << 30), ("1T", 1 << 40)]
+)
+def test_sizes_are_spelled_as_spark_spells_them(text: str, size: int) -> None:
+    assert read_options(NEEDED | {"maxBytesPerTrigger": text}, streaming=True).max_bytes_per_trigger == size
+
+
+@pytest.mark.parametrize(
     ("text", "delay_ms"), [("500", 500), ("500ms", 500), ("15m", 900_000), ("2 min", 120_000), ("1H", 3_600_000)]
 )
 def test_times_are_spelled_as_spark_spells_them(text: str, delay_ms: int) -> None:
@@ -164,6 +171,10 @@ def test_what_bounds_micro_batches_is_ignored_by_a_batch_with_a_warning(caplog: 
         ({"minPartitions": "0"}, "minPartitions is '0'"),
         ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition is 'many'"),
         ({"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger is '1e6': it must be a whole number from 1 on"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger is '0': it must be a whole number of bytes from 1 on"),
+        ({"maxBytesPerTrigger": "1.5g"}, "maxBytesPerTrigger is '1.5g'"),
+        ({"maxBytesPerTrigger": "5x"}, "maxBytesPerTrigger is '5x'"),
+        ({"maxBytesPerTrigger": "8388608t"}, "maxBytesPerTrigger is '8388608t'"),
         ({"kafkaConsumer.pollTimeoutMs": "2m"}, "kafkaConsumer.pollTimeoutMs is '2m'"),
         ({"columns": "value,headers"}, "add the option includeHeaders=true"),
         ({"columns": "values"}, "columns names 'values': it may name key, value"),

@@ -24,7 +24,9 @@ import ottla
 from ottla.errors import UserMistake
 from ottla.sink import session
 from ottla.spark import sink, topic_check
+from ottla.spark.options import read_options
 from ottla.spark.source import OttlaDataSource
+from ottla.spark.stream_reader import OttlaStreamReader
 
 pytestmark = pytest.mark.kafka
 
@@ -47,6 +49,10 @@ ON_DECISIONS_ALONE = [
     (ResourceType.TOPIC, "__ottla_sink", ResourcePatternType.PREFIXED, AclOperation.READ),
 ]
 DESCRIBE_ALONE = [(ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, AclOperation.DESCRIBE)]
+READ_ORDERS = [(ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, AclOperation.READ)]
+ON_THE_CLUSTER = [
+    (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, AclOperation.DESCRIBE),
+]
 ON_TRANSACTIONAL_IDS = [
     (ResourceType.TRANSACTIONAL_ID, "ottla-sink-", ResourcePatternType.PREFIXED, AclOperation.WRITE)
 ]
@@ -107,8 +113,8 @@ def plan_micro_batch(kafka: ApacheKafka) -> None:
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
-        ([], "'orders', which this user may not: have it granted Describe and Write on the topic"),
-        (DESCRIBE_ALONE, "'orders', which this user may not: have it granted Describe and Write on the topic"),
+        ([], "'orders', which this user may not write to: have it granted Describe and Write on the topic"),
+        (DESCRIBE_ALONE, "'orders', which this user may not write to: have it granted Describe and Write on the topic"),
         (ON_TOPIC, r"'__ottla_sink'\)\. Have it granted Create, Read, .* on topics __ottla_sink and __ottla_sink_m"),
         ([*ON_TOPIC, *ON_TOPICS_OF_THE_SINK], "Have it granted Write and Describe on transactional ids that begin"),
     ],
@@ -140,6 +146,21 @@ def test_a_source_that_may_not_read_is_told_when_planning(kafka: ApacheKafka, ru
     grant(kafka, *rules)
     with pytest.raises(UserMistake, match="'orders', which this user may not read: have it granted DESCRIBE and READ"):
         plan_source(kafka, subscribe="orders")
+
+
+def test_a_stream_by_bytes_needs_to_see_the_sizes_of_logs(kafka: ApacheKafka) -> None:
+    grant(kafka, *READ_ORDERS)
+    given = read_options(options(kafka, subscribe="orders", maxBytesPerTrigger="1m"), streaming=True)
+    schema = OttlaDataSource(options(kafka, subscribe="orders")).schema()
+    assert isinstance(schema, StructType)
+    denied = OttlaStreamReader(given, schema)
+    with pytest.raises(UserMistake, match="Have this user granted DESCRIBE on the cluster"):
+        denied.initialOffset()
+    denied.stop()
+    grant(kafka, *READ_ORDERS, *ON_THE_CLUSTER)
+    allowed = OttlaStreamReader(given, schema)
+    assert allowed.initialOffset() == {"orders": {"0": 0, "1": 0}}
+    allowed.stop()
 
 
 def test_a_pattern_that_finds_topics_which_may_not_be_read_is_told_when_planning(kafka: ApacheKafka) -> None:

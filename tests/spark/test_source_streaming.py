@@ -93,6 +93,21 @@ def test_a_stream_takes_up_growth_shows_its_lag_and_goes_on_after_a_restart(
     assert batches.all() == sorted([*repeated, (2, 0)])
 
 
+def test_micro_batches_are_limited_by_bytes(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        for _ in range(12):
+            producer.send(kafka_topic, b"x" * 10_000, partition=1)
+    batches = Batches()
+    records = open_stream(spark, kafka_cluster, subscribe=kafka_topic, maxBytesPerTrigger="51k")
+    writer = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(TIMEOUT_S)
+    assert [len(rows) for rows in batches.rows.values()] == [5, 5, 2]
+    assert batches.all() == [(1, n) for n in range(12)]
+
+
 def test_available_now_reads_what_there_is_and_commits_it_to_the_group(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, kafka_name: str, tmp_path: Path
 ) -> None:

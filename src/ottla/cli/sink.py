@@ -65,7 +65,7 @@ def show(
     if as_json:
         typer.echo(json.dumps(_as_json(state, history)))
     else:
-        _show(state, history)
+        _show(state, history, settings)
 
 
 @sink.command(cls=Command)
@@ -93,6 +93,7 @@ def recover(
     the sink is not known or an address cannot be used.
     """
     from ottla.sink import recovery
+    from ottla.sink.refusals import or_accept
     from ottla.sink.session import session_of
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
@@ -127,8 +128,7 @@ def recover(
     raise OttlaError(
         f"{lost} of {decision.batch} were taken back by transaction.timeout.ms: those of tasks "
         f"{_tasks(done.lost)}; {there}. Start the query again from its checkpoint, or run the write again under its "
-        "write.id: it writes them once more. If that cannot be, "
-        f"ottla sink recover {sink_id} --accept-loss lets the batch count as done, and nobody writes them any more"
+        f"write.id: it writes them once more{or_accept(settings)}"
     )
 
 
@@ -205,7 +205,9 @@ def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
 # ---- for people ---------------------------------------------------------------------------------------------------
 
 
-def _show(state: SinkState, history: bool) -> None:
+def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
+    from ottla.sink.commands import recover_command
+
     if state.decisions:
         last = state.decisions[-1]
         tell(
@@ -241,7 +243,8 @@ def _show(state: SinkState, history: bool) -> None:
     if state.open:
         tell(
             f"{counted(len(state.open), 'transaction')} of tasks open, in no decision: a batch that is running, or "
-            f"what a dead one left, which holds back read_committed readers (ottla sink recover {state.sink_id})"
+            f"what a dead one left. Readers with read_committed wait until they end. If no query runs and none will: "
+            f"{recover_command(settings)}"
         )
 
 

@@ -39,6 +39,7 @@ from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
 
 if TYPE_CHECKING:
+    from ottla.client.log_dirs import LogDirDescription
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
     from ottla.client.transaction_admin import ListedTransaction, TransactionAdmin, TransactionDescription
     from ottla.producer.transaction_states import TransactionIdentity
@@ -214,6 +215,27 @@ class Admin(OfOneProcess):
                 for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
             ),
         )
+
+    def describe_log_dirs(self, broker_ids: Iterable[int] | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
+        """{broker id: its folders of logs}, with the size of every log in them, in bytes as stored (compressed).
+
+        Of these brokers, or of all there are. KafkaError (CLUSTER_AUTHORIZATION_FAILED) for a user without DESCRIBE on
+        the cluster.
+        """
+        # Imported here: most do not ask for it.
+        from ottla.client.log_dirs import describe_log_dirs
+
+        ids = [broker.broker_id for broker in self.cluster().brokers] if broker_ids is None else list(broker_ids)
+        found: dict[int, tuple[LogDirDescription, ...]] = {}
+
+        def attempt() -> OttlaError | None:
+            left = {broker_id: None for broker_id in ids if broker_id not in found}
+            told, trouble = describe_log_dirs(self._driver, left, self._settings.connection.request_timeout_ms)
+            found.update(told)
+            return trouble
+
+        self._driver.until_well(attempt)
+        return dict(sorted(found.items()))
 
     # ---- partitions and settings --------------------------------------------------------------------------------
 

@@ -104,9 +104,16 @@ class OffsetLookup:
         (found,) = self.offsets_of([wanted])
         return found
 
-    def offsets_of(self, wanted: Sequence[Mapping[Place, int]]) -> list[dict[Place, int]]:
-        """What `offsets` finds for each of these, all asked at the same time."""
+    def offsets_of(
+        self, wanted: Sequence[Mapping[Place, int]], *, read_committed: bool | None = None
+    ) -> list[dict[Place, int]]:
+        """What `offsets` finds for each of these, all asked at the same time.
+
+        `read_committed` is the settings' isolation level, unless it is given.
+        """
         found: list[dict[Place, int]] = [{} for _ in wanted]
+        if read_committed is None:
+            read_committed = self._settings.read_committed
 
         def attempt() -> OttlaError | None:
             left = [
@@ -116,15 +123,55 @@ class OffsetLookup:
             unknown = {topic for each in left for topic, _ in each if topic not in self._leaders}
             if unknown:
                 self._ask_leaders(sorted(unknown))
-            trouble = self._list_offsets(left, found)
+            trouble = self._list_offsets(left, found, read_committed)
             if trouble is not None:
                 # Whoever leads now; forgotten topics are asked for in the next attempt.
-                for each in left:
-                    for topic, _ in each:
-                        self._leaders.pop(topic, None)
+                self._forget(topic for each in left for topic, _ in each)
             return trouble
 
         self._driver.until_well(attempt)
+        return found
+
+    def sizes(self, places: Iterable[Place]) -> dict[Place, int]:
+        """How many bytes the log of each partition has on its leader's disk; one request to each leader.
+
+        Raises KafkaError (CLUSTER_AUTHORIZATION_FAILED) for a user without DESCRIBE on the cluster.
+        """
+        # Imported here: most never ask for it.
+        from ottla.client.log_dirs import describe_log_dirs
+
+        left = set(places)
+        found: dict[Place, int] = {}
+
+        def attempt() -> OttlaError | None:
+            self._ask_leaders(sorted({topic for topic, _ in left if topic not in self._leaders}))
+            by_leader: dict[int, dict[str, list[int]]] = {}
+            trouble: OttlaError | None = None
+            for topic, partition in left:
+                leader_id, _ = self._leader_of(topic, partition)
+                if leader_id < 0:
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                else:
+                    by_leader.setdefault(leader_id, {}).setdefault(topic, []).append(partition)
+            told, unanswered = describe_log_dirs(self._driver, by_leader, self._patience_ms)
+            for of_broker in told.values():
+                for replica in (each for folder in of_broker for each in folder.replicas if not each.is_future):
+                    found[replica.topic, replica.partition] = replica.size_bytes
+            left.difference_update(found)
+            trouble = unanswered or trouble
+            if left and trouble is None:
+                topic, partition = min(left)
+                trouble = Unreachable(
+                    f"the leader of {topic}-{partition} does not tell the size of its log",
+                    topic=topic,
+                    partition=partition,
+                )
+            if trouble is not None:
+                self._forget(topic for topic, _ in left)
+            return trouble
+
+        if left:
+            self._driver.until_well(attempt)
         return found
 
     def commit(self, group_id: str, offsets: Mapping[Place, int], timeout_ms: int) -> None:
@@ -162,7 +209,24 @@ class OffsetLookup:
         """How old knowledge of partitions may grow by the settings."""
         return self._settings.connection.metadata_max_age_ms / 1000
 
+    @property
+    def _patience_ms(self) -> int:
+        """How long a leader is waited for before others are asked who leads."""
+        return min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
+
     # ---- leaders ------------------------------------------------------------------------------------------------
+
+    def _forget(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self._leaders.pop(topic, None)
+
+    def _leader_of(self, topic: str, partition: int) -> tuple[int, int]:
+        """Who leads it (-1: nobody, for now), and the epoch; of a topic whose leaders are known."""
+        leaders = self._leaders[topic]
+        if partition not in leaders:
+            detail = f"the topic has {len(leaders)} partitions, counted from 0"
+            raise kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail, topic=topic, partition=partition)
+        return leaders[partition]
 
     def _learn(self, topic: Any) -> None:
         self.topic_ids[topic.name] = topic.topic_id
@@ -195,7 +259,9 @@ class OffsetLookup:
         if topics:
             self._driver.until_well(attempt)
 
-    def _list_offsets(self, left: Sequence[Mapping[Place, int]], found: list[dict[Place, int]]) -> OttlaError | None:
+    def _list_offsets(
+        self, left: Sequence[Mapping[Place, int]], found: list[dict[Place, int]], read_committed: bool
+    ) -> OttlaError | None:
         """Ask every leader once for what is left; what came of it goes to `found`, why not all is returned."""
         trouble: OttlaError | None = None
         questions: list[tuple[Any, int]] = []
@@ -203,11 +269,7 @@ class OffsetLookup:
         for number, each in enumerate(left):
             by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
             for (topic, partition), asked in each.items():
-                leader_id, leader_epoch = self._leaders[topic].get(partition, (None, -1))
-                if leader_id is None:
-                    detail = f"the topic has {len(self._leaders[topic])} partitions, counted from 0"
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    raise kafka_error(code, detail, topic=topic, partition=partition)
+                leader_id, leader_epoch = self._leader_of(topic, partition)
                 if leader_id < 0:
                     trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                     continue
@@ -218,13 +280,12 @@ class OffsetLookup:
             for leader_id, topics in by_leader.items():
                 request = ListOffsetsRequest(
                     replica_id=-1,
-                    isolation_level=1 if self._settings.read_committed else 0,
+                    isolation_level=1 if read_committed else 0,
                     topics=list(topics.values()),
                 )
                 questions.append((request, leader_id))
                 numbers.append(number)
-        patience_ms = min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
-        answers = self._driver.ask_all(questions, patience_ms)
+        answers = self._driver.ask_all(questions, self._patience_ms)
         for number, (request, leader_id), answer in zip(numbers, questions, answers, strict=True):
             if answer is None or answer.message is None:
                 trouble = _unanswered(f"ListOffsets could not be asked of broker {leader_id}", answer, leader_id)
@@ -247,8 +308,7 @@ class OffsetLookup:
 
     def _ask_coordinator(self, request: OffsetCommitRequest, group_id: str, node_id: int) -> OttlaError | None:
         what = f"the offsets of group {group_id!r} could not be committed"
-        patience_ms = min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
-        (answer,) = self._driver.ask_all([(request, node_id)], patience_ms)
+        (answer,) = self._driver.ask_all([(request, node_id)], self._patience_ms)
         if answer is None or answer.message is None:
             return _unanswered(what, answer, node_id)
         for topic in answer.message.topics:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.sink.barriers import Barrier, steps
 from ottla.sink.batch import BatchId, Entry
+from ottla.sink.commands import recover_command
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
@@ -63,8 +64,8 @@ def settle(
         if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
-                f"committed yet: {trouble or 'their coordinators do not say why'}; the next start goes on with them, "
-                f"or: ottla sink recover {session.settings.sink_id}"
+                f"committed yet: {trouble or 'their coordinators do not say why'}. The next start of the query commits "
+                f"them. If it is not started again: {recover_command(session.settings)}"
             )
         told = session.end([entry.identity for entry in left], committed=True)
         trouble = next((error for error in told.values() if error is not None), trouble)
@@ -81,5 +82,5 @@ def _unknown(session: Session, batch: BatchId, entry: Entry) -> OttlaError:
         f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed cannot be found out any more: "
         f"somebody has deleted its marker from topic {session.settings.markers_topic!r}. Look for its "
         f"{entry.totals.rows} rows with a read_committed reader. Then let the batch count as done with what is there: "
-        f"ottla sink recover {sink_id} --accept-loss"
+        f"{recover_command(session.settings, '--accept-loss')}"
     )

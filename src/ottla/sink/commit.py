@@ -137,11 +137,11 @@ def _to_decide(
         before = session.read_decision()
         rewritten = {entry.partition_id for entry in written}
         if before is None or before.batch != batch or len(messages) != last.tasks or rewritten != set(last.lost):
-            raise other_tasks(settings.sink_id, last, len(messages))
+            raise other_tasks(settings, last, len(messages))
         kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
     else:
         for message in messages:
-            role(settings.sink_id, last, batch, message.attempt.partition_id)
+            role(settings, last, batch, message.attempt.partition_id)
         if any(isinstance(message, Skipped) for message in messages):
             raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is given up")
     return Decision(

@@ -101,7 +101,7 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
         if session.port.passed_s() >= deadline:
             raise TransactionUnfinished(
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
-                f"{session.port.patience_s:.0f} s; see whether all brokers are well, and start again"
+                f"{session.port.patience_s:.0f} s; check that all brokers run, and start again"
             )
         session.port.pause()
 

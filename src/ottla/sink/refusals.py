@@ -14,13 +14,17 @@ from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import WRITE, BatchId, Entry, Last, Plan, Prepared, Skipped, Totals
+from ottla.sink.commands import alter_command, recover_command
 from ottla.sink.decision import Decision
 from ottla.sink.settings import SinkSettings
 
 Message = Prepared | Skipped
 _ONGOING = "Ongoing"
 _OTHER_ID = "give this query a sink.id of its own"
-_CHECKPOINT = f"restore the checkpoint that belongs to the sink, or, to write anew, {_OTHER_ID}"
+_CHECKPOINT = (
+    f"restore the checkpoint that belongs to the sink. Or {_OTHER_ID}: then all that it reads is written, also rows "
+    "that are stored already"
+)
 
 
 class Role(Enum):
@@ -31,15 +35,15 @@ class Role(Enum):
     REWRITE = "rewrite"
 
 
-def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> Role:
+def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id: int) -> Role:
     """What this task is to do; UserMistake where the batch does not follow on what was decided last."""
     if last is None:
         return Role.WRITE
-    decided = last.batch
+    sink_id, decided = settings.sink_id, last.batch
     if decided.query_id != batch.query_id:
         # Batch writes follow one another, each under an id of its own.
         if decided.batch_id == batch.batch_id == WRITE:
-            _refuse_lost(sink_id, last)
+            _refuse_lost(settings, last)
             return Role.WRITE
         raise _foreign(sink_id, decided, f"{batch}")
     if batch.batch_id < decided.batch_id:
@@ -51,7 +55,7 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
         return Role.WRITE
     if batch.batch_id == decided.batch_id:
         return Role.REWRITE if partition_id in last.lost else Role.SKIP
-    _refuse_lost(sink_id, last)
+    _refuse_lost(settings, last)
     return Role.WRITE
 
 
@@ -64,9 +68,10 @@ def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
 def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
     """A query whose sink was named after its checkpoint, which lies elsewhere now, or is written in other words."""
     return UserMistake(
-        f"query {query_id} was sink {was!r} so far, and is {sink_id!r} now, for its checkpoint was moved or its "
-        f"location is spelt otherwise; a batch that was decided could be written twice. To go on, give it the option "
-        f"sink.id={was!r}. If the checkpoint is a copy, and the other query goes on, {_OTHER_ID}"
+        f"query {query_id} has written as sink {was!r}, and is sink {sink_id!r} now: a sink without sink.id is named "
+        f"after the checkpoint's location, and the checkpoint was moved, or its location is spelt in another way. A "
+        f"batch could be written twice. To go on, give the query the option sink.id={was!r}. If this checkpoint is a "
+        f"copy, and the query of the other one still runs, {_OTHER_ID}"
     )
 
 
@@ -77,53 +82,55 @@ def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     )
 
 
-def _refuse_lost(sink_id: str, last: Last) -> None:
+def _refuse_lost(settings: SinkSettings, last: Last) -> None:
     if last.lost:
         rows = sum(totals.rows for totals in last.lost.values())
         is_write = last.batch.batch_id == WRITE
         again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
         remedy = f"only that {again} brings them back"
         raise UserMistake(
-            f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and its transactions timed out "
-            f"before all of it was committed; {remedy}{_or_accept(sink_id)}"
+            f"{rows} rows of {last.batch} are lost to sink {settings.sink_id!r}: it was decided, and its transactions "
+            f"timed out before all of it was committed; {remedy}{or_accept(settings)}"
         )
 
 
-def _or_accept(sink_id: str) -> str:
+def or_accept(settings: SinkSettings) -> str:
     """The remedy that is left where rows cannot be had again."""
-    return f". If that cannot be, ottla sink recover {sink_id} --accept-loss lets the batch count as done without them"
+    command = recover_command(settings, "--accept-loss")
+    return f". If that is not possible, this command lets the batch count as done without them: {command}"
 
 
-def other_tasks(sink_id: str, last: Last, tasks: int) -> TransactionError:
+def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
     """A batch of which a part is lost came again with other tasks."""
     return TransactionError(
-        f"{last.batch} of sink {sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back can only "
-        f"be written again by the same tasks; {_again(sink_id, last)}"
+        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back "
+        f"can only be written again by the same tasks; {_again(settings, last)}"
     )
 
 
-def _again(sink_id: str, last: Last) -> str:
+def _again(settings: SinkSettings, last: Last) -> str:
     return (
         f"run it with the number of partitions it had ({last.tasks}) and a source that repeats itself"
-        f"{_or_accept(sink_id)}"
+        f"{or_accept(settings)}"
     )
 
 
-def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals) -> None:
+def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:
     """Rows written or counted again, partition by partition; UserMistake where they are not those of the decision."""
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
             f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
-            f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; "
-            f"{_again(sink_id, last)}"
+            f"from sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
+            f"{_again(settings, last)}"
         )
 
 
 def _rows(found: Totals, wanted: Totals) -> str:
+    noun = "row" if found.rows == 1 else "rows"
     if found.rows == wanted.rows:
-        return f"{found.rows} rows other than those decided"
-    return f"{found.rows} rows where {wanted.rows} were decided"
+        return f"{found.rows} {noun} other than those decided"
+    return f"{found.rows} {noun} where {wanted.rows} were decided"
 
 
 def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message]) -> bool:
@@ -140,25 +147,25 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if last.batch.batch_id == WRITE:
         raise UserMistake(
             f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
-            "the same write, it is done, and needs not be run again; give another one a write.id of its own"
+            "the same write, it is done: do not run it again. If it is another one, give it a write.id of its own"
         )
     if last.lost:
         raise UserMistake(
             f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; "
-            f"{_again(sink_id, last)}"
+            f"{_again(settings, last)}"
         )
     run_id = messages[0].attempt.run_id
     if not run_id or run_id == last.run_id:
         raise UserMistake(
-            f"{told}: it was decided in this same run of the query, as far as its job group tells. So two writes of a "
-            "micro-batch have one sink.id: give each write a sink.id of its own. Or the query sets a job group itself, "
-            "the same in each run, and its rows are not the same again: leave that to Spark"
+            f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
+            "writes of a micro-batch have the same sink.id: give each write a sink.id of its own. (If your program "
+            "sets a job group that is the same in each run, do not set it)"
         )
     if settings.same_rows:
         raise UserMistake(
             f"{told}: the checkpoint was rolled back, the source does not repeat what it gave, or the rows now go to "
-            f"another topic, and {settings.same_rows_name} refuses that; {_CHECKPOINT}, or leave that option out: the "
-            "batch is done, and counts as done then"
+            f"another topic, and {settings.same_rows_name} refuses that; {_CHECKPOINT}. Or leave that option "
+            "out: then the batch counts as done with the rows that it was decided with"
         )
     return False
 
@@ -240,14 +247,14 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
 def longer(settings: SinkSettings) -> str:
     """What to do where transactions do not last as long as a batch takes."""
     told = (
-        f"raise {settings.timeout_name}, and transaction.max.timeout.ms of the brokers where that is less, or make "
-        "batches smaller"
+        f"raise {settings.timeout_name} (and transaction.max.timeout.ms of the brokers, if that is less), or make "
+        "batches smaller. A batch that was begun keeps its size"
     )
     if settings.same_rows:
         return told
     return (
-        f"{told}. A batch that was begun keeps its size; if it has the same rows each time it is run, set "
-        f"{settings.same_rows_name}: then each run commits what ends in time, and the next start writes the rest"
+        f"{told}; if it has the same rows each time it is run, set {settings.same_rows_name}: then each run commits "
+        "what ends in time, and the next start writes the rest"
     )
 
 
@@ -262,8 +269,8 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
     return TransactionError(
         f"{decision.batch} of sink {settings.sink_id!r} is decided, and {total - gone} of {total} rows are there: "
         f"transactions of tasks did not last until they could be committed ({settings.timeout_name}="
-        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). To "
-        f"have batches written at once, {longer(settings)}"
+        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). "
+        f"For batches that are whole after one run, {longer(settings)}"
     )
 
 
@@ -273,5 +280,5 @@ def decision_too_large(settings: SinkSettings, decision: Decision, size: int) ->
     return UserMistake(
         f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) does not fit into topic "
         f"{topic!r}; nothing of the batch is visible. Raise max.message.bytes of that topic "
-        f"(ottla topics alter {topic} --config max.message.bytes={2 * size}), or write with fewer tasks (coalesce)"
+        f"({alter_command(settings, topic, f'max.message.bytes={2 * size}')}), or write with fewer tasks (coalesce)"
     )

@@ -8,7 +8,7 @@ id that does not exist is made by InitProducerId with the turn's identity as the
 refuse that where the id exists by now.
 
 In version 1 an epoch outlives its transaction, and an id can be taken by InitProducerId only, which aborts what is open
-under it. An attempt that is held up before that, until its place comes again, aborts the transaction of another one.
+under it. An attempt that is delayed before that, until its place comes again, aborts the transaction of another one.
 """
 
 from __future__ import annotations

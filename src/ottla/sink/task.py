@@ -37,7 +37,7 @@ def prepare(
     Raises UserMistake for a batch that does not fit the last decision, DeliveryError, TransactionError, KafkaError.
     """
     settings = session.settings
-    what = role(settings.sink_id, plan.last, batch, attempt.partition_id)
+    what = role(settings, plan.last, batch, attempt.partition_id)
     if what is Role.SKIP:
         kept = None if plan.last is None else plan.last.kept.get(attempt.partition_id)
         if kept is not None:
@@ -46,13 +46,13 @@ def prepare(
             return Skipped(plan, batch, attempt, kept)
         totals = drain()
         if plan.last is not None and plan.last.lost:
-            check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
+            check_rewritten(settings, plan.last, attempt.partition_id, totals)
         return Skipped(plan._replace(idle=()), batch, attempt, totals)
     task = TaskTransaction(session, plan, batch, attempt)
     try:
         totals = write(task.producer)
         if what is Role.REWRITE and plan.last is not None:
-            check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
+            check_rewritten(settings, plan.last, attempt.partition_id, totals)
         entry = task.prepare(totals)
     except BaseException as error:
         task.give_up()

@@ -10,6 +10,7 @@ from ottla.client.admin import Admin
 from ottla.client.authorized_operations import check_allowed
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode
+from ottla.sink.commands import alter_command
 from ottla.sink.settings import SinkSettings
 
 _log = logging.getLogger("ottla.sink")
@@ -48,7 +49,7 @@ def ensure(admin: Admin, settings: SinkSettings) -> None:
     _ensure(admin, settings.control_topic, replicas, decisions)
     _ensure(admin, settings.markers_topic, replicas, markers)
     for topic in settings.topics:
-        _check_cleanup(admin, topic)
+        _check_cleanup(admin, settings, topic)
     for topic in settings.topics:
         check_authorized(admin, topic, {"READ", "WRITE"})
 
@@ -99,7 +100,7 @@ def _ensure(admin: Admin, topic: str, replicas: int, configs: Mapping[str, objec
             time.sleep(_PAUSE_S)
 
 
-def _check_cleanup(admin: Admin, topic: str) -> None:
+def _check_cleanup(admin: Admin, settings: SinkSettings, topic: str) -> None:
     try:
         policy = admin.describe_configs(topic=topic)["cleanup.policy"].value
     except (KafkaError, LookupError) as error:
@@ -108,6 +109,6 @@ def _check_cleanup(admin: Admin, topic: str) -> None:
         return
     if policy != "compact":
         raise UserMistake(
-            f"topic {topic!r} has cleanup.policy={policy}, and would lose what the sink needs after a rest; set it to "
-            f"compact (ottla topics alter {topic} --config cleanup.policy=compact)"
+            f"topic {topic!r} has cleanup.policy={policy}, which deletes records that the sink still needs; set it to "
+            f"compact ({alter_command(settings, topic, 'cleanup.policy=compact')})"
         )

@@ -10,12 +10,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.stream_offsets import consumer_lag
+from ottla.spark.threads import thread_target
 from ottla.spark.worker_python import name_this_python
 
 if TYPE_CHECKING:
     from ottla.spark.lag import LagListener, offsets_behind_latest
 
-__all__ = ["LagListener", "consumer_lag", "offsets_behind_latest"]
+__all__ = ["LagListener", "consumer_lag", "offsets_behind_latest", "thread_target"]
 
 name_this_python(os.environ)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
 _REFUSED = (
-    "Continuous processing does not go with the ottla sink, for Spark gives the sink no rows then: use "
+    "Continuous processing cannot be used with the ottla sink, because Spark gives the sink no rows there: use "
     "trigger(processingTime=...) or trigger(availableNow=True)."
 )
 

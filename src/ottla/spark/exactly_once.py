@@ -212,9 +212,10 @@ def _refuse_lost_number(context: TaskContext) -> None:
     if all(context.getLocalProperty(name) == value for name, value in _OF_QUERIES):
         raise UserMistake(
             "These rows come from a streaming query, but Spark does not tell this thread which micro-batch it writes. "
-            "A repeated micro-batch would be stored twice. Write in the thread that calls the foreachBatch function; "
-            "or wrap your thread's function there with pyspark.inheritable_thread_target(rows.sparkSession); or add "
-            "the option write.id beside sink.id, with str(batch_id)."
+            "A repeated micro-batch would be stored twice. Write in the thread that Spark calls the foreachBatch "
+            "function in; or wrap the function of your thread, before you start it: "
+            "ottla.spark.thread_target(rows.sparkSession)(function); or add the option write.id beside sink.id, with "
+            "str(batch_id)."
         )
 
 

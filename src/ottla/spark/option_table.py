@@ -70,6 +70,19 @@ def _read_whole(text: str) -> int:
     return int(text)
 
 
+_UNITS_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _read_bytes(text: str) -> int:
+    """Spark's spelling of sizes: a number and a unit of 1,024s, bytes without one."""
+    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]?)b?\s*", text.lower())
+    number = int(found[1]) * _UNITS_BYTES.get(found[2], 0) if found else 0
+    # Spark keeps it in a Java long.
+    if not 1 <= number < 1 << 63:
+        raise ValueError
+    return number
+
+
 _UNITS_MS = {
     "us": 0.001,
     "ms": 1,
@@ -145,13 +158,19 @@ OPTIONS = (
         "earliest for a batch, latest for a stream",
         "Where to begin; a stream that has a checkpoint goes on from there instead.",
     ),
-    Option("startingTimestamp", _TIME, "", "Begin with the first record that is as young.", _read_whole),
+    Option(
+        "startingTimestamp",
+        _TIME,
+        "",
+        "Begin with the first record that has this timestamp or a later one.",
+        _read_whole,
+    ),
     Option("startingOffsetsByTimestamp", _TIMES, "", "The same for each partition."),
     Option(
         "startingOffsetsByTimestampStrategy",
         "error or latest",
         "error",
-        "What to do in a partition where no record is as young: fail, or begin at its end.",
+        "What to do in a partition where no record has that timestamp or a later one: fail, or begin at its end.",
         _read_strategy,
     ),
     Option(
@@ -166,7 +185,7 @@ OPTIONS = (
         "endingTimestamp",
         _TIME,
         "",
-        "End before the first record that is as young; where there is none, at the end.",
+        "End before the first record that has this timestamp or a later one; if there is none, at the end.",
         _read_whole,
         BATCH,
         _NO_END,
@@ -206,6 +225,16 @@ OPTIONS = (
         STREAMING,
     ),
     Option(
+        "maxBytesPerTrigger",
+        "a whole number of bytes from 1 on, also with a unit (k, m, g or t, such as 100m)",
+        "",
+        "At most so many bytes in a micro-batch, as stored by the brokers (compressed); shared out in the same way "
+        "(ottla's own). It is an estimate: a partition's size divided by the offsets that it holds. With "
+        "maxOffsetsPerTrigger, the smaller one of the two counts. Needs DESCRIBE on the cluster.",
+        _read_bytes,
+        STREAMING,
+    ),
+    Option(
         "minOffsetsPerTrigger",
         _COUNT,
         "",
@@ -233,7 +262,7 @@ OPTIONS = (
         "kafkaConsumer.pollTimeoutMs",
         _COUNT,
         "120000",
-        "A task fails when nothing came for so long.",
+        "A task fails if no record comes for so many milliseconds.",
         _read_count,
     ),
 )

@@ -48,6 +48,7 @@ class SourceOptions:
     min_partitions: int = 0
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
     poll_timeout_ms: int = 120_000
@@ -81,6 +82,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool = False) -> Sour
         min_partitions=values.get("minPartitions", 0),
         max_records_per_partition=values.get("maxRecordsPerPartition"),
         max_offsets_per_trigger=most,
+        max_bytes_per_trigger=values.get("maxBytesPerTrigger"),
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=values.get("maxTriggerDelay", 900_000),
         poll_timeout_ms=values.get("kafkaConsumer.pollTimeoutMs", 120_000),

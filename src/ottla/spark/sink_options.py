@@ -107,8 +107,8 @@ def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
             if name == f"{_ASYNC_PROGRESS}enabled" and given[name].strip().lower() == "false":
                 continue
             raise ConfigError(
-                "Asynchronous progress tracking does not go with the ottla sink: Spark would repeat batches it has "
-                "not written down, under other numbers; leave out asyncProgressTracking options."
+                "Asynchronous progress tracking cannot be used with the ottla sink: after a crash Spark would write "
+                "the same rows again in batches with other numbers. Leave out the asyncProgressTracking options."
             )
         near = nearest_name(name, _TAKEN)
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
@@ -143,16 +143,16 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
         if write_id is not None:
             return write_id
         raise ConfigError(
-            "delivery=exactly-once for a batch write needs the option write.id, the same when the same rows are "
-            "written again and of no other rows; within foreachBatch sink.id does."
+            "delivery=exactly-once for a batch write needs the option write.id: the same one whenever the same rows "
+            "are written again, and another one for other rows. Within foreachBatch give sink.id instead."
         )
     checkpoint = _read_checkpoint(given)
     if checkpoint:
         return _shortened(checkpoint)
     raise ConfigError(
-        "Exactly-once needs a name for this sink that outlives restarts, and the option checkpointLocation, of which "
-        "one could be made, is not among the options (a location of Spark's configuration Spark does not tell a "
-        'sink): add .option("sink.id", "..."), the same on every start of this query and of no other.'
+        "An exactly-once sink needs a name that is the same on every start. It is made from the option "
+        "checkpointLocation, and that was not given (Spark does not tell a sink a location of Spark's configuration). "
+        'Add .option("sink.id", "..."), the same on every start of this query and of no other.'
     )
 
 

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -28,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.spark.bytes_per_offset import BytesPerOffset
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.mistakes import plainly
 from ottla.spark.offset_ranges import Place, pack_ranges, split_ranges
@@ -59,6 +61,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._partitions: PartitionsToRead | None = None
+        self._bytes_per_offset: BytesPerOffset | None = None
         # As of the last look: where the partitions there are begin and end.
         self._first: dict[Place, int] = {}
         self._latest: dict[Place, int] = {}
@@ -88,8 +91,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say of a micro-batch's size; `latestOffset` knows the other one of the two."""
+        """What the options say of a micro-batch's size. Spark takes one limit; `latestOffset` knows the others."""
         options = self._options
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
         if options.min_offsets_per_trigger is not None:
@@ -126,8 +131,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             if self._must_wait(count_available(begin, latest)):
                 return start
-            if isinstance(limit, ReadMaxRows):
-                latest = share_out(begin, latest, limit.max_rows)
+            most = self._most_offsets(begin, latest)
+            if most is not None:
+                latest = share_out(begin, latest, most)
         self._last_batch_s = time.monotonic()
         return to_json(latest)
 
@@ -179,6 +185,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> PartitionsToRead:
         if self._partitions is None:
             self._partitions = PartitionsToRead(self._options)
+            if self._options.max_bytes_per_trigger is not None:
+                self._bytes_per_offset = BytesPerOffset(self._partitions.lookup)
+                # Before the first micro-batch, also where there is nothing to read yet.
+                self._bytes_per_offset.check(self._partitions.find())
         return self._partitions
 
     def _look(self, max_age_s: float) -> None:
@@ -226,6 +236,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not all(place in self._first for place in stops):
             self._look(0.0)
         return self._first
+
+    def _most_offsets(self, begin: Mapping[Place, int], latest: Mapping[Place, int]) -> int | None:
+        """How many offsets the next micro-batch may have, by the smaller one of the limits; None where none is set."""
+        most, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        if self._bytes_per_offset is None or most_bytes is None:
+            return most
+        by_size = self._bytes_per_offset.most_offsets(begin, latest, most_bytes)
+        return by_size if most is None else min(most, by_size)
 
     def _must_wait(self, available: int) -> bool:
         """Whether there is too little for a micro-batch, and it has not been waited for long enough."""

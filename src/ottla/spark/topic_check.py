@@ -44,8 +44,8 @@ def check_topic(options: SinkOptions) -> None:
                 check_authorized(admin, topic, {"WRITE"})
         except KafkaError as error:
             why = {
-                "TOPIC_AUTHORIZATION_FAILED": "which this user may not: have it granted Describe and Write on the "
-                "topic.",
+                "TOPIC_AUTHORIZATION_FAILED": "which this user may not write to: have it granted Describe and Write "
+                "on the topic.",
                 "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
                 f"{block_ms} ms; kafka.max.block.ms says how long).",
             }.get(error.name)

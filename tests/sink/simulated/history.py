@@ -217,7 +217,7 @@ class History:
             self.query.settings = replace(settings, same_rows=True)
         elif "raise transaction.timeout.ms" in refusal:
             self.query.settings = replace(settings, transaction_timeout_ms=10 * TIMEOUT_MS)
-        elif "or leave that option out" in refusal:
+        elif "leave that option out" in refusal:
             self.query.settings = replace(settings, same_rows=False)
         accept_loss = "--accept-loss" in refusal
         done = self._outside("recover", lambda process: recover(self.query.session(process), accept_loss))

@@ -64,7 +64,7 @@ WEAKNESSES: dict[str, list[Edit]] = {
             '        **_COMPACTED,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
             '        "retention.ms": 24 * 3_600_000,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
         ),
-        replace("sink/topics.py", "        _check_cleanup(admin, topic)\n", "        pass\n"),
+        replace("sink/topics.py", "        _check_cleanup(admin, settings, topic)\n", "        pass\n"),
     ],
     "what_is_in_no_decision_is_committed": [
         replace(

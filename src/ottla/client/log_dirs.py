@@ -1,0 +1,110 @@
+"""How large the logs of partitions are on the disks of brokers (DescribeLogDirs).
+
+A broker tells only about the logs that it keeps itself, so each broker is asked for its own, all at the same time.
+A user needs DESCRIBE on the cluster for it. Brokers before Kafka 3.2 answer nothing at all to a user who has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client.admin_driver import AdminDriver
+from ottla.connection.core import Answer
+from ottla.errors import OttlaError, Unreachable
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+_RIGHT = "this user needs DESCRIBE on the cluster to see the sizes of logs"
+
+
+@dataclass(slots=True, frozen=True)
+class ReplicaSize:
+    """One partition's log on one broker: its bytes as stored (compressed), and the offsets that it is behind.
+
+    `is_future` is true of a copy that the broker makes while it moves the log to another of its folders.
+    """
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(slots=True, frozen=True)
+class LogDirDescription:
+    """A folder of logs on one broker. `error` is Kafka's name of what is wrong with it, None where nothing is.
+
+    `total_bytes` and `usable_bytes` are those of its disk; None where the broker does not tell (before Kafka 3.3).
+    """
+
+    path: str
+    replicas: tuple[ReplicaSize, ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+
+
+Wanted = Mapping[int, Mapping[str, Iterable[int]] | None]
+"""{broker id: {topic: partitions}}, or None for all that the broker keeps."""
+
+
+def describe_log_dirs(
+    driver: AdminDriver, wanted: Wanted, timeout_ms: int
+) -> tuple[dict[int, tuple[LogDirDescription, ...]], OttlaError | None]:
+    """What these brokers said, each asked once, and the last reason why one of them said nothing.
+
+    Raises KafkaError where a broker refuses.
+    """
+    questions = [(_question(topics), broker_id) for broker_id, topics in wanted.items()]
+    told: dict[int, tuple[LogDirDescription, ...]] = {}
+    trouble: OttlaError | None = None
+    for (_, broker_id), answer in zip(questions, driver.ask_all(questions, timeout_ms), strict=True):
+        error = _refusal(answer, broker_id)
+        if error is None and answer is not None:
+            told[broker_id] = tuple(_described(each) for each in answer.message.results)
+        elif error is not None and not error.retriable:
+            raise error
+        else:
+            trouble = error
+    return told, trouble
+
+
+def _question(topics: Mapping[str, Iterable[int]] | None) -> DescribeLogDirsRequest:
+    if topics is None:
+        return DescribeLogDirsRequest(topics=None)
+    return DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=name, partitions=sorted(each)) for name, each in topics.items()]
+    )
+
+
+def _refusal(answer: Answer | None, broker_id: int) -> OttlaError | None:
+    if answer is None or answer.message is None:
+        why = answer.failure if answer is not None and answer.failure else "no answer"
+        if answer is not None and answer.unsupported:
+            return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"DescribeLogDirs: {why}", broker_id=broker_id)
+        return Unreachable(f"DescribeLogDirs could not be asked of broker {broker_id}: {why}", broker_id=broker_id)
+    # Without the permission, older brokers leave out all folders; a broker has one at least.
+    code = answer.message.error_code
+    if not code and not answer.message.results:
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not code:
+        return None
+    detail = _RIGHT if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else "DescribeLogDirs"
+    return kafka_error(code, detail, broker_id=broker_id)
+
+
+def _described(told: Any) -> LogDirDescription:
+    return LogDirDescription(
+        told.log_dir,
+        tuple(
+            ReplicaSize(topic.name, each.partition_index, each.partition_size, each.offset_lag, each.is_future_key)
+            for topic in told.topics
+            for each in topic.partitions
+        ),
+        told.total_bytes if told.total_bytes >= 0 else None,
+        told.usable_bytes if told.usable_bytes >= 0 else None,
+        kafka_error(told.error_code).name if told.error_code else None,
+    )
