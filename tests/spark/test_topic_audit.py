@@ -57,7 +57,7 @@ def test_a_ledger_that_cannot_be_used_is_told_with_its_place(
     folder.mkdir()
     bad.write(folder)
     with pytest.raises(UserMistake) as told:
-        check_ledger(frame_of(spark, folder), "orders")
+        check_ledger(frame_of(spark, folder), "orders", 2)
     assert bad.words.format(folder=folder) in str(told.value)
 
 
@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_used_is_told_with_its_place(
 def test_a_partition_that_cannot_be_is_told_with_its_place(spark: SparkSession, tmp_path: Path, bad: BadLedger) -> None:
     bad.write(tmp_path)
     frame = frame_of(spark, tmp_path)
-    check_ledger(frame, "orders")
+    check_ledger(frame, "orders", 2)
     with pytest.raises(UserMistake) as told:
         check_places(frame, "orders", 2)
     assert bad.words.format(folder=tmp_path) in str(told.value)
@@ -92,7 +92,7 @@ def read_here(folder: Path) -> list[dict[str, Any]] | str:
 def read_on_spark(spark: SparkSession, folder: Path) -> list[dict[str, Any]] | str:
     try:
         frame = frame_of(spark, folder)
-        check_ledger(frame, "orders")
+        check_ledger(frame, "orders", 2)
     except UserMistake as mistake:
         return str(mistake)
     names = ("partition", "offset", "sequence", "outcome", "key_crc", "value_crc")
@@ -105,7 +105,7 @@ def test_both_engines_read_the_same_rows(spark: SparkSession, tmp_path: Path) ->
     columns = {"sequence": [2], "outcome": ["failed"], "key": [b"\xff"], "guarantee": ["at-least-once"]}
     pq.write_table(pa.table(columns), tmp_path / "b.parquet")
     frame = frame_of(spark, tmp_path)
-    assert check_ledger(frame, "orders") == ("at-least-once",)
+    assert check_ledger(frame, "orders", 2).claims == ("at-least-once",)
     rows = read_rows(ledger_files(tmp_path), "orders")
     assert rows.guarantees == ("at-least-once",)
     names = rows.table.column_names
@@ -142,13 +142,13 @@ def test_an_address_is_read_as_files_are(spark: SparkSession, tmp_path: Path) ->
     lines = [row(0, key="ü", value="v"), row(1, key_crc=7, outcome="unknown", offset=None), row(2, topic="others")]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     frame = ledger_at(spark, f"file://{tmp_path}/a.jsonl", "orders")
-    check_ledger(frame, "orders")
+    check_ledger(frame, "orders", 2)
     names = read_rows(ledger_files(tmp_path), "orders").table.column_names
     read = [each.asDict() for each in frame.select(*names).orderBy("sequence").collect()]
     assert read == read_here(tmp_path)
     (tmp_path / "a.jsonl").write_text("{'sequence': 0, 'outcome': 'acked'}\n")
     with pytest.raises(UserMistake, match=r"a\.jsonl holds a line that is no row of a ledger: \{'sequence': 0"):
-        check_ledger(ledger_at(spark, f"file://{tmp_path}/a.jsonl", "orders"), "orders")
+        check_ledger(ledger_at(spark, f"file://{tmp_path}/a.jsonl", "orders"), "orders", 2)
 
 
 def test_both_engines_judge_alike(spark: SparkSession, cluster: ottla.Cluster, tmp_path: Path) -> None:

@@ -208,8 +208,10 @@ def _on_spark(
                 rows = ledger_at(spark, options.ledger, options.topic)
             else:
                 rows = ledger_frame(spark, tuple(path.resolve() for path in files), options.topic)
-            claims = _claims(options, check_ledger(rows, options.topic))
-            check_places(rows, options.topic, len(seen.bounds))
+            told = check_ledger(rows, options.topic, len(seen.bounds))
+            claims = _claims(options, told.claims)
+            if told.misplaced:
+                check_places(rows, options.topic, len(seen.bounds))
         traits = _traits(options, seen, claims)
         audit = audit_on_spark(spark, rows, options.bootstrap_servers, seen, traits, settings, steps)
         return audit, claims, time.monotonic() - began

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.audit.ledgers.spark import audit_topics
 from ottla.errors import OttlaError, UserMistake
@@ -122,11 +122,18 @@ def ledger_at(spark: SparkSession, address: str, topic: str) -> DataFrame:
     )
 
 
-def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
-    """UserMistake where the ledger cannot be used, with the place; else the guarantees that it says were claimed.
+class LedgerSeen(NamedTuple):
+    """What one look over a ledger tells: the guarantees it says were claimed, and how many rows `check_places` refuses.
 
     Of more than two guarantees these are the first and the last one.
     """
+
+    claims: tuple[str, ...]
+    misplaced: int
+
+
+def check_ledger(rows: DataFrame, topic: str, partitions: int) -> LedgerSeen:
+    """UserMistake where the ledger cannot be used, with the place; the topic has so many partitions."""
     from pyspark.sql import functions as F  # noqa: N812
 
     number, guarantee = F.col(schema.SEQUENCE), F.col(schema.GUARANTEE)
@@ -138,10 +145,11 @@ def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
         F.max(number),
         F.try_sum(exact),
         F.try_sum(exact * exact),
+        F.count_if(_is_misplaced(partitions)),
         F.min(guarantee),
         F.max(guarantee),
     )
-    ((count, wrong, highest, total, squares, *claims),) = sums.collect()
+    ((count, wrong, highest, total, squares, misplaced, *claims),) = sums.collect()
     if not count:
         raise UserMistake(f"The ledger holds no row about the topic {topic}.")
     if wrong:
@@ -150,19 +158,23 @@ def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
     due = highest + 1
     if (count, total, squares) != (due, due * (due - 1) // 2, due * (due - 1) * (2 * due - 1) // 6):
         raise _wrong_numbers(rows, highest)
-    return tuple(dict.fromkeys(claim for claim in claims if claim is not None))
+    return LedgerSeen(tuple(dict.fromkeys(claim for claim in claims if claim is not None)), misplaced)
 
 
 def check_places(rows: DataFrame, topic: str, partitions: int) -> None:
     """UserMistake, with the place, for a row whose partition cannot be in a topic of so many partitions."""
+    wrong = rows.where(_is_misplaced(partitions)).first()
+    if wrong is not None:
+        [where] = _places([wrong])
+        raise partition_mistake(where, wrong[schema.PARTITION], topic, partitions)
+
+
+def _is_misplaced(partitions: int) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     partition = F.col(schema.PARTITION)
     is_missing = (partition == schema.NO_PARTITION) & (F.col(schema.OUTCOME) != schema.ACKED)
-    wrong = rows.where(~(is_missing | partition.between(0, partitions - 1))).first()
-    if wrong is not None:
-        [where] = _places([wrong])
-        raise partition_mistake(where, wrong[schema.PARTITION], topic, partitions)
+    return ~(is_missing | partition.between(0, partitions - 1))
 
 
 def audit_on_spark(
