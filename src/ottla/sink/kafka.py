@@ -110,13 +110,13 @@ class Kafka:
                 raise
             return None
 
-    def begin(self, identity: TransactionIdentity) -> bool:
-        """Begin a transaction of exactly this identity, or find it begun.
+    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
+        """Begin a transaction of exactly this identity, with partition 0 of this topic in it, or find it begun.
 
         False, and nothing has happened, where the id has another identity by now.
         """
         try:
-            transactions_of(self._admin).begin(identity, self._settings.markers_topic, 0)
+            transactions_of(self._admin).begin(identity, topic, 0)
         except KafkaError as error:
             if error.code not in _TAKEN:
                 raise

@@ -63,6 +63,8 @@ class Query:
     draw_tasks: Callable[[int], int]
     draw_fate: Callable[[Process, str], None]
     copies_share: float = 0.0
+    # Of one task.
+    copies_most: int = 1
     # How long after one task the next one begins: batches may be longer than their transactions.
     between_tasks_us: int = 0
     days_ms: int = 0
@@ -137,8 +139,9 @@ class Query:
         # A copy of a task begins in the middle of it, as a rule. Its number is 0 too, as when a stage is run again.
         copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
         for task in copied:
-            driver.wait(None, self.chance.randint(0, 200_000))
-            start(task, 0)
+            for _ in range(self.chance.randint(1, self.copies_most) if self.copies_most > 1 else 1):
+                driver.wait(None, self.chance.randint(0, 200_000))
+                start(task, 0)
 
         def settled(attempts: list[Process]) -> bool:
             return any(each.is_over and each.result is not None for each in attempts) or all(

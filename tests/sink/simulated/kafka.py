@@ -219,9 +219,9 @@ class SimulatedKafka(Kafka):
         self._place.process.takes_an_id()
         return super().first_identity(transactional_id, timeout_ms, turn)
 
-    def begin(self, identity: TransactionIdentity) -> bool:
+    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
         self._place.process.takes_an_id()
-        return super().begin(identity)
+        return super().begin(identity, topic)
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:
