@@ -14,10 +14,12 @@ from typing import Any
 
 from ottla.client.producer import Producer
 from ottla.errors import OttlaError
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
 from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Skipped, Totals
 from ottla.sink.commit import abort, commit
+from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.session import Session
 from ottla.sink.settings import SinkSettings
@@ -73,10 +75,19 @@ class Query:
     attempts: int = 0
     runs: int = 0
     taken_back: list[str] = field(default_factory=list)
+    _identities: set[TransactionIdentity] = field(default_factory=set)
 
     def session(self, process: Process) -> Session:
-        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms)
+        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms, self._take)
         return Session(self.settings, port)
+
+    def _take(self, identity: TransactionIdentity) -> None:
+        """No two attempts may send under one identity."""
+        if identity.transactional_id == coordinator_id(self.settings.sink_id):
+            return
+        if identity in self._identities:
+            self.taken_back.append(f"two attempts have {identity}")
+        self._identities.add(identity)
 
     def is_finished(self) -> bool:
         return len(self.committed) == len(self.batch_rows)

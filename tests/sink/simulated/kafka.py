@@ -196,10 +196,17 @@ class SinkReader(SimulatedReader):
 
 
 class SimulatedKafka(Kafka):
-    """The port of one process; `days_ms` is how far all clocks have been set ahead."""
+    """The port of one process; `days_ms` is how far all clocks have been set ahead, `taken` hears of producers."""
 
-    def __init__(self, settings: SinkSettings, place: PlaceOfProcess, days_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: SinkSettings,
+        place: PlaceOfProcess,
+        days_ms: Callable[[], int],
+        taken: Callable[[TransactionIdentity], None],
+    ) -> None:
         super().__init__(settings)
+        self._taken = taken
         self._place = place
         self._days_ms = days_ms
         self._kept: list[tuple[Mapping[str, Any], SinkProducer]] = []
@@ -246,6 +253,7 @@ class SimulatedKafka(Kafka):
         hears: Callable[[BatchSeen], None] | None = None,
     ) -> Producer:
         """As `KeptProducers`, for a process that does one thing after the other."""
+        self._taken(identity)
         kept = next((producer for of_kept, producer in self._kept if of_kept == settings), None)
         given = {**settings, "transactional.id": identity.transactional_id}
         producer = kept or self._place.client(SinkProducer, **given)

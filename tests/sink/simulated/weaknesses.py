@@ -52,10 +52,6 @@ WEAKNESSES: dict[str, list[Edit]] = {
             "sink/planning.py", "decision = read_settled(session, coordinator)\n    lost", "decision = None\n    lost"
         ),
     ],
-    # A broker that is cut off from the others gives an older one.
-    "any_leader_tells_the_last_decision": [
-        replace("sink/planning.py", "has_all = session.has_read_fence", "has_all = True"),
-    ],
     "last_decision_is_not_carried_out": [
         replace("sink/planning.py", "*apply(session, decision.batch, found.commit),", ""),
     ],
