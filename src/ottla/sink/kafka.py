@@ -201,9 +201,9 @@ class Kafka:
         """A clock that never jumps, in seconds."""
         return time.monotonic()
 
-    def pause(self) -> None:
+    def pause(self, pause_s: float = _PAUSE_S) -> None:
         """Let a moment pass before the next look."""
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
 
     def close(self) -> None:
         """Close all connections."""

@@ -27,6 +27,7 @@ _log = logging.getLogger("ottla.sink")
 
 # A task that meets an idle id which the plan does not name takes another turn.
 _IDLE_MOST = 100
+_PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 
 
 def plan(session: Session, query_id: str | None = None) -> Plan:
@@ -97,6 +98,7 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
     the topic for all it knows, and would give an older R: what was decided since would be written again.
     """
     deadline = session.port.passed_s() + session.port.patience_s
+    pause_s = _PAUSE_S
     while True:
         decision = session.read_decision()
         has_all = session.has_read_fence
@@ -109,7 +111,9 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
                 f"{session.port.patience_s:.0f} s; check that all brokers run, and start again"
             )
-        session.port.pause()
+        # Brokers write that marker in a moment.
+        session.port.pause(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_S_MOST)
 
 
 def clean(

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, ProducerFenced
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
@@ -137,16 +137,19 @@ class Session:
         """Become the one who may decide, once what an older driver was deciding is complete; UserMistake.
 
         The control topic has a control marker of this then (`has_read_fence`): a transaction without records is begun
-        there, and aborted by the identity that follows. Raises ProducerFenced where another driver does the same.
+        there, and aborted. Raises ProducerFenced where another driver does the same.
         """
         settings = self.settings
-        # The first time to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
-        timeout_ms = settings.decision_timeout_ms if self._timeout_is_known else settings.transaction_timeout_ms
-        begun = self.port.next_identity(self.coordinator_id, timeout_ms)
-        self._timeout_is_known = True
+        if not self._timeout_is_known:
+            # Only to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
+            self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
+            self._timeout_is_known = True
+        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
-        coordinator = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+        coordinator, trouble = self.give_up(begun)
+        if trouble is not None:
+            raise taken_over(settings.sink_id) if isinstance(trouble, ProducerFenced) else trouble
         self._decisions.await_end(begun)
         return coordinator
 

@@ -29,7 +29,7 @@ from ottla.sink.settings import SinkSettings
 from .processes import Process
 
 _PATIENCE_S = 60
-_PAUSE_US = 20_000
+_PAUSE_S = 0.02
 # Of `SealedBatch.outcome`.
 _ACKED = 1
 
@@ -272,8 +272,8 @@ class SimulatedKafka(Kafka):
     def passed_s(self) -> float:
         return self._place.world.scheduler.now_us / 1_000_000
 
-    def pause(self) -> None:
-        self._place.process.wait(None, _PAUSE_US)
+    def pause(self, pause_s: float = _PAUSE_S) -> None:
+        self._place.process.wait(None, int(pause_s * 1_000_000))
 
     def close(self) -> None:
         """The process's end closes it."""
