@@ -36,8 +36,8 @@ def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cl
         # This driver dies before the engine notes that the batch is done.
         run_batch(job, dataclasses.replace(job.settings(), bootstrap_servers=others), 1)
         again = dataclasses.replace(job.settings(), bootstrap_servers=of_stale)
-        impatient = {**again.client_settings, "default.api.timeout.ms": 5_000}
-        with pytest.raises(ottla.TransactionUnfinished, match=f"{CONTROL_TOPIC}.* has been behind for 5 s.* cut off"):
+        impatient = {**again.client_settings, "default.api.timeout.ms": 2_000}
+        with pytest.raises(ottla.TransactionUnfinished, match=f"{CONTROL_TOPIC}.* has been behind for 2 s.* cut off"):
             plan(session_of(dataclasses.replace(again, client_settings=impatient)))
     # Now it hears of the others.
     planned = plan(session_of(again))
