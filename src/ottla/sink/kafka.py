@@ -171,7 +171,8 @@ class Kafka:
             reader.assign(assignments)
         is_read = False
         try:
-            for fetched in reader.iter_raw():
+            # A leader that is cut off from the others may never have what the real one has told of.
+            for fetched in reader.iter_raw(patience_s=self.patience_s):
                 yield fetched.records
             is_read = True
         finally:
