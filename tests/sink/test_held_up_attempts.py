@@ -65,9 +65,9 @@ class HeldUp(Kafka):
         self._about_to_take(transactional_id)
         return super().first_identity(transactional_id, timeout_ms, turn)
 
-    def begin(self, identity: TransactionIdentity) -> bool:
+    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
         self._about_to_take(identity.transactional_id)
-        return super().begin(identity)
+        return super().begin(identity, topic)
 
     def _about_to_take(self, transactional_id: str) -> None:
         if transactional_id in self._looked_at and self._meanwhile is not None:

@@ -67,6 +67,13 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (True, {"sink__id": "a\tb"}, r"option sink\.id is 'a\\tb'.*printable"),
         (False, {"delivery": "at-most-once"}, "at-most-once.*exactly-once or at-least-once"),
         (False, {"topic": ""}, "topic is empty"),
+        (False, {"topic": "__ottla_sink"}, "topic is '__ottla_sink', where sinks keep their decisions: name another"),
+        (
+            True,
+            {"sink__id": "s", "topic": " __ottla_sink_markers"},
+            "topic is '__ottla_sink_markers', where sinks keep",
+        ),
+        (True, {"sink__id": "s", "topic": "c", "sink__control__topic": "c"}, "topic is 'c', where sinks keep"),
         (False, {"topik": "a"}, "'topik'.*did you mean topic"),
         (False, {"path": "/tmp"}, "'path' is not an option"),
         (False, {"checkpointlocation": "/c"}, "'checkpointlocation' is not an option"),

@@ -174,6 +174,21 @@ def test_a_row_without_a_topic_is_named(kafka_cluster: Cluster, kafka_topic: str
         sent(kafka_cluster, SinkRows(None, ("topic", "value")), rows)
 
 
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        ("", "Column 'topic' is empty in row 3: every row needs a topic to go to"),
+        ("__ottla_sink", "Column 'topic' is '__ottla_sink' in row 3, where sinks keep their decisions: name another"),
+    ],
+)
+def test_a_row_with_a_topic_that_cannot_be_written_to_is_named(
+    topic: str, told: str, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    rows = batches(2, topic=[kafka_topic, kafka_topic, kafka_topic, topic], value=["v"] * 4)
+    with pytest.raises(RecordError, match=told):
+        sent(kafka_cluster, SinkRows(None, ("topic", "value")), rows)
+
+
 def test_without_rows_nobody_needs_a_producer() -> None:
     def producer() -> Producer:
         raise AssertionError

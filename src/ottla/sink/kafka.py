@@ -110,13 +110,13 @@ class Kafka:
                 raise
             return None
 
-    def begin(self, identity: TransactionIdentity) -> bool:
-        """Begin a transaction of exactly this identity, or find it begun.
+    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
+        """Begin a transaction of exactly this identity, with partition 0 of this topic in it, or find it begun.
 
         False, and nothing has happened, where the id has another identity by now.
         """
         try:
-            transactions_of(self._admin).begin(identity, self._settings.markers_topic, 0)
+            transactions_of(self._admin).begin(identity, topic, 0)
         except KafkaError as error:
             if error.code not in _TAKEN:
                 raise
@@ -171,7 +171,8 @@ class Kafka:
             reader.assign(assignments)
         is_read = False
         try:
-            for fetched in reader.iter_raw():
+            # A leader that is cut off from the others may never have what the real one has told of.
+            for fetched in reader.iter_raw(patience_s=self.patience_s):
                 yield fetched.records
             is_read = True
         finally:
@@ -201,9 +202,9 @@ class Kafka:
         """A clock that never jumps, in seconds."""
         return time.monotonic()
 
-    def pause(self) -> None:
+    def pause(self, pause_s: float = _PAUSE_S) -> None:
         """Let a moment pass before the next look."""
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
 
     def close(self) -> None:
         """Close all connections."""

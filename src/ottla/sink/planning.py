@@ -12,7 +12,6 @@ import logging
 
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.applying import Lost, apply, settle
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Last, Plan
@@ -20,7 +19,7 @@ from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of
-from ottla.sink.refusals import check_query, moved
+from ottla.sink.refusals import behind, check_query, moved, taken_over
 from ottla.sink.session import Session
 from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
@@ -28,6 +27,7 @@ _log = logging.getLogger("ottla.sink")
 
 # A task that meets an idle id which the plan does not name takes another turn.
 _IDLE_MOST = 100
+_PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 
 
 def plan(session: Session, query_id: str | None = None) -> Plan:
@@ -92,18 +92,28 @@ def check_moved(session: Session, query_id: str) -> None:
 
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
-    """R after fencing: no decision is under way, so one that seems to be is only not replicated yet."""
+    """R after fencing: no decision is under way, so one that seems to be is only not replicated yet.
+
+    It is read as far as the fence itself has left its control marker. A broker that is cut off from the others leads
+    the topic for all it knows, and would give an older R: what was decided since would be written again.
+    """
     deadline = session.port.passed_s() + session.port.patience_s
+    pause_s = _PAUSE_S
     while True:
         decision = session.read_decision()
-        if not session.is_deciding(coordinator.producer_id):
+        has_all = session.has_read_fence
+        if has_all and not session.is_deciding(coordinator.producer_id):
             return decision
         if session.port.passed_s() >= deadline:
+            if not has_all:
+                raise behind(session.settings, session.port.patience_s)
             raise TransactionUnfinished(
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
                 f"{session.port.patience_s:.0f} s; check that all brokers run, and start again"
             )
-        session.port.pause()
+        # Brokers write that marker in a moment.
+        session.port.pause(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_S_MOST)
 
 
 def clean(
@@ -118,7 +128,7 @@ def clean(
     reach(Barrier.PLAN_LOOK)
     found = look(session, coordinator, decision)
     if found is None:
-        raise _taken_over(session)
+        raise taken_over(session.settings.sink_id)
     reach(Barrier.PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
@@ -138,13 +148,8 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
             writer.write_again(decision)
         except OttlaError as error:
             if is_fenced(error):
-                raise _taken_over(session) from error
+                raise taken_over(session.settings.sink_id) from error
             raise
-
-
-def _taken_over(session: Session) -> OttlaError:
-    said = f"sink {session.settings.sink_id!r} was taken over by another driver; end this one"
-    return kafka_error(ErrorCode.PRODUCER_FENCED, said)
 
 
 def look(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> Sweep | None:

@@ -11,8 +11,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import OttlaError, TransactionError, UserMistake
+from ottla.errors import OttlaError, TransactionError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.batch import WRITE, BatchId, Entry, Last, Plan, Prepared, Skipped, Totals
 from ottla.sink.commands import alter_command, recover_command
 from ottla.sink.decision import Decision
@@ -92,6 +93,21 @@ def _refuse_lost(settings: SinkSettings, last: Last) -> None:
             f"{rows} rows of {last.batch} are lost to sink {settings.sink_id!r}: it was decided, and its transactions "
             f"timed out before all of it was committed; {remedy}{or_accept(settings)}"
         )
+
+
+def taken_over(sink_id: str) -> OttlaError:
+    """Another driver has planned since."""
+    said = f"sink {sink_id!r} was taken over by another driver; end this one"
+    return kafka_error(ErrorCode.PRODUCER_FENCED, said)
+
+
+def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
+    """The leader of the control topic does not have what the coordinator of transactions has written there."""
+    return TransactionUnfinished(
+        f"what sink {settings.sink_id!r} has decided last is not known: the broker that gives topic "
+        f"{settings.control_topic!r} has been behind for {waited_s:.0f} s. See whether it is cut off from the other "
+        "brokers, and start again"
+    )
 
 
 def or_accept(settings: SinkSettings) -> str:

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, ProducerFenced
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
 from ottla.sink.identities import coordinator_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import Written, decode_marker
+from ottla.sink.refusals import taken_over
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fates
 from ottla.sink.transaction_log import Fate, TransactionLog
@@ -133,13 +134,32 @@ class Session:
     # ---- transactions -------------------------------------------------------------------------------------------
 
     def fence(self) -> TransactionIdentity:
-        """Become the one who may decide, once what an older driver was deciding is complete; UserMistake."""
+        """Become the one who may decide, once what an older driver was deciding is complete; UserMistake.
+
+        The control topic has a control marker of this then (`has_read_fence`): a transaction without records is begun
+        there, and aborted. Raises ProducerFenced where another driver does the same.
+        """
         settings = self.settings
         if not self._timeout_is_known:
             # Only to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
-        return self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+        if not self.port.begin(begun, settings.control_topic):
+            raise taken_over(settings.sink_id)
+        coordinator, trouble = self.give_up(begun)
+        if trouble is not None:
+            raise taken_over(settings.sink_id) if isinstance(trouble, ProducerFenced) else trouble
+        self._decisions.await_end(begun)
+        return coordinator
+
+    @property
+    def has_read_fence(self) -> bool:
+        """Whether `read_decision` has come as far as `fence`: to all that was decided before it.
+
+        A leader that was replaced, and has not heard of it, knows less.
+        """
+        return self._decisions.has_awaited
 
     def is_newest(self, coordinator: TransactionIdentity) -> bool:
         """Whether nobody has fenced this identity of the coordinator's so far."""

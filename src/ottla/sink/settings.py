@@ -12,7 +12,14 @@ from ottla.errors import ConfigError
 
 CONTROL_TOPIC = "__ottla_sink"
 _MARKERS = "_markers"
-SINK_TOPICS = (CONTROL_TOPIC, CONTROL_TOPIC + _MARKERS)
+
+
+def topics_of(control_topic: str) -> tuple[str, str]:
+    """The topics of all sinks that are told this control topic."""
+    return control_topic, control_topic + _MARKERS
+
+
+SINK_TOPICS = topics_of(CONTROL_TOPIC)
 """What all sinks of a cluster share, unless they are told another control topic."""
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -92,7 +99,7 @@ class SinkSettings:
     @property
     def topics(self) -> tuple[str, str]:
         """Both of its topics."""
-        return self.control_topic, self.markers_topic
+        return topics_of(self.control_topic)
 
     def for_sending(self) -> dict[str, Any]:
         """What `Producer.from_config` takes, without the transactional id."""

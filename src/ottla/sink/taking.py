@@ -63,7 +63,7 @@ def _begun(session: Session, plan: Plan, turn: TransactionIdentity) -> Transacti
         identity = TransactionIdentity(transactional_id, known.producer_id, known.producer_epoch)
     else:
         identity = None
-    return identity if identity is not None and port.begin(identity) else None
+    return identity if identity is not None and port.begin(identity, session.settings.markers_topic) else None
 
 
 def _fenced(session: Session, plan: Plan, turn: TransactionIdentity) -> TransactionIdentity | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.records.batch_header import Buffer
 from ottla.records.plain import Record, decode_batches
 
@@ -49,10 +50,19 @@ class TransactionLog:
         self.first_offset = self.next_offset = first_offset
         self._wanted = wanted
         self._open: dict[int, list[Stored]] = {}
+        self._awaited: TransactionIdentity | None = None
+        self.has_awaited = False
+        """Whether the end of `await_end` has been read."""
 
     def begin_again(self) -> TransactionLog:
         """An empty one that reads from the first record on."""
-        return TransactionLog(self._wanted)
+        log = TransactionLog(self._wanted)
+        log._awaited = self._awaited
+        return log
+
+    def await_end(self, identity: TransactionIdentity) -> None:
+        """From now on, tell by `has_awaited` whether an end of this transaction, or a later one, has been read."""
+        self._awaited, self.has_awaited = identity, False
 
     @property
     def open(self) -> list[Stored]:
@@ -73,6 +83,7 @@ class TransactionLog:
             if header.is_control:
                 fate = Fate.COMMITTED if _is_commit(records) else Fate.ABORTED
                 ended = self._open.pop(header.producer_id, ())
+                self.has_awaited = self.has_awaited or self._is_awaited(header.producer_id, header.producer_epoch)
                 self.settled += [stored._replace(fate=fate, end_epoch=header.producer_epoch) for stored in ended]
             elif header.is_transactional:
                 found = [
@@ -82,6 +93,10 @@ class TransactionLog:
                 ]
                 if found:
                     self._open.setdefault(header.producer_id, []).extend(found)
+
+    def _is_awaited(self, producer_id: int, end_epoch: int) -> bool:
+        awaited = self._awaited
+        return awaited is not None and producer_id == awaited.producer_id and end_epoch >= awaited.producer_epoch
 
     def forget_old(self) -> None:
         """Keep only the newest committed record of those that are settled."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
 from ottla.producer.settings import ProducerSettings
-from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX
+from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX, topics_of
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -80,6 +80,12 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("The option topic is empty: name a topic, or leave the option out and give a column topic.")
+    control_topic = _read_control_topic(given)
+    if topic is not None and topic.strip() in (*topics_of(control_topic), *topics_of(CONTROL_TOPIC)):
+        # A row there whose key is a sink's id would be taken for a decision of that sink.
+        raise ConfigError(
+            f"The option topic is {topic.strip()!r}, where sinks keep their decisions: name another topic."
+        )
     _read_bool("includeHeaders", given.get("includeheaders", "false"))  # a column headers is always written
     exactly_once = _read_delivery(given, streaming)
     same_rows = _read_bool("sink.same.rows", given.get("sink.same.rows", "false"))
@@ -91,7 +97,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         sink_id=_read_sink_id(given, streaming) if exactly_once else None,
         write_id=_read_id("write.id", given) if exactly_once else None,
         checkpoint=_read_checkpoint(given) or None if streaming else None,
-        control_topic=_read_control_topic(given),
+        control_topic=control_topic,
         same_rows=same_rows,
         of_checkpoint=exactly_once and streaming and "sink.id" not in given,
         settings=settings,

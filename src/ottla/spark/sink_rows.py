@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import RecordError, UserMistake
 from ottla.sink.batch import Totals
+from ottla.sink.settings import SINK_TOPICS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,6 +182,9 @@ def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tupl
         raise RecordError(f"Column 'topic' is null in row {first_row + row}: every row needs a topic to go to.")
     encoded: Any = column.dictionary_encode()
     topics: list[str] = encoded.dictionary.to_pylist()
+    for topic in topics:
+        if not topic or topic in SINK_TOPICS:
+            raise _unfit(topic, first_row + pc.index(column, topic).as_py())
     if len(topics) == 1:
         yield topics[0], table, None
         return
@@ -192,6 +196,15 @@ def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tupl
     for number, topic in enumerate(topics):
         yield topic, ordered.slice(begin, counts[number]), order.slice(begin, counts[number])
         begin += counts[number]
+
+
+def _unfit(topic: str, row: int) -> RecordError:
+    if not topic:
+        return RecordError(f"Column 'topic' is empty in row {row}: every row needs a topic to go to.")
+    # A row there whose key is a sink's id would be taken for a decision of that sink.
+    return RecordError(
+        f"Column 'topic' is {topic!r} in row {row}, where sinks keep their decisions: name another topic."
+    )
 
 
 def _placed(error: RecordError, first_row: int, order: Any) -> RecordError:

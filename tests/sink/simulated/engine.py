@@ -14,10 +14,12 @@ from typing import Any
 
 from ottla.client.producer import Producer
 from ottla.errors import OttlaError
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
 from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Skipped, Totals
 from ottla.sink.commit import abort, commit
+from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.session import Session
 from ottla.sink.settings import SinkSettings
@@ -63,6 +65,8 @@ class Query:
     draw_tasks: Callable[[int], int]
     draw_fate: Callable[[Process, str], None]
     copies_share: float = 0.0
+    # Of one task.
+    copies_most: int = 1
     # How long after one task the next one begins: batches may be longer than their transactions.
     between_tasks_us: int = 0
     days_ms: int = 0
@@ -71,10 +75,19 @@ class Query:
     attempts: int = 0
     runs: int = 0
     taken_back: list[str] = field(default_factory=list)
+    _identities: set[TransactionIdentity] = field(default_factory=set)
 
     def session(self, process: Process) -> Session:
-        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms)
+        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms, self._take)
         return Session(self.settings, port)
+
+    def _take(self, identity: TransactionIdentity) -> None:
+        """No two attempts may send under one identity."""
+        if identity.transactional_id == coordinator_id(self.settings.sink_id):
+            return
+        if identity in self._identities:
+            self.taken_back.append(f"two attempts have {identity}")
+        self._identities.add(identity)
 
     def is_finished(self) -> bool:
         return len(self.committed) == len(self.batch_rows)
@@ -137,8 +150,9 @@ class Query:
         # A copy of a task begins in the middle of it, as a rule. Its number is 0 too, as when a stage is run again.
         copied = [task for task in range(tasks) if self.chance.random() < self.copies_share]
         for task in copied:
-            driver.wait(None, self.chance.randint(0, 200_000))
-            start(task, 0)
+            for _ in range(self.chance.randint(1, self.copies_most) if self.copies_most > 1 else 1):
+                driver.wait(None, self.chance.randint(0, 200_000))
+                start(task, 0)
 
         def settled(attempts: list[Process]) -> bool:
             return any(each.is_over and each.result is not None for each in attempts) or all(

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ottla.errors import OttlaError
+from ottla.faults.isolate import Isolate
 from ottla.faults.jump_clock import JumpClock
 from ottla.faults.lose_ack import LoseAck
 from ottla.faults.lose_request import LoseRequest
 from ottla.faults.move_leader import MoveLeader
+from ottla.faults.pause import Pause
 from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
 from ottla.sink.recovery import recover
@@ -92,6 +94,8 @@ class History:
             self.query.between_tasks_us = slow.choice((15, 25, 40)) * _S
         if slow.random() < 0.5:
             self.query.settings = replace(settings, same_rows=True)
+        self._cuts = Chance(f"cut {seed}")
+        self.query.copies_most = self._cuts.choice((1, 1, 3, 6))
         self.told_lost: dict[int, int] = {}
         self.refusals: list[str] = []
         self._zombies: list[Process] = []
@@ -143,6 +147,43 @@ class History:
             self._tell(f"the coordinator of partition {partition} moves")
             world.scheduler.after(at_us, world.faults.add, MoveLeader(topic=_STATE_TOPIC, partition=partition))
 
+    def _cut_off(self) -> None:
+        """A broker that the others cannot reach, and clients can: it gives what it knew for as long as that lasts."""
+        chance, world = self._cuts, self.world
+        if chance.random() < 0.6:
+            return
+        broker_id = chance.below(_BROKERS)
+        fault = chance.choice((Isolate(broker_id=broker_id), Pause(broker_id=broker_id, moment="now")))
+        at_us, lasts_us = chance.randint(0, 20 * _S), chance.choice((5 * _S, 15 * _S, 60 * _S))
+
+        def begin() -> None:
+            if self._is_wild and world.is_whole():
+                self._tell(f"{fault.kind} of broker {broker_id} for {lasts_us / _S:.0f} s")
+                world.scheduler.after(lasts_us, world.faults.add(fault).heal)
+
+        world.scheduler.after(at_us, begin)
+
+    def _change_settings(self) -> None:
+        """A user gives other options to the next start."""
+        chance, settings = self._cuts, self.query.settings
+        if chance.random() < 0.2:
+            timeout_ms = chance.choice((TIMEOUT_MS, 2 * TIMEOUT_MS))
+            same_rows = chance.random() < 0.5
+            self.query.settings = replace(settings, transaction_timeout_ms=timeout_ms, same_rows=same_rows)
+            self._tell(f"the next start has a timeout of {timeout_ms} ms, same_rows={same_rows}")
+
+    def _recover_beside(self) -> None:
+        """Somebody calls `ottla sink recover` while a driver is at work."""
+        chance = self._cuts
+        if chance.random() < 0.2:
+            self.world.scheduler.after(chance.randint(0, 5 * _S), self._start_recover, chance.random() < 0.3)
+
+    def _start_recover(self, is_killed: bool) -> None:
+        process = self.processes.start("recover beside", lambda process: recover(self.query.session(process)))
+        if is_killed:
+            process.fates[self._cuts.randint(1, 60)] = "kill"
+        self._tell("somebody calls recover")
+
     def _kill_broker(self, broker_id: int) -> None:
         if self.world.is_whole():
             self.world.kill(broker_id)
@@ -171,6 +212,9 @@ class History:
                 if self.query.is_finished():
                     break
                 self._trouble()
+                self._cut_off()
+                self._change_settings()
+                self._recover_beside()
                 self._drive(f"driver {life}")
                 self._gap()
             findings = self._come_to_an_end()

@@ -29,7 +29,7 @@ from ottla.sink.settings import SinkSettings
 from .processes import Process
 
 _PATIENCE_S = 60
-_PAUSE_US = 20_000
+_PAUSE_S = 0.02
 # Of `SealedBatch.outcome`.
 _ACKED = 1
 
@@ -196,10 +196,17 @@ class SinkReader(SimulatedReader):
 
 
 class SimulatedKafka(Kafka):
-    """The port of one process; `days_ms` is how far all clocks have been set ahead."""
+    """The port of one process; `days_ms` is how far all clocks have been set ahead, `taken` hears of producers."""
 
-    def __init__(self, settings: SinkSettings, place: PlaceOfProcess, days_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: SinkSettings,
+        place: PlaceOfProcess,
+        days_ms: Callable[[], int],
+        taken: Callable[[TransactionIdentity], None],
+    ) -> None:
         super().__init__(settings)
+        self._taken = taken
         self._place = place
         self._days_ms = days_ms
         self._kept: list[tuple[Mapping[str, Any], SinkProducer]] = []
@@ -219,9 +226,9 @@ class SimulatedKafka(Kafka):
         self._place.process.takes_an_id()
         return super().first_identity(transactional_id, timeout_ms, turn)
 
-    def begin(self, identity: TransactionIdentity) -> bool:
+    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
         self._place.process.takes_an_id()
-        return super().begin(identity)
+        return super().begin(identity, topic)
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:
@@ -246,6 +253,7 @@ class SimulatedKafka(Kafka):
         hears: Callable[[BatchSeen], None] | None = None,
     ) -> Producer:
         """As `KeptProducers`, for a process that does one thing after the other."""
+        self._taken(identity)
         kept = next((producer for of_kept, producer in self._kept if of_kept == settings), None)
         given = {**settings, "transactional.id": identity.transactional_id}
         producer = kept or self._place.client(SinkProducer, **given)
@@ -264,8 +272,8 @@ class SimulatedKafka(Kafka):
     def passed_s(self) -> float:
         return self._place.world.scheduler.now_us / 1_000_000
 
-    def pause(self) -> None:
-        self._place.process.wait(None, _PAUSE_US)
+    def pause(self, pause_s: float = _PAUSE_S) -> None:
+        self._place.process.wait(None, int(pause_s * 1_000_000))
 
     def close(self) -> None:
         """The process's end closes it."""

@@ -1,0 +1,88 @@
+"""Brokers whose policy for topics (`create.topic.policy.class.name`) refuses the settings that suit the sink's best."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from tests.client.crooked_proxy import CrookedProxy, frames, hang_up
+from tests.wrong_answers import framed
+
+import ottla
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.frames import decode_request, encode_response
+from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+from .conftest import assert_every_row_once
+from .driver import Job, run_batch
+
+_CREATE_TOPICS = CreateTopicsRequest.API_KEY
+_ALLOWED = {"cleanup.policy"}
+
+
+class PolicyProxy(CrookedProxy):
+    """Answers CreateTopics as such brokers do; `refused` are the topics."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        super().__init__(bootstrap_servers, [])
+        self.refused: list[str] = []
+
+    def _forward(self, client: socket.socket, broker: socket.socket, asked: dict[int, tuple[int, int]]) -> None:
+        with contextlib.suppress(OSError):
+            for frame in frames(client):
+                api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                refusal = self._refusal(frame) if api_key == _CREATE_TOPICS else None
+                if refusal is not None:
+                    answer = encode_response(correlation_id, refusal, version)
+                    client.sendall(b"".join(bytes(chunk) for chunk in answer))
+                    continue
+                asked[correlation_id] = api_key, version
+                broker.sendall(framed(frame))
+        hang_up(client, broker)
+
+    def _refusal(self, frame: bytes) -> CreateTopicsResponse | None:
+        _, request = decode_request(memoryview(frame))
+        if all(config.name in _ALLOWED for topic in request.topics for config in topic.configs):
+            return None
+        names = [topic.name for topic in request.topics]
+        self.refused += names
+        told = "segments have to be as large as the policy says"
+        results = [
+            CreatableTopicResult(name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=told) for name in names
+        ]
+        return CreateTopicsResponse(topics=results)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=1) as cluster:
+        yield cluster
+
+
+def test_topics_are_only_compacted_where_a_policy_refuses_more(
+    cluster: ottla.Cluster, job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = PolicyProxy(cluster.bootstrap_servers)
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=proxy.bootstrap_servers)
+    try:
+        with caplog.at_level(logging.WARNING, "ottla.sink"):
+            run_batch(job, settings, 0)
+            run_batch(job, settings, 1)
+    finally:
+        proxy.close()
+    assert tuple(proxy.refused) == settings.topics
+    for topic, said in zip(settings.topics, caplog.messages, strict=True):
+        assert f"topic {topic!r} is made with cleanup.policy=compact alone" in said
+        assert "POLICY_VIOLATION" in said
+        assert "segments have to be as large" in said
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        for topic in settings.topics:
+            given = admin.describe_configs(topic=topic)
+            assert given["cleanup.policy"].value == "compact"
+            assert given["segment.bytes"].value == str(1 << 30)
+    assert_every_row_once(job, batches=2)
