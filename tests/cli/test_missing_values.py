@@ -62,3 +62,8 @@ def test_an_option_given_twice_loses_no_value(
     status = main(arguments)
     (line,) = capsys.readouterr().err.splitlines()
     assert (status, line) == (2, f"ottla: {words}, and takes one value: give it once")
+
+
+def test_of_other_options_the_last_value_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trial", "--list", "--json", str(tmp_path / "a"), "--json", str(tmp_path / "b")]) == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["b"]

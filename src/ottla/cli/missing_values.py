@@ -1,8 +1,9 @@
 """Options that would not mean what somebody who reads the command line takes them to mean.
 
 An option whose value was forgotten must not take the next option for it: in `ottla trial lost-ack --report --junit
-out.xml` the report would be written into a file with the name --junit. An option given twice must not lose the first
-value: `ottla audit --ledger a.jsonl --ledger b.jsonl` would audit a part of the ledger.
+out.xml` the report would be written into a file with the name --junit. An option that says what is to be looked at must
+not lose its first value: `ottla audit --ledger a.jsonl --ledger b.jsonl` would audit a part of the ledger. Of all other
+options the last value counts, as everywhere: a script may set `--port`, and whoever calls it another one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any
 
 from ottla.errors import UserMistake
 
+# Parameters of which several could be meant, and one is taken.
+_LOOKED_AT = ("ledger", "topic", "input_file")
+
 
 def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
-    """UserMistake where another option stands in the place of an option's value, or an option is given twice."""
+    """UserMistake where another option stands in the place of an option's value, or a second thing is to be looked at."""
     options = {name: each for each in params if each.param_type_name == "option" for name in _names(each)}
     before: set[str] = set()
     rest = iter(arguments)
@@ -25,9 +29,10 @@ def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
         option = options.get(name)
         if option is None or option.is_flag or option.count:
             continue
-        if option.name in before and not option.multiple:
-            raise UserMistake(f"{name} is given more than once, and takes one value: give it once")
-        before.add(option.name)
+        if option.name in _LOOKED_AT and not option.multiple:
+            if option.name in before:
+                raise UserMistake(f"{name} is given more than once, and takes one value: give it once")
+            before.add(option.name)
         value = None if is_whole else next(rest, None)
         if value in options:
             form = option.metavar or "a value"

@@ -54,7 +54,7 @@ class Kafka:
         self._ending: EndingDriver | None = None
         self._reader: Reader | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
-        self.patience_s = api_timeout.default_api_timeout_ms / 1000
+        self.patience_s = self._answers_within_s = api_timeout.default_api_timeout_ms / 1000
 
     @cached_property
     def _admin(self) -> Admin:
@@ -172,7 +172,7 @@ class Kafka:
         is_read = False
         try:
             # A leader that is cut off from the others may never have what the real one has told of.
-            for fetched in reader.iter_raw(patience_s=self.patience_s):
+            for fetched in reader.iter_raw(patience_s=self._answers_within_s):
                 yield fetched.records
             is_read = True
         finally:

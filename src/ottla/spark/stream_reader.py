@@ -131,7 +131,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             if self._must_wait(count_available(begin, latest)):
                 return start
-            most = self._most_offsets(begin, latest)
+            most = self._most_offsets(begin, latest, limit)
             if most is not None:
                 latest = share_out(begin, latest, most)
         self._last_batch_s = time.monotonic()
@@ -237,13 +237,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._look(0.0)
         return self._first
 
-    def _most_offsets(self, begin: Mapping[Place, int], latest: Mapping[Place, int]) -> int | None:
-        """How many offsets the next micro-batch may have, by the smaller one of the limits; None where none is set."""
-        most, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
-        if self._bytes_per_offset is None or most_bytes is None:
-            return most
-        by_size = self._bytes_per_offset.most_offsets(begin, latest, most_bytes)
-        return by_size if most is None else min(most, by_size)
+    def _most_offsets(self, begin: Mapping[Place, int], latest: Mapping[Place, int], limit: ReadLimit) -> int | None:
+        """How many offsets the next micro-batch may have, by the smallest of the limits; None where none is set."""
+        most_bytes = self._options.max_bytes_per_trigger
+        limits = [self._options.max_offsets_per_trigger]
+        if isinstance(limit, ReadMaxRows):
+            limits.append(limit.max_rows)
+        if self._bytes_per_offset is not None and most_bytes is not None:
+            limits.append(self._bytes_per_offset.most_offsets(begin, latest, most_bytes))
+        return min((each for each in limits if each is not None), default=None)
 
     def _must_wait(self, available: int) -> bool:
         """Whether there is too little for a micro-batch, and it has not been waited for long enough."""
