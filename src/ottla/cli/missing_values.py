@@ -18,7 +18,7 @@ _LOOKED_AT = ("ledger", "topic", "input_file")
 
 
 def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
-    """UserMistake where another option stands in the place of an option's value, or a second thing is to be looked at."""
+    """UserMistake where an option stands in the place of a value, or two things are given where one is looked at."""
     options = {name: each for each in params if each.param_type_name == "option" for name in _names(each)}
     before: set[str] = set()
     rest = iter(arguments)
