@@ -11,7 +11,7 @@ from tests.tiers import some_tested
 from .history import play
 from .weaknesses import WEAKNESSES, findings_of, weakened
 
-_SEEDS_MOST = 100
+_SEEDS_MOST = 200
 
 
 @cache

@@ -40,11 +40,12 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "no_fencing_at_planning": [
         replace(
             "sink/session.py",
-            "return self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)",
-            "known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)\n"
+            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n",
+            "        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)\n"
             "        if known is not None:\n"
+            "            self._decisions.has_awaited = True\n"
             "            return TransactionIdentity(known.transactional_id, known.producer_id, known.producer_epoch)\n"
-            "        return self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)",
+            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n",
         ),
     ],
     "decision_is_not_read_at_planning": [
