@@ -51,7 +51,7 @@ def test_an_acknowledged_record_that_is_absent_is_lost(lay: Lay) -> None:
     assert (finding.kind, finding.count) == ("lost", 1)
     (piece,) = finding.evidence
     assert (piece.topic, piece.partition, piece.sequence, piece.offsets) == ("flights", 2, 4, (4,))
-    assert piece.detail == "record 4: acknowledged at offset 4, and not in the partition (offsets 0 to 8)"
+    assert piece.detail == "record 4: acknowledged at offset 4, and it is not in the partition (offsets 0 to 8)"
 
 
 def test_an_unknown_record_that_is_absent_is_lost_and_says_so(lay: Lay) -> None:

@@ -72,6 +72,6 @@ def _anomaly(history: PartitionHistory, row: int) -> Anomaly:
         learned = "acknowledged"
     first, end = history.start_offset, history.end_offset
     there = f"offsets {first} to {end - 1}" if end > first else "which is empty"
-    detail = f"record {sent.sequence[row]}: {learned}, and not in the partition ({there})"
+    detail = f"record {sent.sequence[row]}: {learned}, and it is not in the partition ({there})"
     offsets = (offset,) if offset >= 0 else ()
     return Anomaly(LOST, history.topic, history.partition, sent.sequence[row], offsets, detail)
