@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.soak import SOAK
@@ -20,6 +20,8 @@ from ..needs import lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ottla.spark.stream_reader import OttlaStreamReader
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +60,34 @@ def spark(request: pytest.FixtureRequest) -> SparkSession:
         lacking("spark", reason)
     stop_behind_last(request, lambda item: "spark" in getattr(item, "fixturenames", ()), lambda: _end(session))
     return session
+
+
+@pytest.fixture
+def stream(kafka_cluster: ottla.Cluster) -> Iterator[Callable[..., OttlaStreamReader]]:
+    """Makes a reader of these options; partitions and sizes are looked for anew at every look."""
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.options import read_options
+    from ottla.spark.source import OttlaDataSource
+    from ottla.spark.stream_reader import OttlaStreamReader
+
+    opened: list[OttlaStreamReader] = []
+
+    def make(**options: Any) -> OttlaStreamReader:
+        given = {
+            "kafka.bootstrap.servers": kafka_cluster.bootstrap_servers,
+            "kafka.metadata.max.age.ms": "0",
+            "startingOffsets": "earliest",
+            **{name: str(value) for name, value in options.items()},
+        }
+        schema = OttlaDataSource(given).schema()
+        assert isinstance(schema, StructType)
+        opened.append(OttlaStreamReader(read_options(given, streaming=True), schema))
+        return opened[-1]
+
+    yield make
+    for reader in opened:
+        reader.stop()
 
 
 def _end(session: SparkSession) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-from pyspark.sql.types import StructType
 from tests.client.crooked_proxy import CrookedProxy
 
 import ottla
@@ -15,35 +13,11 @@ from ottla.errors import UserMistake
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from ottla.spark.options import read_options
-from ottla.spark.source import OttlaDataSource
 from ottla.spark.stream_reader import OttlaStreamReader
 
 Open = Callable[..., OttlaStreamReader]
 # What a record of `send` takes in the log, each in a batch of its own: 61 bytes for the batch, some 9 for the record.
 OVERHEAD = 75
-
-
-@pytest.fixture
-def stream(kafka_cluster: ottla.Cluster) -> Iterator[Open]:
-    """Makes a reader of these options; partitions and sizes are looked for anew at every look."""
-    opened: list[OttlaStreamReader] = []
-
-    def make(**options: Any) -> OttlaStreamReader:
-        given = {
-            "kafka.bootstrap.servers": kafka_cluster.bootstrap_servers,
-            "kafka.metadata.max.age.ms": "0",
-            "startingOffsets": "earliest",
-            **{name: str(value) for name, value in options.items()},
-        }
-        schema = OttlaDataSource(given).schema()
-        assert isinstance(schema, StructType)
-        opened.append(OttlaStreamReader(read_options(given, streaming=True), schema))
-        return opened[-1]
-
-    yield make
-    for reader in opened:
-        reader.stop()
 
 
 def send(cluster: ottla.Cluster, topic: str, partition: int, count: int, size: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,28 +25,6 @@ from ottla.spark.source import OttlaDataSource
 from ottla.spark.stream_reader import OttlaStreamReader
 
 Open = Callable[..., OttlaStreamReader]
-
-
-@pytest.fixture
-def stream(kafka_cluster: ottla.Cluster) -> Iterator[Open]:
-    """Makes a reader of these options; partitions are looked for anew at every look."""
-    opened: list[OttlaStreamReader] = []
-
-    def make(**options: Any) -> OttlaStreamReader:
-        given = {
-            "kafka.bootstrap.servers": kafka_cluster.bootstrap_servers,
-            "kafka.metadata.max.age.ms": "0",
-            "startingOffsets": "earliest",
-            **{name: str(value) for name, value in options.items()},
-        }
-        schema = OttlaDataSource(given).schema()
-        assert isinstance(schema, StructType)
-        opened.append(OttlaStreamReader(read_options(given, streaming=True), schema))
-        return opened[-1]
-
-    yield make
-    for reader in opened:
-        reader.stop()
 
 
 def send(cluster: ottla.Cluster, topic: str, **counts: int) -> None:

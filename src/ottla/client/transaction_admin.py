@@ -16,7 +16,7 @@ from typing import Any
 from ottla.client.admin_driver import AdminDriver
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
-from ottla.producer.coordinator import found, search
+from ottla.producer.coordinator import coordinators_in, search
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import add_partitions, initialize, partition_codes
 from ottla.producer.transaction_states import FEATURE, TransactionIdentity
@@ -254,7 +254,7 @@ class TransactionAdmin:
                     # The broker may be old, or one of the ids is to blame.
                     self._takes_many = False
                     return attempt()
-                told = {} if answer.message is None else found(answer.message, keys)
+                told = {} if answer.message is None else coordinators_in(answer.message, keys)
                 for key in keys:
                     what = f"FindCoordinator of transactional id {key!r}"
                     error = _failure(answer, what, ANY_NODE)

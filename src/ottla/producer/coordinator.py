@@ -27,7 +27,7 @@ def search(keys: Sequence[str]) -> tuple[FindCoordinatorRequest, int]:
     return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=TRANSACTION), MANY_FROM_VERSION
 
 
-def found(message: Any, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+def coordinators_in(message: Any, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
     """{key: (error code, node id)} of the answer to that; a broker may leave keys out."""
     if len(keys) == 1:
         return {keys[0]: (message.error_code, message.node_id)}

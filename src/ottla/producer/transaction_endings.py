@@ -15,7 +15,7 @@ from typing import Any
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
-from ottla.producer.coordinator import found, search
+from ottla.producer.coordinator import coordinators_in, search
 from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import end
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
@@ -173,7 +173,7 @@ class EndingCore:
             self._one_by_one = True
             self._ready += asked.endings
             return
-        told = {} if answer.message is None else found(answer.message, asked.keys)
+        told = {} if answer.message is None else coordinators_in(answer.message, asked.keys)
         for ending in asked.endings:
             key = ending.identity.transactional_id
             what = f"looking for the coordinator of {key!r}"

@@ -8,7 +8,7 @@ failed commit is followed by abort with the same messages; who finishes a batch 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,11 +226,3 @@ def _totals(rows: list[str]) -> Totals:
     for row in rows:
         totals = totals.plus(Totals(1, int.from_bytes(hashlib.blake2b(row.encode(), digest_size=8).digest(), "big")))
     return totals
-
-
-def by_batch(rows: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Rows by their batch."""
-    found: dict[int, list[str]] = {}
-    for row in rows:
-        found.setdefault(int(row.split(".")[0]), []).append(row)
-    yield from sorted(found.items())
