@@ -227,6 +227,18 @@ def test_who_has_not_followed_since_a_power_cut_knows_nothing_of_what_was_commit
     assert (scene.ask(check_losses).count == 1) == followed
 
 
+@pytest.mark.parametrize("followed", [True, False])
+def test_who_is_in_sync_with_a_leader_after_its_power_cut_has_followed_since(scene: Scene, followed: bool) -> None:
+    scene.lose(1)
+    scene.elect(800, 0, 0, (0, 1))
+    scene.fall(4_410, 0, "power_off", 0)
+    scene.elect(4_420, 0, 1, (0, 2) if followed else (0, 1))
+    scene.record(1).sent_us, scene.record(1).told_us = 4_430, 4_440
+    scene.elect(5_000, 2, 2, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert (scene.ask(check_losses).count == 1) == followed
+
+
 @pytest.mark.parametrize("is_unclean", [True, False])
 def test_a_leader_that_has_not_heard_of_an_unclean_election_commits_in_vain(scene: Scene, is_unclean: bool) -> None:
     scene.lose(1)

@@ -37,6 +37,22 @@ SURVIVORS: list[Survivor] = [
         "it looks again at once, which costs requests; what it finds, and when it gives up, is the same",
     ),
     Survivor(
+        replace(
+            "audit/chronicles/durability.py",
+            "offset: int, since_us: int = 0, shown",
+            "offset: int, since_us: int = 1, shown",
+        ),
+        "nothing is committed in the first microsecond of a run",
+    ),
+    Survivor(
+        replace(
+            "audit/ledgers/tables.py",
+            "@dataclass(slots=True, frozen=True)\nclass TopicTraits:",
+            "@dataclass(slots=True, frozen=False)\nclass TopicTraits:",
+        ),
+        _FROZEN,
+    ),
+    Survivor(
         replace("audit/chronicles/case.py", "self.chronicle.ended_us >= 0", "self.chronicle.ended_us > 0"),
         "no run is over at the moment at which it begins",
     ),
