@@ -50,7 +50,7 @@ def _is_reserved(ports: range) -> bool:
 
 def _reservations() -> int:
     """The file whose byte N stands for port N. It stays open: closing any descriptor of it ends all of the locks."""
-    global _file  # noqa: PLW0603 -- one for the process
+    global _file
     if _file is None:
         path = os.path.join(tempfile.gettempdir(), f"ottla-ports-{os.getuid()}")
         _file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

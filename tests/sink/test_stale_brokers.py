@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import ottla
+from ottla.sink.barriers import Barrier
+from ottla.sink.commit import abort, commit
 from ottla.sink.identities import coordinator_id
-from ottla.sink.planning import plan
+from ottla.sink.planning import look, plan
 from ottla.sink.session import session_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 from .conftest import assert_every_row_once
-from .driver import Job, run_batch
+from .driver import Job, run_batch, run_task
 
 
 @pytest.fixture
@@ -24,14 +26,19 @@ def cluster() -> Iterator[ottla.Cluster]:
         yield cluster
 
 
-def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cluster, job: Job) -> None:
-    run_batch(job, job.settings(), 0)
+def cut_off(cluster: ottla.Cluster, job: Job) -> tuple[int, str, str]:
+    """The leader of the control topic, which coordinates nothing of the driver's, its address, and the others'."""
     stale = cluster.leader(CONTROL_TOPIC, 0)
     if cluster.coordinator(transactional_id=coordinator_id(job.sink_id)) == stale:
         cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
     addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
     of_stale = addresses.pop(stale)
-    others = ",".join(addresses.values())
+    return stale, of_stale, ",".join(addresses.values())
+
+
+def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cluster, job: Job) -> None:
+    run_batch(job, job.settings(), 0)
+    stale, of_stale, others = cut_off(cluster, job)
     with cluster.faults.isolate(stale):
         cluster.await_leader(CONTROL_TOPIC, 0, other_than=stale, timeout=30)
         # This driver dies before the engine notes that the batch is done.
@@ -49,3 +56,58 @@ def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cl
     assert planned.last.batch.batch_id == 1
     run_batch(job, again, 1)
     assert_every_row_once(job, batches=2)
+
+
+def test_an_abort_that_reads_an_old_decision_ends_nothing_of_the_new_one(
+    cluster: ottla.Cluster, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_batch(job, job.settings(), 0)
+    stale, of_stale, others = cut_off(cluster, job)
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
+    with cluster.faults.isolate(stale):
+        cluster.await_leader(CONTROL_TOPIC, 0, other_than=stale, timeout=30)
+        planned = plan(session_of(settings))
+        messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+        with monkeypatch.context() as patched:
+            patched.setattr("ottla.sink.commit.reach", fail_at(Barrier.COMMIT_APPLY))
+            with pytest.raises(ottla.OttlaError, match="the driver fails here"):
+                commit(session_of(settings), messages)
+        # It is decided. What the driver reads by now comes from the broker that has not heard of it.
+        elsewhere = dataclasses.replace(
+            settings, bootstrap_servers=of_stale, client_settings={"default.api.timeout.ms": 5_000}
+        )
+        with contextlib.suppress(ottla.OttlaError):
+            abort(session_of(elsewhere), messages)
+    assert plan(session_of(job.settings())).last is not None
+    assert_every_row_once(job, batches=2)
+
+
+def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
+    cluster: ottla.Cluster, job: Job
+) -> None:
+    run_batch(job, job.settings(), 0)
+    stale = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
+    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    impatient = {"default.api.timeout.ms": 5_000}
+    old = session_of(
+        dataclasses.replace(job.settings(), bootstrap_servers=addresses.pop(stale), client_settings=impatient)
+    )
+    replaced = plan(old)
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=",".join(addresses.values()))
+    with cluster.faults.isolate(stale):
+        cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
+        planned = plan(session_of(settings))
+        messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+        # What it would find open are the transactions of the new driver.
+        with contextlib.suppress(ottla.OttlaError):
+            assert look(old, replaced.coordinator, old.read_decision()) is None
+        commit(session_of(settings), messages)
+    assert_every_row_once(job, batches=2)
+
+
+def fail_at(barrier: Barrier) -> Callable[[Barrier], None]:
+    def reach(reached: Barrier) -> None:
+        if reached is barrier:
+            raise ottla.OttlaError("the driver fails here")
+
+    return reach

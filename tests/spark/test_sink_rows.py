@@ -178,6 +178,8 @@ def test_a_row_without_a_topic_is_named(kafka_cluster: Cluster, kafka_topic: str
     ("topic", "told"),
     [
         ("", "Column 'topic' is empty in row 3: every row needs a topic to go to"),
+        ("mine", "Column 'topic' is 'mine' in row 3, where sinks keep their decisions: name another"),
+        ("mine_markers", "Column 'topic' is 'mine_markers' in row 3, where sinks keep their decisions: name another"),
         ("__ottla_sink", "Column 'topic' is '__ottla_sink' in row 3, where sinks keep their decisions: name another"),
     ],
 )
@@ -185,8 +187,9 @@ def test_a_row_with_a_topic_that_cannot_be_written_to_is_named(
     topic: str, told: str, kafka_cluster: Cluster, kafka_topic: str
 ) -> None:
     rows = batches(2, topic=[kafka_topic, kafka_topic, kafka_topic, topic], value=["v"] * 4)
+    shape = plan_rows(StructType().add("topic", "string").add("value", "string"), None, control_topic="mine")
     with pytest.raises(RecordError, match=told):
-        sent(kafka_cluster, SinkRows(None, ("topic", "value")), rows)
+        sent(kafka_cluster, shape, rows)
 
 
 def test_without_rows_nobody_needs_a_producer() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.errors import OttlaError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.applying import apply
 from ottla.sink.barriers import Barrier, reach
@@ -60,12 +60,13 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         decision, coordinator = decide(writer, plan, decision, prepared)
         reach(Barrier.COMMIT_APPLY)
         settled = decision.settled(apply(session, batch, decision.unsettled))
-        reach(Barrier.COMMIT_SWEEP)
-        _sweep(session, coordinator, decision, batch)
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
         if coordinator is not None and decision.unsettled:
             writer.try_to_write_again(settled)
+            coordinator = writer.identity
+        reach(Barrier.COMMIT_SWEEP)
+        _sweep(session, coordinator, decision, batch)
     reach(Barrier.COMMIT_END)
     if settled.lost:
         raise partly_there(settings, settled)
@@ -119,8 +120,9 @@ def _sweep(
     if coordinator is None:
         return
     try:
-        found = look(session, coordinator, decision)
-        if found is not None:
+        seen = look(session, coordinator, decision)
+        if seen is not None:
+            found = seen[1]
             abort_strays(session, (*found.abort, *found.idle))
     except OttlaError as error:
         _log.warning("attempts of %s that do not count stay open until the next batch: %s", batch or "a write", error)
@@ -178,7 +180,8 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         # Attempts that do not count are nobody's now.
         _sweep(session, session.identity_after_decision, decision, batch)
         return
-    if isinstance(trouble, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
+    # What was read may be older than the decision, where the topic's leader is cut off and was replaced.
+    if trouble is not None and not session.is_given_up(plan.coordinator):
         _log.warning(
             "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"
         )

@@ -64,7 +64,7 @@ def _become_coordinator(
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
-    lost, found = clean(session, coordinator, decision)
+    coordinator, lost, found = clean(session, coordinator, decision)
     reach(Barrier.PLAN_LANDED)
     if decision is not None and decision.unsettled:
         settled = decision.settled(lost)
@@ -118,17 +118,18 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
 
 def clean(
     session: Session, coordinator: TransactionIdentity, decision: Decision | None, accept_loss: bool = False
-) -> tuple[Lost, Sweep]:
-    """Commit what is decided, abort what is not; entries that are lost, and what was found.
+) -> tuple[TransactionIdentity, Lost, Sweep]:
+    """Commit what is decided, abort what is not; the coordinator's identity then, lost entries, what was found.
 
     Those are lost that a timeout has taken back, with `accept_loss` also those of which nobody can tell. Raises
     ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open another
     driver's.
     """
     reach(Barrier.PLAN_LOOK)
-    found = look(session, coordinator, decision)
-    if found is None:
+    seen = look(session, coordinator, decision)
+    if seen is None:
         raise taken_over(session.settings.sink_id)
+    coordinator, found = seen
     reach(Barrier.PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
@@ -138,7 +139,7 @@ def clean(
         )
     reach(Barrier.PLAN_SWEEP)
     left = abort_strays(session, (*found.abort, *found.idle))
-    return lost, found._replace(idle=tuple(each for each in found.idle if each in left)[:_IDLE_MOST])
+    return coordinator, lost, found._replace(idle=tuple(each for each in found.idle if each in left)[:_IDLE_MOST])
 
 
 def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
@@ -152,14 +153,18 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
             raise
 
 
-def look(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> Sweep | None:
-    """What there is of this sink's transactions, and what should become of it; None for who is not the coordinator.
+def look(
+    session: Session, coordinator: TransactionIdentity, decision: Decision | None
+) -> tuple[TransactionIdentity, Sweep] | None:
+    """The coordinator's identity from now on, and what should become of this sink's transactions.
 
-    Whoever was held up before this may see a newer driver's transactions, which R does not name as far as he knows it.
-    Nobody has planned since if the coordinator is the same after looking, so all that was seen is older than that.
+    None for who is not the coordinator any more. Whoever was held up before this may see a newer driver's transactions,
+    which R does not name as far as he knows it. Nobody has planned since if the coordinator is confirmed after looking,
+    so all that was seen is older than that.
     """
     found = survey(session, decision)
-    return found if session.is_newest(coordinator) else None
+    confirmed = session.confirm(coordinator)
+    return None if confirmed is None else (confirmed, found)
 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:

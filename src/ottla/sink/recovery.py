@@ -89,7 +89,7 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
         return Recovered(None, (), (), ())
     coordinator = session.fence()
     decision = read_settled(session, coordinator)
-    lost, found = clean(session, coordinator, decision, accept_loss)
+    coordinator, lost, found = clean(session, coordinator, decision, accept_loss)
     if decision is not None:
         settled = decision.settled(lost)
         settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))

@@ -161,9 +161,19 @@ class Session:
         """
         return self._decisions.has_awaited
 
-    def is_newest(self, coordinator: TransactionIdentity) -> bool:
-        """Whether nobody has fenced this identity of the coordinator's so far."""
-        return self.is_coordinator(coordinator, self.port.describe_transactions([self.coordinator_id]))
+    def confirm(self, coordinator: TransactionIdentity) -> TransactionIdentity | None:
+        """The coordinator's identity from now on, None where this one has been fenced so far.
+
+        From transaction version 2 on it is another one: a broker writes that down, which one that was replaced and cut
+        off from the others cannot do. In version 1 a broker is only asked.
+        """
+        if self.port.transaction_version() < 2:
+            known = self.port.describe_transactions([self.coordinator_id])
+            return coordinator if self.is_coordinator(coordinator, known) else None
+        confirmed, trouble = self.give_up(coordinator)
+        if trouble is not None and not isinstance(trouble, ProducerFenced):
+            raise trouble
+        return confirmed if trouble is None else None
 
     def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
         """Whether this is the coordinator's identity, by what its id was described as."""
@@ -177,6 +187,14 @@ class Session:
         if not identities:
             return {}
         return {identity: told.error for identity, told in self.port.end(identities, committed).items()}
+
+    def is_given_up(self, coordinator: TransactionIdentity) -> bool:
+        """Whether what this identity of the coordinator's was deciding was aborted, and nobody has planned since."""
+        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
+        after = (coordinator.producer_id, coordinator.producer_epoch + 1)
+        return (
+            known is not None and known.state == "CompleteAbort" and after == (known.producer_id, known.producer_epoch)
+        )
 
     def give_up(self, coordinator: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
         """Abort what this identity of the coordinator's may be deciding; the identity it has then, and what went wrong.

@@ -109,7 +109,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
-    return SinkPlan(options, plan_rows(schema, options.topic))
+    return SinkPlan(options, plan_rows(schema, options.topic, options.control_topic))
 
 
 def _write(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:

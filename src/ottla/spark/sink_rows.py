@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import RecordError, UserMistake
 from ottla.sink.batch import Totals
-from ottla.sink.settings import SINK_TOPICS
+from ottla.sink.settings import CONTROL_TOPIC, SINK_TOPICS, topics_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,17 +54,21 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 
 
 class SinkRows(NamedTuple):
-    """What the rows of one write look like: the topic they go to (None: the column says), and the columns there are."""
+    """What the rows of one write look like: the topic they go to (None: the column says), and the columns there are.
+
+    `kept` are the topics where sinks keep their decisions, which no row may go to.
+    """
 
     topic: str | None
     columns: tuple[str, ...]
+    kept: tuple[str, ...] = SINK_TOPICS
 
     def column(self, name: str) -> str | None:
         """The name where there is such a column."""
         return name if name in self.columns else None
 
 
-def plan_rows(schema: StructType, topic: str | None) -> SinkRows:
+def plan_rows(schema: StructType, topic: str | None, control_topic: str = CONTROL_TOPIC) -> SinkRows:
     """Check the columns of what is to be written; UserMistake names the column, its type and what is allowed.
 
     A column `topic` yields to the option `topic`, and other columns are left out, as in Spark's own sink.
@@ -91,7 +95,8 @@ def plan_rows(schema: StructType, topic: str | None) -> SinkRows:
         raise UserMistake(f"There is no column 'value' among {', '.join(names) or 'no columns'}: every record has one.")
     if topic is None and "topic" not in names:
         raise UserMistake("Nothing says which topic to write to: give the option topic, or a column 'topic'.")
-    return SinkRows(topic, tuple(name for name in names if name in _TYPES))
+    kept = tuple(dict.fromkeys((*SINK_TOPICS, *topics_of(control_topic))))
+    return SinkRows(topic, tuple(name for name in names if name in _TYPES), kept)
 
 
 @functools.cache
@@ -183,7 +188,7 @@ def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tupl
     encoded: Any = column.dictionary_encode()
     topics: list[str] = encoded.dictionary.to_pylist()
     for topic in topics:
-        if not topic or topic in SINK_TOPICS:
+        if not topic or topic in shape.kept:
             raise _unfit(topic, first_row + pc.index(column, topic).as_py())
     if len(topics) == 1:
         yield topics[0], table, None

@@ -50,7 +50,9 @@ WEAKNESSES: dict[str, list[Edit]] = {
     ],
     "decision_is_not_read_at_planning": [
         replace(
-            "sink/planning.py", "decision = read_settled(session, coordinator)\n    lost", "decision = None\n    lost"
+            "sink/planning.py",
+            "decision = read_settled(session, coordinator)\n    coordinator,",
+            "decision = None\n    coordinator,",
         ),
     ],
     "last_decision_is_not_carried_out": [
