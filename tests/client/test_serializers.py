@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from confluent_kafka import serialization
 from tests.read_back import stored_in_time
 
 import ottla
@@ -47,6 +48,61 @@ def test_objects_are_told_the_topic(kafka_cluster: ottla.Cluster, kafka_topic: s
     with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=Framed()) as producer:
         producer.send(kafka_topic, "x")
     assert values(kafka_cluster, kafka_topic) == [f"{kafka_topic}/x".encode()]
+
+
+class WithOrigin:
+    """Adds a header beside those of the record."""
+
+    def serialize_with_headers(self, topic: str, given: Any, headers: list[tuple[str, bytes]]) -> bytes:
+        headers.append(("origin", topic.encode()))
+        return b"%d" % given
+
+
+def test_objects_may_add_headers(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    given = [("own", b"1")]
+    with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=WithOrigin()) as producer:
+        producer.send(kafka_topic, 7, headers=given)
+        producer.send(kafka_topic, 8)
+        with pytest.raises(ottla.RecordError, match="Headers are a list of"):
+            producer.send(kafka_topic, 9, headers={"own": b"1"})  # type: ignore[arg-type]
+    first, second = sorted(stored_in_time(kafka_cluster, kafka_topic), key=lambda each: each.value)
+    assert [(first.value, first.headers), (second.value, second.headers)] == [
+        (b"7", (("own", b"1"), ("origin", kafka_topic.encode()))),
+        (b"8", (("origin", kafka_topic.encode()),)),
+    ]
+    assert given == [("own", b"1")]
+
+
+async def _send_one(cluster: ottla.Cluster, topic: str) -> None:
+    async with ottla.AsyncProducer(cluster.bootstrap_servers, value_serializer=WithOrigin()) as producer:
+        await (await producer.send(topic, 7))
+
+
+def test_objects_may_add_headers_in_an_event_loop(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    asyncio.run(_send_one(kafka_cluster, kafka_topic))
+    [record] = stored_in_time(kafka_cluster, kafka_topic)
+    assert record.headers == (("origin", kafka_topic.encode()),)
+
+
+def test_serializers_of_confluent_kafka_are_told_topic_field_and_headers(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    class Told(serialization.Serializer):
+        def __call__(self, obj: Any, ctx: serialization.SerializationContext | None = None) -> bytes:
+            assert ctx is not None
+            assert isinstance(ctx.headers, list)
+            ctx.headers.append((f"of-{ctx.field}", ctx.topic.encode()))
+            return repr(obj).encode()
+
+    with ottla.Producer(
+        kafka_cluster.bootstrap_servers, key_serializer=serialization.IntegerSerializer(), value_serializer=Told()
+    ) as producer:
+        producer.send(kafka_topic, {"a": 1}, 17)
+        with pytest.raises(ottla.RecordError, match=r"key\.serializer IntegerSerializer cannot take a str"):
+            producer.send(kafka_topic, {"a": 1}, "17")
+    [record] = stored_in_time(kafka_cluster, kafka_topic)
+    assert (record.key, record.value) == (b"\0\0\0\x11", b"{'a': 1}")
+    assert record.headers == (("of-value", kafka_topic.encode()),)
 
 
 def test_none_stays_a_tombstone_without_key(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -20,9 +20,9 @@ def serializer_reader(setting: str) -> Callable[[Any], Any]:
     def read(given: Any) -> Any:
         if isinstance(given, str):
             return given.strip()
-        if isinstance(given, type) and hasattr(given, "serialize"):
+        method = getattr(given, "serialize_with_headers", None) or getattr(given, "serialize", None)
+        if isinstance(given, type) and method is not None:
             raise ConfigError(f"{setting}={given.__qualname__} is a class; give an object of it.")
-        method = getattr(given, "serialize", None)
         if callable(given) or callable(method):
             refuse_coroutine(setting, given if method is None else method)
             return given

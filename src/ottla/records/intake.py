@@ -10,8 +10,11 @@ Invariant: None is never serialized; it stays no key, or a tombstone.
 
 from __future__ import annotations
 
+import sys
+
 import cython
 from cython.cimports.cpython.bytes import PyBytes_Check
+from cython.cimports.ottla.records.record_parts import header_pairs
 
 from ottla.errors import OttlaError, RecordError
 
@@ -21,27 +24,50 @@ from ottla.errors import OttlaError, RecordError
 class Serialization:
     """One serializer, `setting` being `key.serializer` or `value.serializer`.
 
-    It is a function of the object, or has a method `serialize(topic, object)`; either returns bytes, text (sent as
-    UTF-8) or None. `name` is what errors call it, unless it has one of its own.
+    It is a function of the object, or has a method `serialize(topic, object)`, or one
+    `serialize_with_headers(topic, object, headers)`, which may add (name, value) tuples to that list; or it is a
+    `Serializer` of confluent_kafka. Each returns bytes, text (sent as UTF-8) or None. `name` is what errors call it,
+    unless it has one of its own.
     """
 
     name = cython.declare(str, visibility="readonly")
+    writes_headers = cython.declare(cython.bint, visibility="readonly")
     _setting = cython.declare(str)
     _function = cython.declare(object)
     _takes_topic = cython.declare(cython.bint)
+    _context = cython.declare(object)
+    _field = cython.declare(object)
 
     def __init__(self, setting: str, serializer: object, name: object = None) -> None:
         self._setting = setting
-        method = getattr(serializer, "serialize", None)
+        method = getattr(serializer, "serialize_with_headers", None)
+        self.writes_headers = method is not None
+        if method is None:
+            method = getattr(serializer, "serialize", None)
         self._takes_topic = method is not None
         self._function = serializer if method is None else method
+        # Who has one of its serializers has imported it.
+        confluent = sys.modules.get("confluent_kafka.serialization")
+        if confluent is not None and isinstance(serializer, confluent.Serializer):
+            self._context = confluent.SerializationContext
+            self._field = confluent.MessageField(setting.partition(".")[0])
+            self._function = serializer
+            self.writes_headers = True
         named = type(serializer) if method is not None or not hasattr(serializer, "__qualname__") else serializer
         self.name = named.__qualname__ if name is None else name
 
     @cython.cfunc
-    def serialize(self, topic: object, given: object) -> object:
+    def serialize(self, topic: object, given: object, headers: object) -> object:
+        """`headers` is a list where `writes_headers`."""
         try:
-            made = self._function(topic, given) if self._takes_topic else self._function(given)
+            if self._context is not None:
+                made = self._function(given, self._context(topic, self._field, headers))
+            elif self.writes_headers:
+                made = self._function(topic, given, headers)
+            elif self._takes_topic:
+                made = self._function(topic, given)
+            else:
+                made = self._function(given)
         except OttlaError:
             raise
         except Exception as error:
@@ -77,6 +103,7 @@ class Intake:
     _key_serializer = cython.declare(Serialization)
     _value_serializer = cython.declare(Serialization)
     _interceptors = cython.declare(object)
+    _writes_headers = cython.declare(cython.bint)
 
     def __init__(
         self,
@@ -90,6 +117,9 @@ class Intake:
         self._interceptors = interceptors
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
+        self._writes_headers = (self._key_serializer is not None and self._key_serializer.writes_headers) or (
+            self._value_serializer is not None and self._value_serializer.writes_headers
+        )
 
     def send(
         self,
@@ -125,10 +155,13 @@ class Intake:
         timestamp_ms: object,
         on_delivery: object,
     ) -> object:
+        if self._writes_headers:
+            # A list of its own, which serializers may add to.
+            headers = [] if headers is None else header_pairs(headers)
         if key is not None and self._key_serializer is not None:
-            key = self._key_serializer.serialize(topic, key)
+            key = self._key_serializer.serialize(topic, key, headers)
         if value is not None and self._value_serializer is not None:
-            value = self._value_serializer.serialize(topic, value)
+            value = self._value_serializer.serialize(topic, value, headers)
         return self._append(
             topic,
             value,

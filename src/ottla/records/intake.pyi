@@ -3,6 +3,7 @@ from typing import Any
 
 class Serialization:
     name: str
+    writes_headers: bool
     def __init__(self, setting: str, serializer: Any, name: str | None = None) -> None: ...
 
 class Intake:
