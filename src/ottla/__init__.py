@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.interceptors import ProducerRecord as ProducerRecord
     from ottla.client.opentelemetry import observe_metrics as observe_metrics
     from ottla.client.producer import Producer as Producer
+    from ottla.client.read_records import ReadRecord as ReadRecord
     from ottla.client.reader import Reader as Reader
     from ottla.client.table_delivery import TableDelivery as TableDelivery
     from ottla.client.tables import read_table as read_table
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.errors import DeliveryError as DeliveryError
     from ottla.errors import DeliveryFailed as DeliveryFailed
     from ottla.errors import DeliveryUnknown as DeliveryUnknown
+    from ottla.errors import DeserializationError as DeserializationError
     from ottla.errors import ForkError as ForkError
     from ottla.errors import KafkaError as KafkaError
     from ottla.errors import LogTruncated as LogTruncated
@@ -70,6 +72,7 @@ _HOMES = {
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",
     "Proxy": "ottla.proxy.proxy",
+    "ReadRecord": "ottla.client.read_records",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",
@@ -88,6 +91,7 @@ _ERRORS = (
     "DeliveryError",
     "DeliveryFailed",
     "DeliveryUnknown",
+    "DeserializationError",
     "ForkError",
     "KafkaError",
     "LogTruncated",

@@ -66,6 +66,10 @@ class RecordError(UserMistake, ValueError):
     """A record or a column handed to `send` or `send_table` cannot be sent as it is."""
 
 
+class DeserializationError(OttlaError):
+    """What is stored in a record is not what its deserializer or its schema says."""
+
+
 class MissingExtra(UserMistake, ImportError):
     """What was called needs an optional package that is not installed; the message says which command installs it."""
 

@@ -31,6 +31,7 @@ from ottla.records.compression import BatchTooLarge
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.client.read_records import ReadRecord
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
 
 Start = int | str | datetime
@@ -97,6 +98,15 @@ class Reader(OfOneProcess):
                 self._unfinished += output.partition_count - 1
             elif isinstance(output, Positioned):
                 self._positions[output.topic, output.partition] = output
+
+    def records(self) -> Iterator[ReadRecord]:
+        """The same record by record, key and value as `key_deserializer` and `value_deserializer` make them.
+
+        None is never given to them. DeserializationError for a record that one of them cannot take.
+        """
+        from ottla.client.read_records import records_of
+
+        return records_of(self, self._settings.key_deserializer, self._settings.value_deserializer)
 
     @property
     def is_done(self) -> bool:

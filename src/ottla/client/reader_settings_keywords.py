@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ottla.clock import Clock
 from ottla.connection.oauth_settings import OAuthBearerToken
@@ -52,6 +52,9 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         2^31-1.
     clock: An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set
         it ahead (ottla's own). No default.
+    key_deserializer: What `Reader.records` makes of a key's bytes: a name (docs/serializers-and-interceptors.md), a
+        function of them, or an object with deserialize(topic, bytes); without one, keys are bytes. No default.
+    value_deserializer: The same for values; None stays None. No default.
     security_protocol: What the brokers' listener speaks: TLS (SSL), authentication (SASL_PLAINTEXT), both
         (SASL_SSL), or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
     ssl_truststore_location: A file (PEM, JKS or PKCS12) with the CA certificates to trust; without it those that
@@ -146,6 +149,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
     clock: Clock | None
+    key_deserializer: Any | None
+    value_deserializer: Any | None
     security_protocol: str | None
     ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None

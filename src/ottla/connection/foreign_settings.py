@@ -141,7 +141,7 @@ _ABOUT: tuple[tuple[str, str], ...] = (
     ("offset.store.path offset.store.sync.interval.ms offset.commit.cb rebalance.cb", _GROUPS),
     ("default.offset.commit.callback", _GROUPS),
     ("auto.offset.reset", 'belongs to a Reader: ottla.Reader(..., start="earliest").'),
-    ("key.deserializer value.deserializer", f"has no counterpart: a Reader gives keys and values as bytes; {_LEAVE}"),
+    ("key.deserializer value.deserializer", "belongs to a Reader, and to its records()."),
     ("consumer.timeout.ms enable.partition.eof", 'belongs to a Reader: ottla.Reader(..., end="latest") ends there.'),
     ("queued.min.messages fetch.queue.backoff.ms fetch.error.backoff.ms consume.cb", _OWN_LOOP),
     ("consume.callback.max.messages enable.incremental.fetch.sessions", _OWN_LOOP),

@@ -38,6 +38,7 @@ Group = Literal[
     "Compression",
     "Partitions",
     "Serializers and interceptors",
+    "Deserializers",
     "Transactions",
     "Security",
     "Metrics",

@@ -1,37 +1,14 @@
-"""What `key.serializer`, `value.serializer` and `interceptor.classes` may be: objects of the user's, or names.
-
-Which names there are is known where they are kept (`schemas/serializers.py`); here a name is only text.
-"""
+"""What `interceptor.classes` may be: objects of the user's, or classes that need no arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.connection.setting import refuse_coroutine, shown
 from ottla.errors import ConfigError
 
 INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
-
-
-def serializer_reader(setting: str) -> Callable[[Any], Any]:
-    """Return what reads this setting: a name, a function, or an object with `serialize`; ConfigError for the rest."""
-
-    def read(given: Any) -> Any:
-        if isinstance(given, str):
-            return given.strip()
-        method = getattr(given, "serialize_with_headers", None) or getattr(given, "serialize", None)
-        if isinstance(given, type) and method is not None:
-            raise ConfigError(f"{setting}={given.__qualname__} is a class; give an object of it.")
-        if callable(given) or callable(method):
-            refuse_coroutine(setting, given if method is None else method)
-            return given
-        raise ConfigError(
-            f"{setting} is a name, a function of one object, or an object with a method serialize(topic, object), "
-            f"not {type(given).__name__}."
-        )
-
-    return read
 
 
 def read_interceptors(given: Any) -> tuple[Any, ...]:

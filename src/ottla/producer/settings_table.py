@@ -5,11 +5,20 @@ Rows only: what they mean to each other stands in `settings.py`, how they are re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ottla.connection.function_setting import function_reader
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
-from ottla.producer.intake_settings import read_interceptors, serializer_reader
+from ottla.producer.intake_settings import read_interceptors
 from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.partitioner_class import read_partitioner
+
+
+def _serializer(setting: str) -> Callable[[Any], Any]:
+    return function_reader(setting, ("serialize_with_headers", "serialize"), "serialize(topic, object)")
+
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -224,7 +233,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a function of the "
         "object, or an object with serialize(topic, object); without one, keys are bytes or text.",
         takes="Any",
-        reads=serializer_reader("key.serializer"),
+        reads=_serializer("key.serializer"),
         group="Serializers and interceptors",
     ),
     Setting(
@@ -233,7 +242,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         None,
         "The same for values; None stays a tombstone.",
         takes="Any",
-        reads=serializer_reader("value.serializer"),
+        reads=_serializer("value.serializer"),
         group="Serializers and interceptors",
     ),
     Setting(

@@ -6,12 +6,18 @@ Two defaults differ from Kafka's consumer on purpose, because what is read here 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from ottla.connection.function_setting import function_reader
 from ottla.connection.setting import INT32_MAX, Setting, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX
+
+
+def _deserializer(setting: str) -> Callable[[Any], Any]:
+    return function_reader(setting, ("deserialize_with_headers", "deserialize"), "deserialize(topic, bytes)")
+
 
 READER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
@@ -99,6 +105,25 @@ READER_SETTINGS: tuple[Setting, ...] = (
         highest=INT32_MAX,
         group="Reading",
     ),
+    Setting(
+        "key.deserializer",
+        object,
+        None,
+        "What `Reader.records` makes of a key's bytes: a name (docs/serializers-and-interceptors.md), a function of "
+        "them, or an object with deserialize(topic, bytes); without one, keys are bytes.",
+        takes="Any",
+        reads=_deserializer("key.deserializer"),
+        group="Deserializers",
+    ),
+    Setting(
+        "value.deserializer",
+        object,
+        None,
+        "The same for values; None stays None.",
+        takes="Any",
+        reads=_deserializer("value.deserializer"),
+        group="Deserializers",
+    ),
     Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked.", group="Reading"),
 )
 
@@ -117,8 +142,10 @@ class ReaderSettings:
     fetch_max_wait_ms: int
     fetch_min_bytes: int
     isolation_level: str
+    key_deserializer: Any
     max_partition_fetch_bytes: int
     prefetch_max_bytes: int
+    value_deserializer: Any
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` for what cannot be used."""
