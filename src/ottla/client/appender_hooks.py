@@ -43,6 +43,7 @@ class AppenderHooks:
     def __init__(self, settings: ProducerSettings, spent: SpentTime) -> None:
         self.settings = settings
         self.spent = spent
+        self.meter = spent.meter
         self.clock = settings.connection.clock
         self._waiting = Waiting(self.clock)
         self.callers_turn: CallersTurn | None = None
@@ -150,6 +151,7 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
+        self.meter.waits += 1
         if self.callers_turn is not None and not self.gate.has_forked and not self.loop.is_own_thread():
             began_us = self.loop.now_us()
             self.callers_turn.await_answer(batch, timeout_s)

@@ -65,8 +65,10 @@ from ottla.records.record_parts import checked_topic
 from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
+    from ottla.client.diagnosis_log import DiagnosisLog
     from ottla.client.interceptors import Interceptors
     from ottla.client.metric_reporting import MetricReporting
+    from ottla.producer.diagnosis import Diagnosis
 
 _log = logging.getLogger("ottla.producer")
 
@@ -153,6 +155,9 @@ class ProducerDriver(AppenderHooks):
         if self._is_plain(settings):
             self.callers_turn = self._make_callers_turn(settings.connection.request_timeout_ms * 1000)
         self._reporting = self._make_reporting()
+        # Made when the first sample is over: most producers have ended by then.
+        self._diagnosis_log: DiagnosisLog | None = None
+        self._sample_due_us = 0
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
 
@@ -313,6 +318,14 @@ class ProducerDriver(AppenderHooks):
             ottla_interceptor_error_total=0 if self.interceptors is None else self.interceptors.errors,
         )
 
+    def diagnosis(self) -> Diagnosis:
+        """What limits the producer, by the core's figures and the buffer's."""
+        from ottla.producer.diagnosis import diagnose
+
+        appender = self.appender
+        available = max(0, self.settings.buffer_memory - appender.buffered_bytes)
+        return diagnose(self._core.observe(self.loop.now_us(), appender.memory_waiters, available), self.settings)
+
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
     def feed(self, now_us: int) -> None:
@@ -408,6 +421,8 @@ class ProducerDriver(AppenderHooks):
 
     def turn_ended(self) -> None:
         """Let go the threads that have what they waited for."""
+        if self._core.meters.clock.due_us != self._sample_due_us:
+            self._sample_is_over()
         memory = self.appender.memory
         if memory.has_served:
             memory.has_served = False
@@ -417,6 +432,17 @@ class ProducerDriver(AppenderHooks):
             self._waiting.look()
         if self.callers_turn is not None:
             self.callers_turn.thread_looks()
+
+    def _sample_is_over(self) -> None:
+        """Have a look at the figures and log what they say: once for each sample, and not before there is one."""
+        is_first, self._sample_due_us = self._sample_due_us == 0, self._core.meters.clock.due_us
+        if is_first or not _log.isEnabledFor(logging.INFO):
+            return
+        if self._diagnosis_log is None:
+            from ottla.client.diagnosis_log import DiagnosisLog
+
+            self._diagnosis_log = DiagnosisLog(self.settings.connection.client_id)
+        self._diagnosis_log.look(self.diagnosis())
 
     def crashed(self, error: BaseException) -> None:
         """Settle everything there is: given to the core means unknown, still in the appender means failed."""

@@ -25,6 +25,7 @@ from ottla.producer.settings import ProducerSettings
 if TYPE_CHECKING:
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.transaction_verbs import TransactionVerbs
+    from ottla.producer.diagnosis import Diagnosis
     from ottla.producer.figures import Metrics
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.append import Appender
@@ -93,6 +94,16 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
         docs/metrics.md says what each name means.
         """
         return self._driver.metrics()
+
+    def diagnosis(self) -> Diagnosis:
+        """What limits this producer now, by its own figures, and which setting to try.
+
+        `str()` of it is a sentence; `findings` are the parts, the heaviest first, each with `limit`, `sentence`,
+        `evidence`, `setting` and `value`. Without findings nothing in the producer limits it, or too little was sent
+        lately to tell (`is_certain` is False then). It is about as much time as averages in `metrics` are.
+        docs/diagnosis.md says what each finding means.
+        """
+        return self._driver.diagnosis()
 
     def __repr__(self) -> str:
         """Its name, brokers and state; no broker is asked, and nothing waits."""

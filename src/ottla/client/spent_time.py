@@ -17,10 +17,10 @@ from ottla.producer.metrics import ClientMeter
 class SpentTime:
     """Adds to one producer's `ClientMeter` from any thread."""
 
-    __slots__ = ("_adding", "_meter")
+    __slots__ = ("_adding", "meter")
 
     def __init__(self, meter: ClientMeter) -> None:
-        self._meter = meter
+        self.meter = meter
         self._adding = threading.Lock()
 
     @contextmanager
@@ -35,4 +35,4 @@ class SpentTime:
     def add(self, sum_name: str, amount: int = 1) -> None:
         """Add to one of the meter's sums."""
         with self._adding:
-            setattr(self._meter, sum_name, getattr(self._meter, sum_name) + amount)
+            setattr(self.meter, sum_name, getattr(self.meter, sum_name) + amount)

@@ -124,10 +124,12 @@ class Meter:
             window.recent = dict.fromkeys(self.SUMS, 0)
             window.rates = dict.fromkeys(self.SUMS, 0.0)
             window.peaks = dict.fromkeys(self.PEAKS, NOTHING)
+            window.seconds = 0.0
             return window
         fresh = [sample for sample in samples[:-1] if sample.last_us > horizon_us]
         oldest = fresh[0] if fresh else samples[-1]
         elapsed_s = clock.elapsed_us(oldest.start_us, now_us) / 1_000_000
+        window.seconds = (now_us - oldest.start_us) / 1_000_000
         recent = [now - then for now, then in zip(sums, oldest.sums, strict=True)]
         window.recent = dict(zip(self.SUMS, recent, strict=True))
         window.rates = {name: value / elapsed_s for name, value in window.recent.items()}
@@ -137,15 +139,19 @@ class Meter:
 
 
 class Window:
-    """What meters counted: `totals` in all; `recent`, `rates` (per second) and `peaks` over the samples that count."""
+    """What meters counted: `totals` in all; `recent`, `rates` (per second) and `peaks` over the samples that count.
 
-    __slots__ = ("peaks", "rates", "recent", "totals")
+    `seconds` is how much time those samples cover; unlike in rates, missing ones do not count.
+    """
+
+    __slots__ = ("peaks", "rates", "recent", "seconds", "totals")
 
     def __init__(self) -> None:
         self.totals: dict[str, float] = {}
         self.recent: dict[str, float] = {}
         self.rates: dict[str, float] = {}
         self.peaks: dict[str, float] = {}
+        self.seconds = 0.0
 
     def add(self, other: Window) -> None:
         """Take in what another meter counted: the same sums add up, other sums stand beside."""
@@ -156,5 +162,6 @@ class Window:
         ):
             for name, value in theirs.items():
                 mine[name] = mine.get(name, 0) + value
+        self.seconds = max(self.seconds, other.seconds)
         for name, value in other.peaks.items():
             self.peaks[name] = max(self.peaks.get(name, NOTHING), value)

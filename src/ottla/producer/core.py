@@ -50,6 +50,7 @@ from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
+    from ottla.producer.diagnosis import Observed
     from ottla.producer.telemetry import Telemetry
     from ottla.producer.transaction_states import TransactionIdentity, TransactionState
     from ottla.producer.transactions import Transactions
@@ -173,6 +174,13 @@ class ProducerCore:
         looked_up["metadata-age"] = (now_us - updated_us) / 1_000_000 if self.metadata.version else nan
         looked_up["connection-count"] = self._connection.open_connections()
         return self.meters.read(now_us, looked_up)
+
+    def observe(self, now_us: int, callers_waiting: int, buffer_available: int) -> Observed:
+        """Return what a diagnosis is made of; any thread may ask."""
+        queues = list(self._accumulator.queues.values())
+        horizon_us = self.meters.clock.forgets_until_us(now_us)
+        partitions = sum(queue.sent_us > horizon_us and queue.sent_us > 0 for queue in queues)
+        return self.meters.observe(now_us, partitions, callers_waiting, buffer_available)
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in one event of `producer.events` or `connection.events`."""

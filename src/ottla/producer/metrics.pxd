@@ -43,6 +43,7 @@ cdef class ClientMeter(Meter):
     cdef public int64_t txn_prepare_ns
     cdef public int64_t txn_commit_ns
     cdef public int64_t txn_abort_ns
+    cdef public int64_t waits
 
 
 @cython.final
@@ -53,6 +54,7 @@ cdef class ProducerMetrics:
     cdef public dict topics
     cdef public object _nodes
     cdef public object _client_id
+    cdef public object last_retry
 
     cpdef TopicMeter topic(self, name)
     cpdef tick(self, now_us)

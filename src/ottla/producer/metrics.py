@@ -20,6 +20,7 @@ from ottla.producer.metric_table import CLIENT_ROWS, NODE_ROWS, TOPIC_ROWS, figu
 from ottla.records.batch_header import HEADER_BYTES
 
 if TYPE_CHECKING:
+    from ottla.producer.diagnosis import Observed
     from ottla.records.delivery import SealedBatch
 
 
@@ -99,6 +100,7 @@ class ClientMeter(Meter):
         "txn_prepare_ns",
         "txn_commit_ns",
         "txn_abort_ns",
+        "waits",
     )
     __slots__ = SUMS
 
@@ -113,12 +115,14 @@ class ClientMeter(Meter):
     txn_prepare_ns: int
     txn_commit_ns: int
     txn_abort_ns: int
+    # Calls that waited for one delivery. Threads add to it without a lock: one or two may be missing.
+    waits: int
 
 
 class ProducerMetrics:
     """All meters of one producer; `nodes` are the connection core's."""
 
-    __slots__ = ("_client_id", "_nodes", "client", "clock", "loop", "topics")
+    __slots__ = ("_client_id", "_nodes", "client", "clock", "last_retry", "loop", "topics")
 
     def __init__(self, clock: SampleClock, nodes: Mapping[int, NodeMeter], client_id: str) -> None:
         self.clock = clock
@@ -127,6 +131,8 @@ class ProducerMetrics:
         self.topics: dict[str, TopicMeter] = {}
         self._nodes = nodes
         self._client_id = client_id
+        # Why a batch was last sent again.
+        self.last_retry = ""
 
     def topic(self, name: str) -> TopicMeter:
         """Return the topic's meter, made when it is first asked for."""
@@ -163,6 +169,39 @@ class ProducerMetrics:
             figures_of(CLIENT_ROWS, client, gauges),
             {node_id: figures_of(NODE_ROWS, window, {}) for node_id, window in nodes.items()},
             {name: figures_of(TOPIC_ROWS, window, {}) for name, window in topics.items()},
+        )
+
+    def observe(self, now_us: int, partitions: int, callers_waiting: int, buffer_available: int) -> Observed:
+        """Return what a diagnosis is made of; the last three are those of this moment. Any thread may ask."""
+        from ottla.producer.diagnosis import NodeSeen, Observed
+
+        clock = self.clock
+        client = self.client.read(clock, now_us)
+        of_topics = _together((meter.read(clock, now_us) for meter in list(self.topics.values())), TopicMeter, clock)
+        nodes = {node_id: meter.read(clock, now_us).recent for node_id, meter in list(self._nodes.items())}
+        mine, sent = client.recent, of_topics.recent
+        return Observed(
+            seconds=client.seconds,
+            requests=int(mine["produce_requests"]),
+            batches=int(sent["batches"]),
+            records=int(sent["records"]),
+            bytes=int(sent["bytes"]),
+            queue_ms_total=sent["queue_us"] / 1000,
+            partitions=partitions,
+            nodes={
+                node_id: NodeSeen(
+                    int(node["produce_answers"]), node["produce_latency_us"] / 1000, float(node["throttle_ms"])
+                )
+                for node_id, node in nodes.items()
+            },
+            retried=int(sent["records_retried"]),
+            last_retry=self.last_retry,
+            waits=int(mine["waits"]),
+            buffer_wait_s=mine["buffer_wait_ns"] / 1e9,
+            flush_s=mine["flush_ns"] / 1e9,
+            transaction_s=sum(value for name, value in mine.items() if name.startswith("txn_")) / 1e9,
+            callers_waiting=callers_waiting,
+            buffer_available=buffer_available,
         )
 
 

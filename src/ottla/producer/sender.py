@@ -325,6 +325,7 @@ class Sender:
             queue.blocked_until_us = now_us + self._connection.backoff_us(
                 batch.attempts, self._backoff_ms, self._backoff_max_ms
             )
+            self._metrics.last_retry = f"{error.name} from broker {node_id}{': ' * bool(detail)}{detail}"
             self._put_back(batch)
 
     def _put_back(self, batch: Batch) -> None:

@@ -1,0 +1,258 @@
+"""What is said of figures: each finding with the figures that bring it about, and without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.producer.diagnosis import REQUESTS_MIN, Diagnosis, Limit, NodeSeen, Observed, diagnose
+from ottla.producer.settings import ProducerSettings
+
+
+def said(settings: dict[str, Any] | None = None, **seen: Any) -> Diagnosis:
+    """The diagnosis of a producer that sends full batches as fast as brokers take them, but for `seen`."""
+    figures: dict[str, Any] = {
+        "seconds": 10.0,
+        "requests": 1_000,
+        "batches": 6_000,
+        "records": 960_000,
+        "bytes": 6_000 * 16_000,
+        "queue_ms_total": 6_000 * 3.0,
+        "partitions": 6,
+        "nodes": {1: NodeSeen(500, 500 * 2.0, 0.0), 2: NodeSeen(500, 500 * 2.1, 0.0)},
+        "buffer_available": 30_000_000,
+        **seen,
+    }
+    return diagnose(Observed(**figures), ProducerSettings({"bootstrap.servers": "one:9092", **(settings or {})}))
+
+
+def limits(diagnosis: Diagnosis) -> list[Limit]:
+    return [finding.limit for finding in diagnosis.findings]
+
+
+def tried(diagnosis: Diagnosis) -> dict[str | None, Any]:
+    return {finding.setting: finding.value for finding in diagnosis.findings}
+
+
+def test_a_producer_that_keeps_up_is_limited_by_the_application() -> None:
+    found = said()
+    assert not found
+    assert found.is_certain
+    assert str(found) == (
+        "Nothing in the producer limits it: it sends what the application gives it, 96,000 records/s, and send waits "
+        "for room in buffer.memory for 0 % of the time."
+    )
+
+
+def test_of_too_few_requests_nothing_is_said() -> None:
+    found = said(requests=REQUESTS_MIN - 1, flush_s=10.0, retried=9_000)
+    assert not found
+    assert not found.is_certain
+    assert "9 Produce requests, and 10 are needed" in str(found)
+
+
+def test_a_producer_that_has_sent_nothing_has_no_averages() -> None:
+    found = said(seconds=0.0, requests=0, batches=0, records=0, bytes=0, queue_ms_total=0.0, partitions=0, nodes={})
+    assert not found.is_certain
+
+
+PACED: dict[str, Any] = {
+    # Ten records a second for ten seconds.
+    "requests": 100,
+    "batches": 100,
+    "records": 100,
+    "bytes": 100 * 170,
+    "queue_ms_total": 100 * 5.0,
+    "nodes": {1: NodeSeen(100, 100 * 1.0, 0.0)},
+}
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+@pytest.mark.parametrize("waits", [0, 100])
+def test_a_paced_producer_has_small_batches_and_nothing_is_wrong(linger_ms: int, waits: int) -> None:
+    found = said({"linger.ms": linger_ms}, **PACED, waits=waits)
+    assert found.is_certain
+    assert limits(found) == []
+    assert "10 records/s" in str(found)
+
+
+def test_small_batches_of_fast_records_want_a_longer_linger() -> None:
+    many = {"requests": 30_000, "batches": 40_000, "records": 80_000, "bytes": 40_000 * 311, "queue_ms_total": 1_000.0}
+    found = said({"linger.ms": 0}, **many)
+    assert limits(found) == [Limit.SMALL_BATCHES]
+    assert tried(found) == {"linger.ms": 20}
+    assert "batch-size-avg is 311 bytes" in str(found)
+    assert found.findings[0].evidence["batch-size-avg"] == 311
+    # 8,000 records/s in 600 partitions: in 100 ms hardly more than one comes to each.
+    assert limits(said({"linger.ms": 0}, **many, partitions=600)) == []
+    # Each of them is waited for: with a longer linger its caller would only wait longer.
+    assert limits(said({"linger.ms": 0}, **many, waits=80_000)) == []
+
+
+def test_batches_that_are_small_because_linger_is_over_are_told_without_acks_too() -> None:
+    found = said(
+        {"linger.ms": 0, "acks": "0"},
+        requests=40_000,
+        batches=40_000,
+        records=40_000,
+        bytes=40_000 * 170,
+        queue_ms_total=100.0,
+        partitions=1,
+        nodes={1: NodeSeen(0, 0.0, 0.0)},
+    )
+    assert limits(found) == [Limit.SMALL_BATCHES]
+
+
+def test_without_acks_no_latency_is_known_and_none_is_told() -> None:
+    found = said({"acks": "0"}, nodes={1: NodeSeen(0, 0.0, 0.0)})
+    assert found.is_certain
+    assert limits(found) == []
+
+
+def test_a_quota_is_told_with_its_pauses() -> None:
+    held_back = {1: NodeSeen(500, 1000.0, 6_000.0), 2: NodeSeen(500, 1000.0, 0.0)}
+    found = said(nodes=held_back, queue_ms_total=6_000 * 800.0)
+    assert limits(found) == [Limit.QUOTA]
+    assert tried(found) == {"compression.type": "lz4"}
+    assert "pauses of 6,000 ms in the last 10 s" in str(found)
+    assert found.findings[0].evidence["produce-throttle-time-avg"] == 6.0
+    assert tried(said({"compression.type": "zstd"}, nodes=held_back)) == {None: None}
+
+
+def test_retries_are_told_with_the_last_reason() -> None:
+    found = said(retried=96_000, last_retry="NOT_ENOUGH_REPLICAS from broker 2")
+    assert limits(found) == [Limit.RETRIES]
+    assert "10 % of the records" in str(found)
+    assert "The last reason: NOT_ENOUGH_REPLICAS from broker 2." in str(found)
+    assert limits(said(retried=960)) == []
+
+
+def test_one_slow_leader_of_three_is_told() -> None:
+    nodes = {1: NodeSeen(300, 300 * 2.0, 0.0), 2: NodeSeen(50, 50 * 52.0, 0.0), 3: NodeSeen(300, 300 * 3.0, 0.0)}
+    found = said(nodes=nodes)
+    assert limits(found) == [Limit.SLOW_BROKER]
+    assert tried(found) == {"partitioner.availability.timeout.ms": 104}
+    assert "Broker 2 answers slowly: its request-latency-avg is 52 ms, that of the others 2.5 ms" in str(found)
+    off = {"partitioner.adaptive.partitioning.enable": False}
+    assert tried(said(off, nodes=nodes)) == {"partitioner.adaptive.partitioning.enable": "true"}
+    # With a partitioner that does not ask which brokers are fast there is nothing to set.
+    assert tried(said({"partitioner.class": "round_robin"}, nodes=nodes)) == {None: None}
+
+
+def test_brokers_that_are_all_slow_are_no_slow_broker() -> None:
+    nodes = {number: NodeSeen(100, 100 * 52.0, 0.0) for number in (1, 2, 3)}
+    assert limits(said(nodes=nodes)) == []
+
+
+@pytest.mark.parametrize("slow_ms", [5.9, 4.0])
+def test_a_few_milliseconds_make_no_slow_broker(slow_ms: float) -> None:
+    assert limits(said(nodes={1: NodeSeen(500, 500 * 1.0, 0.0), 2: NodeSeen(500, 500 * slow_ms, 0.0)})) == []
+
+
+FAR = {
+    # One request at a time takes 50 ms, all the time; batches wait for half a second.
+    "requests": 200,
+    "batches": 200,
+    "bytes": 200 * 16_000,
+    "records": 32_000,
+    "queue_ms_total": 200 * 500.0,
+    "nodes": {1: NodeSeen(200, 200 * 50.0, 0.0)},
+}
+
+
+def test_far_brokers_want_more_requests_in_flight() -> None:
+    found = said({"max.in.flight.requests.per.connection": 1}, **FAR)
+    assert limits(found) == [Limit.FEW_IN_FLIGHT]
+    assert tried(found) == {"max.in.flight.requests.per.connection": 5}
+    assert "full batches wait 500 ms" in str(found)
+    # Batches that wait for linger.ms alone, and no longer, have all the requests they need.
+    found = said({"max.in.flight.requests.per.connection": 1}, **{**FAR, "queue_ms_total": 200 * 40.0})
+    assert limits(found) == []
+
+
+def test_slow_answers_with_five_in_flight_want_larger_batches() -> None:
+    slow = {**FAR, "nodes": {1: NodeSeen(200, 200 * 240.0, 0.0)}}
+    found = said(None, **slow)
+    assert limits(found) == [Limit.SLOW_ANSWERS]
+    assert tried(found) == {"batch.size": 65_536}
+    large = {**slow, "bytes": 200 * 500_000}
+    assert tried(said({"batch.size": 524_288}, **large)) == {"compression.type": "lz4"}
+    assert tried(said({"batch.size": 524_288, "compression.type": "zstd"}, **large)) == {None: None}
+
+
+def test_a_full_buffer_with_idle_connections_is_the_senders_doing() -> None:
+    found = said(queue_ms_total=6_000 * 90.0, buffer_wait_s=6.0)
+    assert limits(found) == [Limit.SLOW_SENDER, Limit.FULL_BUFFER]
+    assert tried(found) == {"batch.size": 65_536, "compression.type": "lz4"}
+    assert limits(said(queue_ms_total=6_000 * 90.0)) == []
+
+
+def test_a_buffer_of_the_size_of_a_batch_is_too_small() -> None:
+    found = said({"buffer.memory": 20_000}, bytes=6_000 * 3_000, buffer_wait_s=5.0, buffer_available=100)
+    assert limits(found) == [Limit.SMALL_BUFFER]
+    assert tried(found) == {"buffer.memory": 4 * 6 * 16_384}
+    assert "send waits for room in it for 50 % of the time" in str(found)
+    assert limits(said({"buffer.memory": 20_000}, buffer_wait_s=0.5)) == []
+
+
+def test_a_call_that_waits_for_room_now_is_told_before_its_wait_is_over() -> None:
+    found = said(requests=0, batches=0, records=0, bytes=0, queue_ms_total=0.0, callers_waiting=1, buffer_available=9)
+    assert limits(found) == [Limit.FULL_BUFFER]
+    assert "a call of send waits for room in it now" in str(found)
+    assert limits(said(callers_waiting=1, buffer_available=30_000_000)) == []
+
+
+def test_what_fills_the_buffer_is_told_before_that_it_is_full() -> None:
+    slow = {**FAR, "nodes": {1: NodeSeen(200, 200 * 240.0, 0.0)}}
+    found = said(None, **slow, buffer_wait_s=9.9)
+    assert limits(found) == [Limit.SLOW_ANSWERS, Limit.FULL_BUFFER]
+    assert [finding.weight for finding in found.findings] == [0.99, 0.99]
+
+
+ONE_BY_ONE: dict[str, Any] = {
+    "requests": 1_600,
+    "batches": 1_600,
+    "records": 1_600,
+    "bytes": 1_600 * 170,
+    "queue_ms_total": 1_600 * 5.1,
+    "nodes": {1: NodeSeen(1_600, 1_600 * 1.0, 0.0)},
+    "waits": 1_600,
+}
+
+
+def test_who_waits_for_every_record_is_told_not_to() -> None:
+    found = said(None, **ONE_BY_ONE)
+    assert limits(found) == [Limit.ONE_BY_ONE]
+    assert tried(found) == {"linger.ms": 0}
+    assert "160 records/s, each 6.1 ms on its way" in str(found)
+    assert tried(said({"linger.ms": 0}, **{**ONE_BY_ONE, "queue_ms_total": 0.0, "seconds": 1.7})) == {None: None}
+    # As many records from fifty callers that wait for one each: none of them holds up the others.
+    assert limits(said(None, **{**ONE_BY_ONE, "seconds": 0.2})) == []
+
+
+def test_a_flush_behind_every_record_is_told() -> None:
+    found = said(None, **{**ONE_BY_ONE, "waits": 0}, flush_s=9.0)
+    assert limits(found) == [Limit.MANY_FLUSHES]
+    assert "it takes 90 % of the time, and a batch has 1 records" in str(found)
+    assert limits(said(flush_s=9.0)) == []  # the batches are full
+
+
+def test_short_transactions_are_told() -> None:
+    found = said(None, **{**ONE_BY_ONE, "waits": 0}, transaction_s=8.0)
+    assert limits(found) == [Limit.SHORT_TRANSACTIONS]
+    assert limits(said(transaction_s=8.0)) == []
+
+
+def test_what_weighs_most_comes_first() -> None:
+    found = said(retried=480_000, nodes={1: NodeSeen(1_000, 2_000.0, 9_000.0)})
+    assert limits(found) == [Limit.QUOTA, Limit.RETRIES]
+    assert str(found) == " ".join(finding.sentence for finding in found.findings)
+    found = said(retried=768_000, nodes={1: NodeSeen(1_000, 2_000.0, 1_000.0)})
+    assert limits(found) == [Limit.RETRIES, Limit.QUOTA]
+
+
+def test_every_limit_has_a_test() -> None:
+    text = Path(__file__).read_text()
+    assert [limit for limit in Limit if f"[Limit.{limit.name}" not in text] == []
