@@ -158,12 +158,12 @@ def test_transactions_of_one_record_are_told_and_long_ones_are_not(cluster: Clus
 def test_one_slow_leader_of_three_is_named(cluster: Cluster, topic: str) -> None:
     slow = cluster.leader(topic, 1)
     with ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
-        with cluster.faults.delay_ack(topic=topic, broker_id=slow, delay_ms=200):
-            for number in range(30):
+        with cluster.faults.delay_ack(topic=topic, broker_id=slow, delay_ms=60):
+            for number in range(42):
                 producer.send(topic, b"v", partition=number % 6).result(30)
         finding = next(each for each in producer.diagnosis().findings if each.limit is Limit.SLOW_BROKER)
     assert f"Broker {slow} answers slowly" in finding.sentence
-    assert finding.evidence[f"request-latency-avg of broker {slow}"] >= 200
+    assert finding.evidence[f"request-latency-avg of broker {slow}"] >= 60
 
 
 def test_three_leaders_that_are_all_slow_are_no_slow_broker(cluster: Cluster, topic: str) -> None:

@@ -146,6 +146,10 @@ def test_brokers_that_are_all_slow_are_no_slow_broker() -> None:
     assert limits(said(nodes=nodes)) == []
 
 
+def test_a_broker_is_not_called_slow_by_a_few_answers() -> None:
+    assert limits(said(nodes={1: NodeSeen(500, 500 * 1.0, 0.0), 2: NodeSeen(9, 9 * 90.0, 0.0)})) == []
+
+
 @pytest.mark.parametrize("slow_ms", [5.9, 4.0])
 def test_a_few_milliseconds_make_no_slow_broker(slow_ms: float) -> None:
     assert limits(said(nodes={1: NodeSeen(500, 500 * 1.0, 0.0), 2: NodeSeen(500, 500 * slow_ms, 0.0)})) == []

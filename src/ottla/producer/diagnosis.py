@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 # Below this the figures are too few to mean anything.
 REQUESTS_MIN = 10
 # What a node's latency is compared by.
-_ANSWERS_MIN = 3
+_ANSWERS_MIN = 10
 # Shares of the time, or of the records, from which on something is worth a sentence.
 _WAITING = 0.1
 _FLUSHING = 0.3
 _RETRIED = 0.01
 # A batch below this share of batch.size is small, one above it is as good as full.
 _FULL = 0.5
-# So many requests a second are worth saving, where a linger of 100 ms at most saves most of them.
+# So many requests a second to one broker are worth saving, where a linger of 100 ms at most saves most of them. It is
+# what the default linger.ms of 5 allows.
 _MANY_REQUESTS = 200
 _FEWER_REQUESTS = 4
 _MUCH_FEWER_REQUESTS = 10
@@ -208,7 +209,7 @@ class _Case:
         if self._fill < _FULL and self._waits_for_most():
             told += " Its batches are small because callers wait for single records."
         elif self._fill < _FULL and not self._has_many_requests():
-            told += " Its batches are small because records come slowly, which does no harm."
+            told += " Its batches are small because few records come within linger.ms, which does no harm."
         return told
 
     def _quota(self) -> Finding | None:
@@ -402,7 +403,9 @@ class _Case:
         return self._seen.waits >= _FULL * self._seen.records
 
     def _has_many_requests(self) -> bool:
-        return self._seen.requests > _MANY_REQUESTS * self._seen.seconds
+        # Without acks there are no answers, and any broker may be one that is sent to.
+        nodes = sum(node.answers > 0 for node in self._seen.nodes.values()) or len(self._seen.nodes)
+        return self._seen.requests > _MANY_REQUESTS * self._seen.seconds * max(1, nodes)
 
     def _small_batches(self) -> Finding | None:
         seen, settings = self._seen, self._settings
