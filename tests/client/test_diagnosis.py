@@ -217,13 +217,24 @@ def test_a_call_that_waits_behind_a_silent_broker_is_told(cluster: Cluster, topi
         assert sending.ended() is None
 
 
-def test_batches_of_a_record_or_two_want_a_longer_linger(cluster: Cluster, topic: str) -> None:
-    """Records come fast, and a producer that does not linger sends each nearly alone."""
-    with ottla.Producer(cluster.bootstrap_servers, linger_ms=0, acks=0, batch_size=1_000_000) as producer:
-        send_until(producer, topic, lambda: limits(producer) == [Limit.SMALL_BATCHES], value=b"v")
-        (finding,) = producer.diagnosis().findings
-    assert finding.setting == "linger.ms"
-    assert finding.value in (5, 10, 20, 50, 100)
+@pytest.mark.parametrize(("apart_s", "found"), [(0.001, [Limit.SMALL_BATCHES]), (1.0, [])])
+def test_batches_of_one_record_want_a_longer_linger_where_many_records_come(
+    cluster: Cluster, topic: str, apart_s: float, found: list[Limit]
+) -> None:
+    """A record for each partition every millisecond, or every second; nobody waits for one of them."""
+    clock = ottla.Clock()
+    with ottla.Producer(cluster.bootstrap_servers, linger_ms=0, clock=clock) as producer:
+        producer.partitions_for(topic)
+        clock.stop()
+        for _ in range(40):
+            sent = [producer.send(topic, b"v", partition=partition) for partition in range(6)]
+            wait_until(lambda sent=sent: all(delivery.done() for delivery in sent))  # type: ignore[misc]
+            clock.advance(apart_s)
+        diagnosis = producer.diagnosis()
+        clock.go_on()
+    assert diagnosis.is_certain
+    assert [finding.limit for finding in diagnosis.findings] == found
+    assert [finding.setting for finding in diagnosis.findings] == ["linger.ms"] * len(found)
 
 
 def test_a_quota_is_told(own_kafka_cluster: ottla.Cluster) -> None:

@@ -209,7 +209,7 @@ class _Case:
         if self._fill < _FULL and self._waits_for_most():
             told += " Its batches are small because callers wait for single records."
         elif self._fill < _FULL and not self._has_many_requests():
-            told += " Its batches are small because few records come within linger.ms, which does no harm."
+            told += " Its batches do not fill within linger.ms; with so few requests that does no harm."
         return told
 
     def _quota(self) -> Finding | None:
