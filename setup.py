@@ -36,6 +36,7 @@ LOOPS = [
     "ottla.records.record_parts",
     "ottla.records.row_digest",
     "ottla.records.split",
+    "ottla.schemas.avro.decode",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
     "ottla.schemas.key_texts",

@@ -1,0 +1,1 @@
+"""Avro by columns: schemas, how one evolves into another, and kernels between payloads and Arrow."""

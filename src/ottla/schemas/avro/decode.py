@@ -1,0 +1,552 @@
+"""A column of Avro payloads -> Arrow columns, a payload at a time and never an object per row (compiled).
+
+`AvroDecoder` turns a writer's schema, and a reader's where there is one, into steps (`resolution.py`); `decode` runs
+them for every payload, without the interpreter lock (`reading.pxd`). Decoders keep no state between two calls, so
+threads may share one.
+
+Invariant: what a payload says is checked before it is believed, and the columns take no more memory than
+`memory_bytes_max` says, whatever payloads and schemas claim.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uint8_t
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.ottla.records.arrow_columns import read_byte_strings
+from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
+from cython.cimports.ottla.records.arrow_layout import NULLABLE, ArrowArray, ArrowSchema, Blobs, blob_at
+from cython.cimports.ottla.schemas.avro.building import (
+    BYTES_LEFT,
+    FINE,
+    NO_MEMORY,
+    NO_OFFSETS,
+    SHORT_FRAME,
+    STORE_BITS,
+    STORE_BLOBS,
+    STORE_FIELDS,
+    STORE_FIXED,
+    STORE_LISTS,
+    STORE_NOTHING,
+    Building,
+    Op,
+    Reading,
+    Step,
+    Storage,
+    cut,
+    grow,
+    put_null,
+)
+from cython.cimports.ottla.schemas.avro.reading import read_value
+
+from ottla.errors import RecordError
+from ottla.records.arrow_data import chunks
+from ottla.schemas.avro.columns import ColumnTree
+from ottla.schemas.avro.reasons import told
+from ottla.schemas.avro.resolution import Resolver
+from ottla.schemas.avro.schema import SchemaError, parse_schema
+
+# In the order of `Op` in building.pxd.
+_OPS = {
+    name: number
+    for number, name in enumerate(
+        (
+            "null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum", "decimal_bytes",
+            "decimal_fixed", "int_long", "int_float", "int_double", "long_float", "long_double", "float_double",
+            "record", "array", "map", "union", "optional", "member", "constant", "fail", "skip_nothing", "skip_bytes",
+            "skip_varint", "skip_sized", "skip_record", "skip_array", "skip_map",
+        )
+    )
+}  # fmt: skip
+_WIDTHS = {"i": 4, "l": 8, "f": 4, "g": 8, "tdD": 4, "ttm": 4, "ttu": 8}
+
+# Items that take no bytes (of type null, say): so many are believed.
+_EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 24)
+_MEMORY_BYTES = 1 << 30
+_MEMORY_FACTOR = 256
+
+
+@cython.final
+@cython.cclass
+class _Layout:
+    """The columns of a schema: what a decoding begins with, and what Arrow is told of them."""
+
+    # The columns as they are before the first row; each one's parts are next to each other.
+    columns = cython.declare(cython.pointer(Building))
+    schemas = cython.declare(cython.pointer(ArrowSchema))
+    _pointers = cython.declare(cython.pointer(cython.pointer(ArrowSchema)))
+    count = cython.declare(cython.int)
+    _texts = cython.declare(list)  # keeps names and formats in memory
+    numbers = cython.declare(dict)  # the place of each column of the plan
+
+    def __dealloc__(self):
+        free(self.columns)
+        free(self.schemas)
+        free(self._pointers)
+
+    def __init__(self, root: object) -> None:
+        level: list = [root]
+        for column in level:
+            level.extend(column.children)
+        self.count = len(level)
+        self.columns = cython.cast(cython.pointer(Building), _zeroed(self.count, cython.sizeof(Building)))
+        self.schemas = cython.cast(cython.pointer(ArrowSchema), _zeroed(self.count, cython.sizeof(ArrowSchema)))
+        self._pointers = cython.cast(
+            cython.pointer(cython.pointer(ArrowSchema)), _zeroed(self.count, cython.sizeof(cython.p_void))
+        )
+        self._texts = []
+        self.numbers = {}
+        i: cython.int
+        next_child: cython.int = 1
+        for i in range(self.count):
+            column = level[i]
+            self.numbers[column] = i
+            self._fill(i, column, next_child)
+            next_child += len(column.children)
+
+    @cython.cfunc
+    def _fill(self, i: cython.int, column: object, first_child: cython.int) -> object:
+        building: cython.pointer(Building) = cython.address(self.columns[i])
+        schema: cython.pointer(ArrowSchema) = cython.address(self.schemas[i])
+        kind: str = column.format
+        name: bytes = column.name.encode()
+        format_: bytes = kind.encode()
+        k: cython.int
+        self._texts.append(name)
+        self._texts.append(format_)
+        schema.name = name
+        schema.format = format_
+        schema.flags = NULLABLE if column.is_nullable else 0
+        schema.n_children = len(column.children)
+        schema.children = cython.address(self._pointers[first_child])
+        for k in range(len(column.children)):
+            self._pointers[first_child + k] = cython.address(self.schemas[first_child + k])
+        building.is_nullable = column.is_nullable and kind != "n"
+        building.first_child = first_child
+        building.child_count = len(column.children)
+        building.storage = _storage(kind)
+        building.width = _width(kind)
+        return None
+
+
+@cython.cfunc
+def _storage(kind: str) -> Storage:
+    if kind == "n":
+        return STORE_NOTHING
+    if kind == "b":
+        return STORE_BITS
+    if kind in ("z", "u"):
+        return STORE_BLOBS
+    if kind in ("+l", "+m"):
+        return STORE_LISTS
+    return STORE_FIELDS if kind == "+s" else STORE_FIXED
+
+
+@cython.cfunc
+def _width(kind: str) -> int64_t:
+    if kind[:2] == "w:":
+        return int(kind[2:])
+    if kind[:2] == "d:":
+        return 32 if kind.endswith(",256") else 16
+    return 8 if kind[:2] == "ts" else _WIDTHS.get(kind, 0)
+
+
+@cython.cfunc
+def _zeroed(count: cython.size_t, size: cython.size_t) -> cython.p_void:
+    memory: cython.p_void = calloc(count if count else 1, size)
+    if memory == cython.NULL:
+        raise MemoryError
+    return memory
+
+
+@cython.final
+@cython.cclass
+class _Program:
+    """The steps for the payloads of one writer's schema."""
+
+    steps = cython.declare(cython.pointer(Step))
+    _pointers = cython.declare(list)  # of the lists of children and offsets, to be freed
+    _kept = cython.declare(list)  # keeps constants in memory
+    plans = cython.declare(list)
+
+    def __dealloc__(self):
+        free(self.steps)
+        for pointer in self._pointers or ():
+            free(cython.cast(cython.p_void, cython.cast(cython.size_t, pointer)))
+
+    def __init__(self, root: object, layout: _Layout) -> None:
+        numbers: dict = {root: 0}
+        plans: list = [root]
+        for plan in plans:
+            for child in plan.children:
+                if child not in numbers:
+                    numbers[child] = len(plans)
+                    plans.append(child)
+        self.plans = plans
+        self._pointers = []
+        self._kept = []
+        self.steps = cython.cast(cython.pointer(Step), _zeroed(len(plans), cython.sizeof(Step)))
+        i: cython.int
+        for i in range(len(plans)):
+            self._fill(cython.address(self.steps[i]), i, plans[i], numbers, layout)
+
+    @cython.cfunc
+    def _fill(
+        self, step: cython.pointer(Step), number: cython.int, plan: object, numbers: dict, layout: _Layout
+    ) -> object:
+        op: str = plan.op
+        k: cython.int
+        if plan.column is None and op in ("record", "array", "map"):
+            op = f"skip_{op}"
+        step.op = cython.cast(Op, cython.cast(cython.int, _OPS[op]))
+        step.number = number
+        step.column = -1 if plan.column is None else layout.numbers[plan.column]
+        step.size = plan.number
+        step.child_count = len(plan.children)
+        if step.child_count:
+            step.children = cython.cast(
+                cython.pointer(cython.pointer(Step)), self._memory(step.child_count, cython.sizeof(cython.p_void))
+            )
+        for k in range(step.child_count):
+            step.children[k] = cython.address(self.steps[cython.cast(cython.int, numbers[plan.children[k]])])
+        if op in ("array", "skip_array"):
+            step.size = 0 if _is_empty(plan.children[0], 0) else 1
+        elif op in ("map", "skip_map"):
+            step.size = 1
+        elif op == "enum":
+            self._fill_symbols(step, plan.symbols)
+        elif op == "constant":
+            self._keep(step, plan.constant)
+        elif op in ("decimal_bytes", "decimal_fixed"):
+            digits = int(plan.column.format[2:].split(",")[0])
+            self._keep(step, (10**digits).to_bytes(layout.columns[step.column].width, "little"))
+        return None
+
+    @cython.cfunc
+    def _memory(self, count: cython.size_t, size: cython.size_t) -> cython.p_void:
+        memory: cython.p_void = _zeroed(count, size)
+        self._pointers.append(cython.cast(cython.size_t, memory))
+        return memory
+
+    @cython.cfunc
+    def _keep(self, step: cython.pointer(Step), constant: bytes) -> object:
+        self._kept.append(constant)
+        step.data = constant
+        step.data_bytes = len(constant)
+        return None
+
+    @cython.cfunc
+    def _fill_symbols(self, step: cython.pointer(Step), symbols: tuple) -> object:
+        """Of each symbol its begin, negative where it is none, and its length."""
+        begin: int64_t = 0
+        k: cython.Py_ssize_t
+        step.size = len(symbols)
+        step.offsets = cython.cast(cython.pointer(int64_t), self._memory(2 * len(symbols), cython.sizeof(int64_t)))
+        for k in range(len(symbols)):
+            symbol = symbols[k]
+            step.offsets[2 * k] = -1 if symbol is None else begin
+            step.offsets[2 * k + 1] = 0 if symbol is None else len(symbol)
+            begin += 0 if symbol is None else len(symbol)
+        self._keep(step, b"".join([symbol for symbol in symbols if symbol is not None]))
+        return None
+
+
+def _is_empty(plan: object, depth: int) -> bool:
+    """Whether a value takes no bytes in a payload; a record that contains itself is none."""
+    if plan.op in ("null", "skip_nothing", "constant"):
+        return True
+    if plan.op in ("fixed", "skip_bytes"):
+        return plan.number == 0
+    if plan.op == "fail":
+        # It ends the row before an item is counted.
+        return False
+    return plan.op in ("record", "member") and depth < 100 and all(_is_empty(each, depth + 1) for each in plan.children)
+
+
+@cython.final
+@cython.cclass
+class DecodedRows:
+    """Rows decoded from payloads, exported by `__arrow_c_array__`.
+
+    `failed_rows` are those that could not be decoded and are null (mode "null"): the first hundred, with the reason.
+    """
+
+    failed_rows = cython.declare(list, visibility="readonly")
+    failed_count = cython.declare(int64_t, visibility="readonly")
+    _layout = cython.declare(_Layout)
+    _columns = cython.declare(cython.pointer(Building))
+    _arrays = cython.declare(cython.pointer(ArrowArray))
+    _pointers = cython.declare(cython.pointer(cython.pointer(ArrowArray)))
+    _buffers = cython.declare(cython.pointer(cython.p_const_void))
+
+    def __dealloc__(self):
+        i: cython.int
+        if self._columns != cython.NULL:
+            for i in range(self._layout.count):
+                free(self._columns[i].validity.data)
+                free(self._columns[i].values.data)
+                free(self._columns[i].data.data)
+        free(self._columns)
+        free(self._arrays)
+        free(self._pointers)
+        free(self._buffers)
+
+    def __len__(self) -> int:
+        return self._columns[0].length
+
+    def __arrow_c_schema__(self) -> object:
+        return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple:
+        return self.__arrow_c_schema__(), array_capsule(cython.address(self._arrays[0]), self)
+
+    @cython.cfunc
+    def _begin(self, layout: _Layout, reading: cython.pointer(Reading)) -> object:
+        i: cython.int
+        self._layout = layout
+        self._columns = cython.cast(cython.pointer(Building), _zeroed(layout.count, cython.sizeof(Building)))
+        memcpy(self._columns, layout.columns, layout.count * cython.sizeof(Building))
+        reading.columns = self._columns
+        for i in range(layout.count):
+            if self._columns[i].storage in (STORE_NOTHING, STORE_FIELDS):
+                continue
+            if not grow(cython.address(self._columns[i].values), 64, reading):
+                raise _cannot_grow(reading.reason, 0)
+            memset(self._columns[i].values.data, 0, 64)
+        return None
+
+    @cython.cfunc
+    def _finish(self) -> object:
+        """Fill in what is exported."""
+        count: cython.int = self._layout.count
+        i: cython.int
+        k: cython.int
+        column: cython.pointer(Building)
+        array: cython.pointer(ArrowArray)
+        self._arrays = cython.cast(cython.pointer(ArrowArray), _zeroed(count, cython.sizeof(ArrowArray)))
+        self._pointers = cython.cast(
+            cython.pointer(cython.pointer(ArrowArray)), _zeroed(count, cython.sizeof(cython.p_void))
+        )
+        self._buffers = cython.cast(
+            cython.pointer(cython.p_const_void), _zeroed(3 * count, cython.sizeof(cython.p_void))
+        )
+        for i in range(count):
+            column = cython.address(self._columns[i])
+            array = cython.address(self._arrays[i])
+            array.length = column.length
+            array.buffers = cython.address(self._buffers[3 * i])
+            array.n_children = column.child_count
+            array.children = cython.address(self._pointers[column.first_child])
+            for k in range(column.child_count):
+                self._pointers[column.first_child + k] = cython.address(self._arrays[column.first_child + k])
+            if column.storage == STORE_NOTHING:
+                array.null_count = column.length
+                continue
+            if column.is_nullable:
+                array.null_count = _null_count(column)
+                if array.null_count:
+                    array.buffers[0] = column.validity.data
+            array.n_buffers = 1 if column.storage == STORE_FIELDS else 3 if column.storage == STORE_BLOBS else 2
+            if column.storage != STORE_FIELDS:
+                array.buffers[1] = column.values.data
+            if column.storage == STORE_BLOBS:
+                # Some readers want a place even for no bytes.
+                array.buffers[2] = column.data.data if column.data.data != cython.NULL else column.values.data
+        return None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _null_count(column: cython.pointer(Building)) -> int64_t:
+    bits: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), column.validity.data)
+    nulls: int64_t = 0
+    i: int64_t
+    for i in range(column.length):
+        nulls += 1 - ((bits[i >> 3] >> (i & 7)) & 1)
+    return nulls
+
+
+def _cannot_grow(reason: int, row: int) -> object:
+    if reason == NO_MEMORY:
+        return MemoryError()
+    if reason == NO_OFFSETS:
+        return RecordError(f"The rows up to row {row} hold more than 2 GiB in one column; decode fewer rows at a time.")
+    return RecordError(
+        f"The rows up to row {row} take more memory than 'memory_bytes_max' allows; decode fewer rows at a time, or "
+        "allow more."
+    )
+
+
+@cython.final
+@cython.cclass
+class AvroDecoder:
+    """Decodes payloads written with one schema, as another where one is given.
+
+    `references` are the schemas that either names without defining them: name to text. SchemaError for schemas that
+    cannot be used, or cannot be read as one another.
+    """
+
+    _layout = cython.declare(_Layout)
+    _program = cython.declare(_Program)
+
+    def __init__(self, writer_text: str, reader_text: object = None, *, references: object = None) -> None:
+        writer = parse_schema(writer_text, references)
+        reader = writer if reader_text is None else parse_schema(reader_text, references)
+        # A row can be null: a tombstone has no payload.
+        root = ColumnTree().make(reader, "", is_nullable=True)
+        self._layout = _Layout(root)
+        self._program = _Program(Resolver().resolve(writer, reader, root), self._layout)
+
+    def __arrow_c_schema__(self) -> object:
+        """The type of what `decode` gives."""
+        return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
+
+    def decode(
+        self, column: object, *, skip: int = 0, mode: str = "fail", memory_bytes_max: object = None
+    ) -> DecodedRows:
+        """Decode a column of byte strings: a row for each, null where it is null.
+
+        `skip` bytes in front of each payload are passed over (5 for what names a schema by its id). A payload that is
+        not of the schema raises RecordError with its row and field, or with mode "null" becomes a null row.
+        `memory_bytes_max` limits what the columns take: by default 1 GiB, or 256 times the payloads' bytes if that is
+        more.
+        """
+        if mode not in ("fail", "null"):
+            raise SchemaError(f"The mode is 'fail' or 'null', not {mode!r}.")
+        if skip < 0:
+            raise SchemaError(f"'skip' is a number of bytes, from 0 on, not {skip}.")
+        given: list = list(chunks(column))
+        rows: DecodedRows = DecodedRows()
+        reading = cython.declare(Reading)
+        memset(cython.address(reading), 0, cython.sizeof(Reading))
+        reading.empty_items = _EMPTY_ITEMS_MAX
+        reading.room_bytes = _room(given) if memory_bytes_max is None else memory_bytes_max
+        rows._begin(self._layout, cython.address(reading))
+        rows.failed_rows = []
+        chunk: Chunk
+        first: int64_t = 0
+        for chunk in given:
+            self._decode_chunk(rows, cython.address(reading), chunk, first, skip, mode == "null")
+            first += chunk.c.length
+        rows._finish()
+        return rows
+
+    @cython.cfunc
+    def _decode_chunk(
+        self,
+        rows: DecodedRows,
+        reading: cython.pointer(Reading),
+        chunk: Chunk,
+        first: int64_t,
+        skip: int64_t,
+        is_lenient: cython.bint,
+    ) -> object:
+        payloads = cython.declare(Blobs)
+        read_byte_strings(
+            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
+        )
+        row: int64_t = 0
+        begin: cython.p_const_char = cython.NULL
+        while row < chunk.c.length:
+            with cython.nogil:
+                row = _decode_rows(
+                    cython.address(payloads),
+                    row,
+                    chunk.c.length,
+                    skip,
+                    self._program.steps,
+                    reading,
+                    cython.address(begin),
+                )
+            if row == chunk.c.length:
+                break
+            if reading.reason >= NO_MEMORY:
+                raise _cannot_grow(reading.reason, first + row)
+            reason = self._reason(reading, begin)
+            if not is_lenient:
+                raise RecordError(f"Row {first + row} cannot be decoded: {reason}.")
+            if len(rows.failed_rows) < 100:
+                rows.failed_rows.append((first + row, reason))
+            rows.failed_count += 1
+            cut(reading.columns, reading.columns, first + row)
+            if not put_null(reading.columns, reading):
+                raise _cannot_grow(reading.reason, first + row)
+            row += 1
+        return None
+
+    @cython.cfunc
+    def _reason(self, reading: cython.pointer(Reading), begin: cython.p_const_char) -> str:
+        plan = None if reading.failed == cython.NULL else self._program.plans[reading.failed.number]
+        return told(
+            cython.cast(cython.int, reading.reason),
+            "" if plan is None else plan.path,
+            "" if plan is None else plan.message,
+            reading.at - begin,
+            reading.end - begin,
+        )
+
+
+@cython.cfunc
+def _room(given: list) -> int64_t:
+    """How much memory the columns may take."""
+    chunk: Chunk
+    payloads = cython.declare(Blobs)
+    total: int64_t = 0
+    data: cython.p_const_char = cython.NULL
+    size: int64_t
+    row: int64_t
+    for chunk in given:
+        read_byte_strings(
+            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
+        )
+        with cython.nogil:
+            for row in range(chunk.c.length):
+                size = blob_at(cython.address(payloads), row, cython.address(data))
+                if size > 0:
+                    total += size
+    return max(_MEMORY_BYTES, _MEMORY_FACTOR * total)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _decode_rows(
+    payloads: cython.pointer(Blobs),
+    row: int64_t,
+    until: int64_t,
+    skip: int64_t,
+    root: cython.pointer(Step),
+    reading: cython.pointer(Reading),
+    begin: cython.pointer(cython.p_const_char),
+) -> int64_t:
+    """Decode up to the first row that cannot be; its number, or `until`."""
+    data: cython.p_const_char = cython.NULL
+    size: int64_t
+    empty_items: int64_t
+    while row < until:
+        empty_items = reading.empty_items
+        reading.reason = FINE
+        reading.failed = cython.NULL
+        reading.depth = 0
+        size = blob_at(payloads, row, cython.address(data))
+        if size < 0:
+            if not put_null(reading.columns, reading):
+                return row
+        else:
+            begin[0] = data
+            reading.at = data
+            reading.end = data + size
+            if size < skip:
+                reading.reason = SHORT_FRAME
+                return row
+            reading.at = data + skip
+            if not read_value(root, reading):
+                # Those of a row that fails do not count.
+                reading.empty_items = empty_items
+                return row
+            if reading.at != reading.end:
+                reading.reason = BYTES_LEFT
+                return row
+        row += 1
+    return until

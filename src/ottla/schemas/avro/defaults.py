@@ -1,0 +1,107 @@
+"""The default of a field, as JSON has it -> the bytes that a payload would have in its place."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroType, SchemaError
+
+_RANGES = {"int": 1 << 31, "long": 1 << 63}
+_FLOATS = {"NaN", "Infinity", "-Infinity"}
+
+
+def default_bytes(type_: AvroType, value: Any, path: str) -> bytes:
+    """Encode a default; SchemaError, with the path, where it is not of the type."""
+    written = bytearray()
+    _put(written, type_, value, path, 0)
+    return bytes(written)
+
+
+def _put(to: bytearray, type_: AvroType, value: Any, path: str, depth: int) -> None:
+    kind = type_.kind
+    if depth > DEPTH_MAX:
+        raise SchemaError(f"The default of '{path}' is nested deeper than {DEPTH_MAX} values.")
+    if kind == "union":
+        # The specification once had it be of the first branch, and now of any.
+        for index, branch in enumerate(type_.branches):
+            if _fits(branch, value):
+                _put_varint(to, index)
+                return _put(to, branch, value, path, depth + 1)
+        raise _unfit(type_, value, path)
+    if not _fits(type_, value):
+        raise _unfit(type_, value, path)
+    if kind == "boolean":
+        to.append(value)
+    elif kind in _RANGES:
+        _put_varint(to, int(value))
+    elif kind in ("float", "double"):
+        try:
+            to += struct.pack("<f" if kind == "float" else "<d", float(value))
+        except OverflowError:
+            raise _unfit(type_, value, path) from None
+    elif kind == "string":
+        _put_sized(to, value.encode("utf-8", "replace"))
+    elif kind == "bytes":
+        _put_sized(to, value.encode("latin-1"))
+    elif kind == "fixed":
+        to += value.encode("latin-1")
+    elif kind == "enum":
+        _put_varint(to, type_.symbols.index(value))
+    elif kind == "record":
+        for each in type_.fields:
+            given = value.get(each.name, each.default)
+            if given is MISSING:
+                raise SchemaError(f"The default of '{path}' has no value for its field '{each.name}'.")
+            _put(to, each.type, given, f"{path}.{each.name}", depth + 1)
+    elif kind in ("array", "map"):
+        assert type_.items is not None
+        if value:
+            _put_varint(to, len(value))
+        for item in value:
+            if kind == "map":
+                _put_sized(to, item.encode("utf-8", "replace"))
+            _put(to, type_.items, value[item] if kind == "map" else item, path, depth + 1)
+        to.append(0)
+    return None
+
+
+def _fits(type_: AvroType, value: Any) -> bool:
+    """Whether a default is of this type, its parts aside."""
+    kind = type_.kind
+    if kind == "null":
+        return value is None
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    if kind in _RANGES:
+        return isinstance(value, int) and -_RANGES[kind] <= value < _RANGES[kind]
+    if kind in ("float", "double"):
+        return isinstance(value, (int, float)) or (isinstance(value, str) and value in _FLOATS)
+    if kind == "enum":
+        return isinstance(value, str) and value in type_.symbols
+    if kind in ("bytes", "fixed"):
+        is_bytes = isinstance(value, str) and all(character <= "\xff" for character in value)
+        return is_bytes and (kind == "bytes" or len(value) == type_.size)
+    if kind == "string":
+        return isinstance(value, str)
+    return isinstance(value, list if kind == "array" else dict)
+
+
+def _put_varint(to: bytearray, number: int) -> None:
+    left = (number << 1) ^ (number >> 63)
+    while left > 0x7F:
+        to.append(left & 0x7F | 0x80)
+        left >>= 7
+    to.append(left)
+
+
+def _put_sized(to: bytearray, data: bytes) -> None:
+    _put_varint(to, len(data))
+    to += data
+
+
+def _unfit(type_: AvroType, value: Any, path: str) -> SchemaError:
+    shown = repr(value)
+    return SchemaError(f"The default of '{path}' is {shown[:60]}, which is not of its type, {type_.shown}.")

@@ -1,0 +1,35 @@
+"""Why a payload cannot be decoded, in words. The numbers are those of `Reason` in building.pxd."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_REASONS: Final = (
+    "",
+    "the payload ends too early",
+    "a number is longer than ten bytes",
+    "a number does not fit 32 bits",
+    "a boolean is neither 0 nor 1",
+    "a text is not UTF-8",
+    "a length is negative",
+    "the enum has no symbol of that number",
+    "the symbol is not in the reader's enum, which has no default",
+    "the union has no branch of that number",
+    "there cannot be as many items in the bytes that are left",
+    "a block is not as long as it says",
+    "there are too many items that take no bytes",
+    "a decimal has more digits than its type",
+    "values are nested too deep",
+    "",
+    "bytes are left behind the value: it was perhaps written with another schema",
+    "there are fewer bytes than the prefix has",
+)
+_MESSAGE: Final = 15
+
+
+def told(reason: int, path: str, message: str, at: int, size: int) -> str:
+    """The reason, with the field where it was found and the byte."""
+    place = f"field '{path}': " if path else ""
+    if reason == _MESSAGE:
+        return message[:1].lower() + message[1:]
+    return f"{place}{_REASONS[reason]} (at byte {at} of {size})"

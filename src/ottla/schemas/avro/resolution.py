@@ -1,0 +1,219 @@
+"""How payloads of one schema, the writer's, are read as another, the reader's: a tree of `Step`.
+
+It follows "Schema Resolution" in the specification. What can only be known from a payload (a branch of a union, a
+symbol of an enum) and has no place in the reader's schema becomes a step that fails when a payload gets there; whatever
+never fits is a `SchemaError` here.
+
+Where the specification would give a number another meaning in silence, it is refused: both schemas have a logical type,
+and these differ (milliseconds read as microseconds, decimals of another scale).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.schemas.avro.columns import Column, members
+from ottla.schemas.avro.defaults import default_bytes
+from ottla.schemas.avro.schema import MISSING, AvroField, AvroType, SchemaError
+
+STEPS_MAX: Final = 200_000
+
+_PROMOTIONS: Final = {
+    ("int", "long"): "int_long",
+    ("int", "float"): "int_float",
+    ("int", "double"): "int_double",
+    ("long", "float"): "long_float",
+    ("long", "double"): "long_double",
+    ("float", "double"): "float_double",
+    ("string", "bytes"): "bytes",
+    ("bytes", "string"): "string",
+}
+_SKIPS: Final = {
+    "null": "skip_nothing", "boolean": "skip_bytes", "int": "skip_varint", "long": "skip_varint", "enum": "skip_varint",
+    "float": "skip_bytes", "double": "skip_bytes", "fixed": "skip_bytes", "bytes": "skip_sized", "string": "skip_sized",
+}  # fmt: skip
+_SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Step:
+    """What to do next with a payload. `column` is where the value goes; None where it is skipped.
+
+    `op` says what, see `Op` in building.pxd; `number` is a size, the branch that is null, or the member; `symbols` are
+    what the writer's symbols are read as; `constant` is an encoded default; `message` is why a step fails.
+    """
+
+    op: str
+    column: Column | None = None
+    path: str = ""
+    children: list[Step] = field(default_factory=list)
+    number: int = 0
+    symbols: tuple[bytes | None, ...] = ()
+    constant: bytes = b""
+    message: str = ""
+
+
+class Resolver:
+    """Makes the steps from one writer's schema to a reader's columns."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._skipped: dict[AvroType, Step] = {}
+
+    def resolve(self, writer: AvroType, reader: AvroType, column: Column, path: str = "") -> Step:
+        """The step that reads a value of `writer` into the column of `reader`."""
+        self._counted()
+        if writer.kind == "union":
+            return self._from_union(writer, reader, column, path)
+        if reader.kind == "union":
+            return self._into_union(writer, reader, column, path)
+        if not _match(writer, reader):
+            raise _mismatch(writer, reader, path)
+        if writer.logical != reader.logical and writer.logical and reader.logical:
+            raise _mismatch(writer, reader, path)
+        if writer.kind == reader.kind:
+            return self._same_kind(writer, reader, column, path)
+        return Step(_PROMOTIONS[writer.kind, reader.kind], column, path)
+
+    def _counted(self) -> None:
+        self._count += 1
+        if self._count > STEPS_MAX:
+            raise SchemaError(f"Reading one Avro schema as the other takes more than {STEPS_MAX} steps.")
+
+    # ------------------------------------------------------------------ unions
+
+    def _from_union(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
+        """One step for each branch that a payload may choose."""
+        step = Step("union", column, path)
+        first: SchemaError | None = None
+        fits = False
+        for branch in writer.branches:
+            try:
+                step.children.append(self.resolve(branch, reader, column, path))
+                fits = True
+            except SchemaError as error:
+                first = first or error
+                step.children.append(Step("fail", None, path, message=str(error).rstrip(".")))
+        if not fits and first is not None:
+            raise first
+        ops = [child.op for child in step.children]
+        if len(ops) == 2 and "null" in ops and "fail" not in ops:
+            step.op, step.number = "optional", ops.index("null")
+        return step
+
+    def _into_union(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
+        """The first branch that matches; in a union of several types it is a member of the struct."""
+        held = members(reader)
+        for branch in reader.branches:
+            if not _match(writer, branch):
+                continue
+            if branch.kind == "null":
+                return Step("null", column, path)
+            if len(held) == 1:
+                return self.resolve(writer, branch, column, path)
+            number = held.index(branch)
+            inner = self.resolve(writer, branch, column.children[number], path)
+            return Step("member", column, path, [inner], number)
+        raise _mismatch(writer, reader, path)
+
+    # ------------------------------------------------------------------ types of the same kind
+
+    def _same_kind(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
+        kind = writer.kind
+        if kind == "record":
+            return self._record(writer, reader, column, path)
+        if kind in ("array", "map"):
+            assert writer.items is not None
+            assert reader.items is not None
+            part, inner = ("[]", column.children[0]) if kind == "array" else ("{}", column.children[0].children[1])
+            return Step(kind, column, path, [self.resolve(writer.items, reader.items, inner, path + part)])
+        if kind == "enum":
+            return Step(kind, column, path, symbols=_symbols(writer, reader))
+        if reader.logical == "decimal":
+            if writer.logical and (writer.precision, writer.scale) != (reader.precision, reader.scale):
+                raise _mismatch(writer, reader, path)
+            return Step(f"decimal_{kind}", column, path, number=reader.size)
+        return Step(kind, column, path, number=reader.size)
+
+    def _record(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
+        step = Step("record", column, path)
+        numbers = {each.name: i for i, each in enumerate(reader.fields)}
+        aliases = {alias: i for i, each in enumerate(reader.fields) for alias in each.aliases}
+        written: set[int] = set()
+        for each in writer.fields:
+            at = f"{path}.{each.name}" if path else each.name
+            number = numbers.get(each.name, aliases.get(each.name))
+            # A field that has come already, by its name or another alias, does not come again.
+            if number is None or number in written:
+                step.children.append(self.skip(each.type, at))
+                continue
+            written.add(number)
+            step.children.append(self.resolve(each.type, reader.fields[number].type, column.children[number], at))
+        for number, each in enumerate(reader.fields):
+            if number not in written:
+                at = f"{path}.{each.name}" if path else each.name
+                step.children.append(self._default(each, column.children[number], at))
+        return step
+
+    def _default(self, missing: AvroField, column: Column, path: str) -> Step:
+        if missing.default is MISSING:
+            raise SchemaError(
+                f"The writer's Avro schema has no field '{path}', and the reader's has no default for it."
+            )
+        constant = default_bytes(missing.type, missing.default, path)
+        return Step("constant", column, path, [self.resolve(missing.type, missing.type, column, path)], 0, (), constant)
+
+    # ------------------------------------------------------------------ what the reader does not want
+
+    def skip(self, writer: AvroType, path: str) -> Step:
+        """The step that passes over a value; a type that contains itself has a step that does so, too."""
+        self._counted()
+        if writer.kind in _SKIPS:
+            return Step(_SKIPS[writer.kind], None, path, number=writer.size or _SIZES.get(writer.kind, 0))
+        if writer in self._skipped:
+            return self._skipped[writer]
+        step = self._skipped[writer] = Step(writer.kind, None, path)
+        if writer.kind == "record":
+            step.children += [self.skip(each.type, f"{path}.{each.name}") for each in writer.fields]
+        elif writer.kind == "union":
+            step.children += [self.skip(branch, path) for branch in writer.branches]
+        else:
+            assert writer.items is not None
+            step.children.append(self.skip(writer.items, path + ("[]" if writer.kind == "array" else "{}")))
+        return step
+
+
+def _symbols(writer: AvroType, reader: AvroType) -> tuple[bytes | None, ...]:
+    """What each of the writer's symbols is read as; None for one that the reader has no symbol for."""
+    known = set(reader.symbols)
+    other = reader.default_symbol
+    read = [symbol if symbol in known else other for symbol in writer.symbols]
+    return tuple(None if symbol is None else symbol.encode() for symbol in read)
+
+
+def _match(writer: AvroType, reader: AvroType) -> bool:
+    """Whether the specification calls them a match; what is inside of records and unions comes later."""
+    if writer.kind == "union" or reader.kind == "union":
+        return True
+    if writer.kind != reader.kind:
+        return (writer.kind, reader.kind) in _PROMOTIONS
+    if writer.kind in ("array", "map"):
+        assert writer.items is not None
+        assert reader.items is not None
+        return _match(writer.items, reader.items)
+    if not writer.name:
+        return True
+    if writer.size != reader.size:
+        return False
+    unqualified = writer.name.rpartition(".")[2]
+    return (
+        unqualified == reader.name.rpartition(".")[2]
+        or writer.name in reader.aliases
+        or unqualified in (alias.rpartition(".")[2] for alias in reader.aliases)
+    )
+
+
+def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:
+    place = f" at '{path}'" if path else ""
+    return SchemaError(f"The writer's {writer.shown}{place} cannot be read as the reader's {reader.shown}.")

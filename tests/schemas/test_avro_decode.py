@@ -1,0 +1,320 @@
+"""Payloads of Avro as columns: the values that fastavro reads, as written and as another schema; the rest refused."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.schemas.avro_drawn import Names, as_columns, decoded, defaults, encoded, evolved, records, types, values
+
+from ottla.errors import RecordError
+from ottla.schemas.avro.decode import AvroDecoder
+from ottla.schemas.avro.schema import SchemaError
+
+
+def decode(payloads: list[bytes | None], writer: Any, reader: Any = None, **how: Any) -> pa.Array:
+    decoder = AvroDecoder(json.dumps(writer), None if reader is None else json.dumps(reader))
+    array = pa.array(decoder.decode(pa.array(payloads, pa.binary()), **how))
+    array.validate(full=True)
+    return array
+
+
+def rows(payloads: list[bytes | None], writer: Any, reader: Any = None, **how: Any) -> list[Any]:
+    return decode(payloads, writer, reader, **how).to_pylist()
+
+
+def record(*fields: Any, name: str = "R") -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": f"f{i}", "type": each} for i, each in enumerate(fields)],
+    }
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_what_fastavro_wrote_is_read_back(data):
+    schema = data.draw(types(Names()))
+    written = data.draw(st.lists(values(schema), max_size=6))
+    payloads = [encoded(schema, each) for each in written]
+    assert rows(payloads, schema) == [as_columns(schema, each) for each in written]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_what_one_schema_wrote_is_read_as_another_as_fastavro_does(data):
+    names = Names()
+    writer = data.draw(records(names))
+    reader = data.draw(evolved(writer, names))
+    payloads = [encoded(writer, each) for each in data.draw(st.lists(values(writer), max_size=4))]
+    expected = [as_columns(reader, with_defaults(reader, decoded(each, writer, reader))) for each in payloads]
+    assert rows(payloads, writer, reader) == expected
+
+
+def with_defaults(type_: Any, value: Any) -> Any:
+    """fastavro gives a default as JSON has it: bytes are made of what is text there."""
+    if isinstance(type_, list):
+        return value if value is None else with_defaults(next(each for each in type_ if each != "null"), value)
+    kind = type_ if isinstance(type_, str) else type_["type"]
+    if kind in ("bytes", "fixed") and isinstance(value, str):
+        return value.encode("latin-1")
+    if kind == "record":
+        return {
+            each["name"]: with_defaults(each["type"], value.get(each["name"], each.get("default")))
+            for each in type_["fields"]
+        }
+    if kind == "array":
+        return [with_defaults(type_["items"], each) for each in value]
+    if kind == "map":
+        return {key: with_defaults(type_["values"], each) for key, each in value.items()}
+    return value
+
+
+UTC = datetime.UTC
+
+
+def of(kind: str, logical: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": logical, **more}
+
+
+LOGICAL = [
+    (of("int", "date"), datetime.date(1969, 12, 31), pa.date32()),
+    (of("int", "time-millis"), datetime.time(23, 59, 59, 999000), pa.time32("ms")),
+    (of("long", "time-micros"), datetime.time(23, 59, 59, 999999), pa.time64("us")),
+    (of("long", "timestamp-millis"), datetime.datetime(1960, 1, 2, tzinfo=UTC), pa.timestamp("ms", "UTC")),
+    (of("long", "timestamp-micros"), datetime.datetime(2300, 1, 2, tzinfo=UTC), pa.timestamp("us", "UTC")),
+    (of("long", "local-timestamp-millis"), datetime.datetime(2020, 1, 2), pa.timestamp("ms")),
+    (of("long", "local-timestamp-micros"), datetime.datetime(2020, 1, 2), pa.timestamp("us")),
+    (of("bytes", "decimal", precision=38, scale=3), Decimal("-" + "9" * 35 + ".999"), pa.decimal128(38, 3)),
+    (of("bytes", "decimal", precision=76), Decimal("9" * 76), pa.decimal256(76, 0)),
+    (of("fixed", "decimal", name="D", size=20, precision=20, scale=2), Decimal("-1.00"), pa.decimal128(20, 2)),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "arrow"), LOGICAL)
+def test_logical_types_have_arrows_own_types(type_, value, arrow):
+    array = decode([encoded(["null", type_], each) for each in (value, None)], ["null", type_])
+    assert array.type == arrow
+    assert array.to_pylist() == [value, None]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        {"type": "string", "logicalType": "decimal", "precision": 3},
+        {"type": "int", "logicalType": "timestamp-millis"},
+        {"type": "int", "logicalType": "of-nobody"},
+        {"type": "int", "logicalType": 7},
+        {"type": "bytes", "logicalType": "decimal"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3},
+        {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3},
+        {"type": "fixed", "name": "F", "size": 15, "logicalType": "uuid"},
+    ],
+)
+def test_logical_types_that_do_not_fit_are_ignored(type_):
+    decoder = AvroDecoder(json.dumps(type_))
+    plain = AvroDecoder(json.dumps({**type_, "logicalType": "none"}))
+    assert pa.DataType._import_from_c_capsule(decoder.__arrow_c_schema__()) == pa.DataType._import_from_c_capsule(
+        plain.__arrow_c_schema__()
+    )
+
+
+def test_a_row_without_a_payload_is_null():
+    assert rows([None, b"\2"], "int") == [None, 1]
+    assert rows([None, b"\2"], record("int")) == [None, {"f0": 1}]
+
+
+def test_bytes_in_front_are_skipped():
+    assert rows([b"\0\0\0\0\7\2"], "int", skip=5) == [1]
+    with pytest.raises(RecordError, match="Row 0 cannot be decoded: there are fewer bytes than the prefix has"):
+        rows([b"\0\0\0\0"], "int", skip=5)
+
+
+def test_columns_of_any_layout_and_several_chunks_are_read():
+    decoder = AvroDecoder('"int"')
+    for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary())):
+        column = pa.chunked_array([pa.array([b"\2", None], kind), pa.array([b"\4"], kind)])
+        assert pa.array(decoder.decode(column)).to_pylist() == [1, None, 2]
+    assert pa.array(decoder.decode(pa.array([b"\2", b"\4", None, b"\6"])[1:])).to_pylist() == [2, None, 3]
+
+
+def test_blocks_with_their_size_are_read_and_skipped():
+    sized = b"\3\4\2\4" + b"\2\6" + b"\0"  # two items in two bytes, then one, then none
+    assert rows([sized], {"type": "array", "items": "int"}) == [[1, 2, 3]]
+    writer = record({"type": "array", "items": "int"}, "int")
+    reader = {**writer, "fields": writer["fields"][1:]}
+    assert rows([sized + b"\x08"], writer, reader) == [{"f1": 4}]
+
+
+LONG = b"\xff" * 10
+COUNT = b"\x80" * 8 + b"\x20"  # 2^60
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "said"),
+    [
+        ("int", b"", "the payload ends too early"),
+        ("int", b"\x80", "the payload ends too early"),
+        ("int", LONG, "longer than ten bytes"),
+        ("int", b"\x80\x80\x80\x80\x20", "does not fit 32 bits"),
+        ("long", b"\xff" * 9 + b"\x02", "longer than ten bytes"),
+        ("int", b"\2\2", "bytes are left"),
+        ("boolean", b"\2", "neither 0 nor 1"),
+        ("double", bytes(7), "ends too early"),
+        ("string", b"\1", "a length is negative"),
+        ("string", b"\x06ab", "ends too early"),
+        ("string", LONG[:9] + b"\1", "ends too early|length is negative"),
+        ("string", b"\4\xc3\x28", "not UTF-8"),
+        ("string", b"\6\xed\xa0\x80", "not UTF-8"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\2", "no symbol of that number"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\1", "no symbol of that number"),
+        (["null", "int"], b"\4", "no branch of that number"),
+        (["null", "int"], b"\1", "no branch of that number"),
+        ({"type": "array", "items": "int"}, COUNT, "there cannot be as many items"),
+        ({"type": "array", "items": "int"}, b"\xff" * 9 + b"\1", "there cannot be as many items"),
+        ({"type": "array", "items": "int"}, b"\3\2\2\4\0", "a block is not as long as it says"),
+        ({"type": "array", "items": "int"}, b"\3\x10\2\4\0", "a block is not as long as it says"),
+        ({"type": "array", "items": "null"}, COUNT, "too many items that take no bytes"),
+        ({"type": "array", "items": record(name="Empty")}, COUNT, "too many items that take no bytes"),
+        ({"type": "map", "values": "null"}, COUNT, "there cannot be as many items"),
+        ({"type": "map", "values": "int"}, b"\2\2\xff\2\0", "not UTF-8"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 3}, b"\4\x03\xe8", "more digits than its type"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 3}, b"\4\xfc\x18", "more digits than its type"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 38}, b"\x24" + b"\1" + bytes(17), "more digits"),
+    ],
+)
+def test_a_payload_that_is_not_of_the_schema_is_told_with_row_and_field(schema, payload, said):
+    in_record = record("int", record(schema, name="Inner"))
+    for mode in ("fail", "null"):
+        if mode == "fail":
+            with pytest.raises(RecordError, match=f"^Row 1 cannot be decoded: .*({said})"):
+                rows([b"\2" + encoded(schema, sample(schema)), b"\2" + payload], in_record)
+            continue
+        good = b"\2" + encoded(schema, sample(schema))
+        array = decode([good, b"\2" + payload, good], in_record, mode=mode)
+        assert array.is_valid().to_pylist() == [True, False, True]
+        assert array[0] == array[2]
+
+
+def sample(schema: Any) -> Any:
+    if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
+        return Decimal(7)
+    return defaults(schema) if not isinstance(schema, dict) or schema["type"] != "map" else {}
+
+
+def test_the_field_is_named_by_its_path():
+    schema = record({"type": "array", "items": {"type": "map", "values": record("int", name="Inner")}})
+    with pytest.raises(RecordError, match=r"field 'f0\[\]\{\}\.f0': the payload ends too early \(at byte 4 of 4\)"):
+        rows([b"\2\2\2a"], schema)
+
+
+def test_rows_that_fail_are_kept_with_their_reason():
+    decoder = AvroDecoder('"int"')
+    decoded = decoder.decode(pa.array([b"\2", b"", b"\4\4"]), mode="null")
+    assert [row for row, _ in decoded.failed_rows] == [1, 2]
+    assert decoded.failed_count == 2
+    assert "ends too early" in decoded.failed_rows[0][1]
+
+
+def test_memory_is_limited_whatever_the_schema_makes_of_a_few_bytes():
+    schema = ["null", {"type": "fixed", "name": "F", "size": 1 << 30}]
+    with pytest.raises(RecordError, match="more memory than 'memory_bytes_max' allows"):
+        rows([b"\0"] * 3, schema)
+    with pytest.raises(RecordError, match="memory_bytes_max"):
+        rows([b"\2" + struct.pack("<d", 1)] * 100, ["null", "double"], memory_bytes_max=500)
+
+
+# ---------------------------------------------------------------------- resolution
+
+
+def test_fields_are_found_by_name_and_alias_in_any_order_and_defaults_fill_the_rest():
+    writer = record("int", "string", "long")
+    reader = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "g", "type": "double", "aliases": ["f2"]},
+            {"name": "new", "type": {"type": "array", "items": ["null", "string"]}, "default": [None, "x"]},
+            {"name": "f0", "type": ["null", "long"]},
+        ],
+    }
+    assert rows([b"\2\2a\6"], writer, reader) == [{"g": 3.0, "new": [None, "x"], "f0": 1}]
+
+
+def test_a_value_goes_to_the_first_branch_that_matches():
+    assert rows([b"\2"], "int", ["string", "double", "long"]) == [{"member0": None, "member1": 1.0, "member2": None}]
+
+
+def test_a_branch_without_a_place_fails_when_a_payload_has_it():
+    assert rows([b"\0\2"], ["int", "string"], "long") == [1]
+    with pytest.raises(
+        RecordError, match="Row 0 cannot be decoded: the writer's string cannot be read as the reader's long"
+    ):
+        rows([b"\2\2a"], ["int", "string"], "long")
+
+
+def test_a_symbol_without_a_place_is_the_default_or_fails():
+    writer = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    assert rows([b"\2"], writer, {**writer, "symbols": ["C", "A"], "default": "C"}) == ["C"]
+    with pytest.raises(RecordError, match="the symbol is not in the reader's enum"):
+        rows([b"\2"], writer, {**writer, "symbols": ["A"]})
+
+
+def test_a_type_that_contains_itself_is_passed_over_and_else_refused():
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    writer = record(node, "int")
+    reader = {**writer, "fields": writer["fields"][1:]}
+    assert rows([b"\2\2\0\x08"], writer, reader) == [{"f1": 4}]
+    with pytest.raises(RecordError, match="nested too deep"):
+        rows([b"\2" * 5000 + b"\0\x08"], writer, reader)
+    with pytest.raises(SchemaError, match=r"The record Node contains itself at 'f0\.next'"):
+        AvroDecoder(json.dumps(writer))
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "said"),
+    [
+        ("string", "int", "writer's string cannot be read as the reader's int"),
+        ("long", "int", "writer's long cannot be read"),
+        (record("int"), record("string"), "writer's int at 'f0' cannot be read"),
+        (record("int"), record("int", name="Other"), "record R cannot be read as the reader's record Other"),
+        (record(), record("int"), "no field 'f0', and the reader's has no default"),
+        (["int", "string"], "boolean", "cannot be read"),
+        ({"type": "fixed", "name": "F", "size": 2}, {"type": "fixed", "name": "F", "size": 3}, "cannot be read"),
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "string"}, "cannot be read"),
+        (
+            {"type": "long", "logicalType": "timestamp-millis"},
+            {"type": "long", "logicalType": "timestamp-micros"},
+            r"long \(timestamp-millis\) cannot be read as the reader's long \(timestamp-micros\)",
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1},
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            "cannot be read",
+        ),
+    ],
+)
+def test_schemas_that_do_not_resolve_are_refused_in_a_sentence(writer, reader, said):
+    with pytest.raises(SchemaError, match=said):
+        AvroDecoder(json.dumps(writer), json.dumps(reader))
+
+
+@pytest.mark.parametrize(
+    ("type_", "default"),
+    [
+        ("int", "7"), ("int", 1 << 31), ("int", True), ("string", None), ("bytes", "ā"), (["int", "null"], "x"),
+        ({"type": "fixed", "name": "F", "size": 2}, "a"), ({"type": "array", "items": "int"}, ["a"]),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"), (record("int", name="Inner"), {}), ("float", 1e300),
+    ],
+)  # fmt: skip
+def test_a_default_that_is_not_of_its_type_is_named(type_, default):
+    reader = {"type": "record", "name": "R", "fields": [{"name": "x", "type": type_, "default": default}]}
+    with pytest.raises(SchemaError, match="The default of 'x"):
+        AvroDecoder(json.dumps(record()), json.dumps(reader))
