@@ -37,6 +37,7 @@ LOOPS = [
     "ottla.records.row_digest",
     "ottla.records.split",
     "ottla.schemas.avro.decode",
+    "ottla.schemas.avro.encode",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
     "ottla.schemas.key_texts",

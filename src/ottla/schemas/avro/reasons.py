@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.schemas.avro.schema import AvroType
+
 _REASONS: Final = (
     "",
     "the payload ends too early",
@@ -33,3 +35,26 @@ def told(reason: int, path: str, message: str, at: int, size: int) -> str:
     if reason == _MESSAGE:
         return message[:1].lower() + message[1:]
     return f"{place}{_REASONS[reason]} (at byte {at} of {size})"
+
+
+# By the numbers of `Unfit` in writing.pxd.
+_UNFIT: Final = (
+    "",
+    "is null, which the type {} does not take",
+    "is a number beyond what the type {} holds",
+    "is more exact than the type {}, and would be rounded: round it first",
+    "is not UTF-8, as the type {} is",
+    "has another number of bytes than the type {}",
+    "is none of the symbols of the type {}",
+    "has more digits than the type {}",
+    "has more than one member that is not null; the type {} holds one",
+    "is not laid out as Arrow says, for the type {}",
+)
+
+
+def unfit_value(reason: int, row: int, path: str, type_: AvroType) -> str:
+    """Why a row cannot be encoded."""
+    place = f"the value of '{path}'" if path else "the value"
+    digits = f" ({type_.precision} digits)" if type_.logical == "decimal" else ""
+    size = f" ({type_.size} bytes)" if type_.kind == "fixed" and not digits else ""
+    return f"Row {row} cannot be encoded: {place} {_UNFIT[reason].format(type_.shown + digits + size)}."
