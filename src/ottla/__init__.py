@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.clock import Clock as Clock
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.connection.oauth_settings import OAuthBearerToken as OAuthBearerToken
+    from ottla.embedded_registry.registry import Registry as Registry
     from ottla.errors import AuthenticationError as AuthenticationError
     from ottla.errors import BufferFull as BufferFull
     from ottla.errors import ClosedError as ClosedError
@@ -75,6 +76,7 @@ _HOMES = {
     "ReadRecord": "ottla.client.read_records",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
+    "Registry": "ottla.embedded_registry.registry",
     "TableDelivery": "ottla.client.table_delivery",
     "TransactionHandle": "ottla.client.transaction_handle",
     "TransactionIdentity": "ottla.producer.transaction_states",

@@ -22,7 +22,7 @@ from ottla.cluster.faults import Faults
 from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
 from ottla.faults.fields import SEED
-from ottla.sockets.control import ControlClient
+from ottla.sockets.control import ControlClient, child_environment
 from ottla.sockets.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ class Cluster:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
-                    env=_environment(),
+                    env=child_environment(),
                     start_new_session=True,
                 )
             except BaseException:
@@ -510,13 +510,3 @@ def _saying_what_to_do() -> Iterator[None]:
             f"no temporary folder can be made ({(error.strerror or str(error)).lower()}): "
             "make room, set TMPDIR, or name a folder with data_dir."
         ) from error
-
-
-def _environment() -> dict[str, str]:
-    """Our own environment, in which the child finds the ottla that we found."""
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    environment = dict(os.environ)
-    if not home.endswith(("site-packages", "dist-packages")):
-        known = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = home if not known else f"{home}{os.pathsep}{known}"
-    return environment

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -42,6 +43,16 @@ def error_from(fields: dict[str, Any]) -> OttlaError:
         marks = {"retriable": fields["retriable"], "fatal": fields["fatal"]}
         return KafkaError(fields["code"], fields["name"], text, **marks)
     return {"config": ConfigError, "mistake": UserMistake}.get(fields["kind"], OttlaError)(text)
+
+
+def child_environment() -> dict[str, str]:
+    """Our own environment, in which the child finds the ottla that we found."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment = dict(os.environ)
+    if not home.endswith(("site-packages", "dist-packages")):
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = home if not known else f"{home}{os.pathsep}{known}"
+    return environment
 
 
 class ControlServer:

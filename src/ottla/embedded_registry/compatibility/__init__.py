@@ -1,0 +1,1 @@
+"""Whether data of one schema can be read with another one: one file for each kind of schema."""

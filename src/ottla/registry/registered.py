@@ -1,0 +1,86 @@
+"""What a registry tells of a schema: values, never changed once made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ottla.value import Value
+
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+KINDS = (AVRO, JSON, PROTOBUF)
+
+
+class SchemaReference(Value):
+    """A schema that another one uses: `name` is what it is called there, `subject` and `version` where it is."""
+
+    __slots__ = ("name", "subject", "version")
+
+    def __init__(self, name: str, subject: str, version: int) -> None:
+        self.name = name
+        self.subject = subject
+        self.version = version
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the REST API has it."""
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+class RegisteredSchema(Value):
+    """One schema: its text and what the registry knows it by.
+
+    `kind` is "AVRO", "PROTOBUF" or "JSON". `subject` and `version` are None, and `guid` is "", where the registry was
+    not asked for them or does not tell them.
+    """
+
+    __slots__ = ("guid", "id", "kind", "references", "subject", "text", "version")
+
+    def __init__(
+        self,
+        id: int,
+        guid: str,
+        kind: str,
+        text: str,
+        references: tuple[SchemaReference, ...] = (),
+        subject: str | None = None,
+        version: int | None = None,
+    ) -> None:
+        self.id = id
+        self.guid = guid
+        self.kind = kind
+        self.text = text
+        self.references = references
+        self.subject = subject
+        self.version = version
+
+
+def read_references(given: Any) -> tuple[SchemaReference, ...]:
+    """The references in JSON of a request or an answer; ValueError for what is none."""
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise ValueError("references must be a list.")
+    found = []
+    for each in given:
+        fields = each if isinstance(each, dict) else {}
+        name, subject, version = fields.get("name"), fields.get("subject"), fields.get("version")
+        if not (isinstance(name, str) and isinstance(subject, str) and type(version) is int):
+            raise ValueError("each of references must have a name, a subject and a version (an integer).")
+        found.append(SchemaReference(name, subject, version))
+    return tuple(found)
+
+
+def guid_of(text: str, references: Sequence[SchemaReference], extra: Mapping[str, Any] | None = None) -> str:
+    """The GUID of a schema: made of what it says, as the Confluent Schema Registry makes it.
+
+    `extra` is what else belongs to the schema (metadata, rules); it is ours alone, how it is counted.
+    """
+    digest = hashlib.md5(text.encode(), usedforsecurity=False)
+    for each in references:
+        digest.update(each.name.encode() + each.subject.encode() + each.version.to_bytes(4, "big", signed=True))
+    if extra:
+        digest.update(b"\x01" + json.dumps(extra, sort_keys=True).encode())
+    return str(uuid.UUID(bytes=digest.digest()))
