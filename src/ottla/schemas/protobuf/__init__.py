@@ -1,0 +1,1 @@
+"""Protobuf: `.proto` text without protoc, messages <-> Arrow columns by compiled loops, and single messages."""

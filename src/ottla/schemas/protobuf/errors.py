@@ -1,0 +1,13 @@
+"""What is wrong with a Protobuf schema, a payload or a column."""
+
+from __future__ import annotations
+
+from ottla.errors import RecordError, UserMistake
+
+
+class ProtobufSchemaError(UserMistake, ValueError):
+    """A `.proto` text or a descriptor cannot be used; the message says where and why."""
+
+
+class ProtobufDataError(RecordError):
+    """A payload is not a message of the schema, or a column does not fit it; the row and the field are named."""
