@@ -258,3 +258,13 @@ def test_requests_that_come_together_are_answered_one_after_the_other(registry: 
     assert came.count(b"HTTP/1.1 200 OK") == 4
     assert came.count(b'"schema":"\\"int\\""') == 3
     assert came.endswith(b"\r\n\r\n")
+
+
+def test_a_schema_is_found_however_it_is_written(ask: Asking, subject: str) -> None:
+    schema_id = ask.register(subject, {"type": "int", "name": "unheard"})
+    assert ask("POST", f"/subjects/{subject}", {"schema": '"int"'})[1]["id"] == schema_id
+    written = {"schema": '{"type":"object","title":"t"}', "schemaType": "JSON"}
+    assert ask("POST", f"/subjects/{subject}-json/versions", written)[0] == 200
+    written["schema"] = '{"title": "t", "type": "object"}'
+    assert ask("POST", f"/subjects/{subject}-json", written)[1]["schema"] == '{"type":"object","title":"t"}'
+    assert ask("POST", f"/subjects/{subject}-json/versions?normalize=true", written)[1]["version"] == 1

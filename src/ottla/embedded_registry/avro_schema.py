@@ -59,13 +59,17 @@ class Node:
         return f"{self.kind} {self.name}" if self.name else self.kind
 
 
-def parse_avro(text: str, references: Mapping[str, str]) -> tuple[Node, Any]:
-    """The tree of a schema and its JSON; `references` are texts by full name. Raises InvalidSchema."""
+def parse_avro(text: str, references: Mapping[str, str], *, strict: bool = True) -> tuple[Node, Any]:
+    """The tree of a schema and its JSON; `references` are texts by full name. Raises InvalidSchema.
+
+    What is registered already is read without being `strict`: others have let in names and defaults that are none.
+    """
     reader = _Reader()
     for name, referred in references.items():
         if name not in reader.named:
             reader.read(_load(referred, f"the reference {name}"), "", name, 0)
     loaded = _load(text, "the schema")
+    reader.strict = strict
     return reader.read(loaded, "", "schema", 0), loaded
 
 
@@ -103,6 +107,7 @@ def _no_constant(name: str) -> Any:
 class _Reader:
     def __init__(self) -> None:
         self.named: dict[str, Node] = {}
+        self.strict = False
         self._types = 0
 
     def read(self, given: Any, namespace: str, path: str, depth: int) -> Node:
@@ -174,7 +179,7 @@ class _Reader:
         space = name.rpartition(".")[0] if "." in name else namespace if own is None else own
         full = _full(name, space)
         for part in full.split("."):
-            if not _NAME.match(part):
+            if self.strict and not _NAME.match(part):
                 raise InvalidSchema(
                     f"{path}: {full!r:.200} is no name: letters, digits and _, not beginning with a digit."
                 )
@@ -195,7 +200,7 @@ class _Reader:
         # Defaults are looked at when the record is whole: one of its own type may be among its fields.
         for number, each in enumerate(fields):
             name = each.get("name") if isinstance(each, dict) else None
-            if not isinstance(name, str) or not _NAME.match(name):
+            if not isinstance(name, str) or (self.strict and not _NAME.match(name)):
                 raise InvalidSchema(f"{path}: field {number} of {node.name} has no name of letters, digits and _.")
             if name in seen:
                 raise InvalidSchema(f"{path}: the record {node.name} has the field {name} twice.")
@@ -211,7 +216,7 @@ class _Reader:
             aliases = _texts(each.get("aliases"), f"{path}/{name}: aliases")
             node.fields.append(Field(name, found, aliases, "default" in each, each.get("default")))
         for field in node.fields:
-            if field.has_default and not _fits(field.default, field.type, 0):
+            if self.strict and field.has_default and not _fits(field.default, field.type, 0):
                 raise InvalidSchema(
                     f"{path}/{field.name}: the default {_shown(field.default)} is no {field.type.shown}."
                 )
@@ -320,10 +325,13 @@ class _Normalizer:
         kind = given["type"]
         if isinstance(kind, (dict, list)):
             return self.write(kind, namespace)
-        if kind in PRIMITIVES and len(given) == 1:
-            return kind
         parts = dict(given)
-        if "name" in given:
+        if kind in PRIMITIVES or kind in ("array", "map"):
+            # They have no name; who gives them one says nothing with it.
+            parts.pop("name", None)
+            if kind in PRIMITIVES and len(parts) == 1:
+                return kind
+        if "name" in parts:
             name = given["name"]
             namespace = name.rpartition(".")[0] if "." in name else given.get("namespace", namespace)
             parts["name"] = _full(name, namespace)

@@ -15,7 +15,7 @@ from ottla.embedded_registry.refusals import (
     no_subject,
     no_version,
 )
-from ottla.embedded_registry.schema_kinds import Parsed, check_kind, parse
+from ottla.embedded_registry.schema_kinds import Parsed, check_kind, meaning, parse
 from ottla.embedded_registry.store import Schema, Store
 from ottla.registry.registered import SchemaReference, guid_of, read_references
 
@@ -110,7 +110,7 @@ def referred_texts(store: Store, references: Sequence[SchemaReference]) -> dict[
 
 def parse_stored(store: Store, schema: Schema) -> Parsed:
     """One that is registered already."""
-    return parse(schema.kind, schema.text, referred_texts(store, schema.references))
+    return parse(schema.kind, schema.text, referred_texts(store, schema.references), strict=False)
 
 
 def check_subject(subject: str) -> str:
@@ -161,13 +161,14 @@ def look_up(store: Store, subject: str, fields: dict[str, Any], *, deleted: bool
 
 def same_in(store: Store, subject: str, given: Given, *, deleted: bool = False) -> Schema | None:
     """The latest version of a subject that says the same."""
-    for schema in reversed(store.versions(subject, deleted=deleted)):
-        if schema.kind != given.kind:
-            continue
+    versions = [each for each in reversed(store.versions(subject, deleted=deleted)) if each.kind == given.kind]
+    for schema in versions:
         if schema.guid == given.guid:
             return schema
+    for schema in versions:
         # Who names no metadata and no rules means the schema alone.
-        if not given.extra and schema.text == given.text and schema.references == given.references:
+        is_like = schema.references == given.references and (not given.extra or given.extra == schema.extra)
+        if is_like and meaning(schema.kind, schema.text) == meaning(given.kind, given.text):
             return schema
     return None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ottla.embedded_registry import avro_schema, json_schema
@@ -32,12 +34,17 @@ class Parsed:
         return _COMPARED[self.kind](self.tree, written.tree)
 
 
-def parse(kind: str, text: str, references: Mapping[str, str], *, normalize: bool = False) -> Parsed:
-    """Raises Refusal for what is no schema of this kind; `references` are texts by the names they have in it."""
+def parse(
+    kind: str, text: str, references: Mapping[str, str], *, normalize: bool = False, strict: bool = True
+) -> Parsed:
+    """Raises Refusal for what is no schema of this kind; `references` are texts by the names they have in it.
+
+    A schema that is registered already need not be `strict`: another registry may have let it in.
+    """
     if len(text) > TEXT_BYTES_MAX:
         raise Refusal(INVALID_SCHEMA, f"Invalid schema: it has more than {TEXT_BYTES_MAX} characters.")
     try:
-        return _PARSED[kind](text, references, normalize)
+        return _PARSED[kind](text, references, normalize, strict)
     except InvalidSchema as error:
         raise Refusal(INVALID_SCHEMA, f"Invalid schema of type {kind}, details: {error}") from None
     except RecursionError:
@@ -53,17 +60,30 @@ def check_kind(kind: Any) -> str:
     return str(kind)
 
 
-def _parse_avro(text: str, references: Mapping[str, str], normalize: bool) -> Parsed:
-    tree, loaded = avro_schema.parse_avro(text, references)
+@lru_cache(maxsize=4096)
+def meaning(kind: str, text: str) -> str:
+    """A text that is the same for all ways to write a schema that has been parsed."""
+    try:
+        if kind == AVRO:
+            return avro_schema.written(avro_schema.normalized(json.loads(text)))
+        if kind == JSON:
+            return json_schema.written(json.loads(text), normalize=True)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass  # of another registry, and not read here: what it says is its text
+    return text
+
+
+def _parse_avro(text: str, references: Mapping[str, str], normalize: bool, strict: bool) -> Parsed:
+    tree, loaded = avro_schema.parse_avro(text, references, strict=strict)
     return Parsed(AVRO, avro_schema.written(avro_schema.normalized(loaded) if normalize else loaded), tree)
 
 
-def _parse_json(text: str, references: Mapping[str, str], normalize: bool) -> Parsed:
-    tree = json_schema.parse_json_schema(text, references)
+def _parse_json(text: str, references: Mapping[str, str], normalize: bool, strict: bool) -> Parsed:
+    tree = json_schema.parse_json_schema(text, references, strict=strict)
     return Parsed(JSON, json_schema.written(tree.loaded, normalize=normalize), tree)
 
 
-def _parse_protobuf(text: str, references: Mapping[str, str], normalize: bool) -> Parsed:
+def _parse_protobuf(text: str, references: Mapping[str, str], normalize: bool, _strict: bool) -> Parsed:
     from ottla.embedded_registry import protobuf_schema
 
     return Parsed(PROTOBUF, *protobuf_schema.parse_protobuf(text, references, normalize=normalize))
@@ -87,7 +107,7 @@ def _compare_protobuf(reader: Any, writer: Any) -> list[Difference]:
     return protobuf_differences(reader, writer)
 
 
-_PARSED: dict[str, Callable[[str, Mapping[str, str], bool], Parsed]] = {
+_PARSED: dict[str, Callable[[str, Mapping[str, str], bool, bool], Parsed]] = {
     AVRO: _parse_avro,
     JSON: _parse_json,
     PROTOBUF: _parse_protobuf,
