@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ottla.errors import OttlaError as OttlaError
     from ottla.errors import ProducerFenced as ProducerFenced
     from ottla.errors import RecordError as RecordError
+    from ottla.errors import RegistryError as RegistryError
     from ottla.errors import TransactionAborted as TransactionAborted
     from ottla.errors import TransactionError as TransactionError
     from ottla.errors import TransactionMisuse as TransactionMisuse
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from ottla.records.delivery import Delivery as Delivery
     from ottla.records.delivery import RecordMetadata as RecordMetadata
     from ottla.records.key_column import KeyColumn as KeyColumn
+    from ottla.registry.client import RegistryClient as RegistryClient
+    from ottla.registry.registered import RegisteredSchema as RegisteredSchema
+    from ottla.registry.registered import SchemaReference as SchemaReference
     from ottla.sockets.listener import Listener as Listener
 
 _HOMES = {
@@ -76,7 +80,10 @@ _HOMES = {
     "ReadRecord": "ottla.client.read_records",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
+    "RegisteredSchema": "ottla.registry.registered",
     "Registry": "ottla.embedded_registry.registry",
+    "RegistryClient": "ottla.registry.client",
+    "SchemaReference": "ottla.registry.registered",
     "TableDelivery": "ottla.client.table_delivery",
     "TransactionHandle": "ottla.client.transaction_handle",
     "TransactionIdentity": "ottla.producer.transaction_states",
@@ -102,6 +109,7 @@ _ERRORS = (
     "OttlaError",
     "ProducerFenced",
     "RecordError",
+    "RegistryError",
     "TransactionAborted",
     "TransactionError",
     "TransactionMisuse",

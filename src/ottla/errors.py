@@ -229,7 +229,34 @@ class DeliveryUnknown(DeliveryError):
     """The record may or may not be stored: its request left and no answer came back."""
 
 
-def _with_fields(kind: type[KafkaError], message: str, fields: dict[str, object]) -> KafkaError:
+class RegistryError(OttlaError):
+    """A schema registry refused something, or none could be reached.
+
+    `code` is the registry's own number (40401 no such subject, 40403 no such schema, 409 incompatible), `status` that
+    of HTTP; None where nothing was answered. Retriable where trying again later may help, fatal where the registry does
+    not let this client in.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        status: int | None = None,
+        retriable: bool = False,
+        fatal: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retriable = retriable
+        self.fatal = fatal
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _with_fields, (type(self), str(self), dict(self.__dict__))
+
+
+def _with_fields(kind: type[_Error], message: str, fields: dict[str, object]) -> _Error:
     """Build an unpickled error of its message and its fields."""
     error = kind.__new__(kind, message)
     error.__dict__.update(fields)

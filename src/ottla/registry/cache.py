@@ -1,0 +1,89 @@
+"""What has been learned of a registry: a cache that does not grow, and one request for all who ask the same at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ottla.errors import OttlaError, fresh
+
+
+class _Flight:
+    """A request under way, which other threads wait for."""
+
+    __slots__ = ("error", "landed", "value")
+
+    def __init__(self) -> None:
+        self.landed = threading.Event()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class Cache:
+    """`capacity` values, those used last. `now_s` is the clock by which what is kept for a while grows old."""
+
+    def __init__(self, capacity: int, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._capacity, self._now_s = capacity, now_s
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, tuple[Any, float | None]] = OrderedDict()
+        self._flights: dict[Hashable, _Flight] = {}
+
+    def get(self, key: Hashable, fetch: Callable[[], Any], *, keep_s: float | None = None) -> Any:
+        """The value there is, or what `fetch` gives; kept for good, or for `keep_s` seconds.
+
+        While one thread fetches, others that ask the same wait for it, and get what it gets, its error too.
+        """
+        while True:
+            with self._lock:
+                found = self._values.get(key)
+                if found is not None:
+                    if found[1] is None or self._now_s() < found[1]:
+                        self._values.move_to_end(key)
+                        return found[0]
+                    del self._values[key]
+                flight = self._flights.get(key)
+                is_ours = flight is None
+                if flight is None:
+                    flight = self._flights[key] = _Flight()
+            if is_ours:
+                return self._fly(key, flight, fetch, keep_s)
+            flight.landed.wait()
+            if flight.error is None:
+                return flight.value
+            if isinstance(flight.error, OttlaError):
+                raise fresh(flight.error)
+            # Who fetched was interrupted: that is nothing about the value.
+
+    def put(self, key: Hashable, value: Any, *, keep_s: float | None = None) -> None:
+        """Keep a value that was learned otherwise."""
+        with self._lock:
+            if keep_s == 0:
+                return
+            self._values[key] = value, None if keep_s is None else self._now_s() + keep_s
+            self._values.move_to_end(key)
+            while len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _fly(self, key: Hashable, flight: _Flight, fetch: Callable[[], Any], keep_s: float | None) -> Any:
+        try:
+            flight.value = value = fetch()
+            self.put(key, value, keep_s=keep_s)
+            return value
+        except BaseException as error:
+            flight.error = error
+            raise
+        finally:
+            with self._lock:
+                del self._flights[key]
+            flight.landed.set()

@@ -1,0 +1,298 @@
+"""`RegistryClient`: asks a schema registry for schemas, and registers them.
+
+It is shared by threads. What a schema's id stands for never changes, so that it is asked for once; of many threads that
+ask for the same id at once, one asks the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from ottla.errors import ConfigError, RegistryError
+from ottla.registry.cache import Cache
+from ottla.registry.registered import AVRO, KINDS, RegisteredSchema, SchemaReference, read_references
+from ottla.registry.settings import RegistrySettings
+from ottla.registry.transport import Transport
+
+# Bounds of what one schema may refer to, directly or not.
+_REFERENCES_MAX = 1000
+_DEPTH_MAX = 50
+_REFERRED_CHARACTERS_MAX = 64 << 20
+
+
+class RegistryClient:
+    """A schema registry at `url`: one address, several with commas, or a list of them; `with` closes it.
+
+    Settings are those of the Confluent Schema Registry's clients as keywords (`basic_auth_user_info="name:password"`,
+    `request_timeout_ms=5000`) or by their names with dots; docs/schema-registry.md tells of every one. ConfigError for
+    one that cannot be used. Every call raises RegistryError for what the registry refuses (`code` is the registry's own
+    number, 40403 for an id that it does not know), and where no registry answers.
+    """
+
+    def __init__(self, url: str | Sequence[str], settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        given = {**(settings or {}), **more}
+        self._given = url, given
+        self._settings = RegistrySettings(url, given)
+        self._transport = Transport(self._settings)
+        capacity = self._settings.cache_capacity
+        self._schemas, self._registered, self._latest = Cache(capacity), Cache(capacity), Cache(capacity)
+
+    # ---- schemas ------------------------------------------------------------------------------------------------
+
+    def by_id(self, schema_id: int) -> RegisteredSchema:
+        """The schema that an id in a record stands for."""
+        return self._known(("id", schema_id), f"/schemas/ids/{schema_id}", schema_id)
+
+    def by_guid(self, guid: str) -> RegisteredSchema:
+        """The schema that a GUID in a record's header stands for; its id is 0 where the registry does not tell it."""
+        return self._known(("guid", guid), f"/schemas/guids/{quote(guid, safe='')}", 0, guid)
+
+    def _known(self, key: Any, path: str, schema_id: int, guid: str = "") -> RegisteredSchema:
+        found: RegisteredSchema = self._schemas.get(
+            key, lambda: _read_schema(self._transport.ask("GET", path), path, schema_id, guid)
+        )
+        return found
+
+    def version(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
+        """One version of a subject, or the latest one."""
+        path = f"/subjects/{_part(subject)}/versions/{_part(str(version))}"
+        if version in ("latest", -1):
+            keep_s = self._settings.cache_latest_ttl_sec
+            cache, key = self._latest, subject
+        else:
+            keep_s, cache, key = None, self._schemas, ("version", subject, version)  # type: ignore[assignment]
+        found: RegisteredSchema = cache.get(
+            key, lambda: _read_schema(self._transport.ask("GET", path), path), keep_s=keep_s
+        )
+        return found
+
+    def register(
+        self,
+        subject: str,
+        text: str,
+        kind: str = AVRO,
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> RegisteredSchema:
+        """Register a schema: a new version of the subject unless it has it already. Refused if it is incompatible."""
+        path = f"/subjects/{_part(subject)}/versions{_query(normalize=normalize)}"
+        return self._sent("register", subject, text, kind, references, path)
+
+    def look_up(
+        self,
+        subject: str,
+        text: str,
+        kind: str = AVRO,
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+        deleted: bool = False,
+    ) -> RegisteredSchema:
+        """The version of a subject that has this schema; RegistryError (40403, 40401) where there is none."""
+        path = f"/subjects/{_part(subject)}{_query(normalize=normalize, deleted=deleted)}"
+        return self._sent("look up", subject, text, kind, references, path)
+
+    def for_writing(
+        self,
+        subject: str,
+        text: str,
+        kind: str = AVRO,
+        references: Sequence[SchemaReference] = (),
+        *,
+        auto_register_schemas: bool = True,
+        use_latest_version: bool = False,
+        normalize_schemas: bool = False,
+    ) -> RegisteredSchema:
+        """The schema under which a serializer writes, by the three settings that serializers have for that."""
+        if use_latest_version:
+            return self.version(subject)
+        if auto_register_schemas:
+            return self.register(subject, text, kind, references, normalize=normalize_schemas)
+        return self.look_up(subject, text, kind, references, normalize=normalize_schemas)
+
+    def _sent(
+        self, verb: str, subject: str, text: str, kind: str, references: Sequence[SchemaReference], path: str
+    ) -> RegisteredSchema:
+        if kind not in KINDS:
+            raise ConfigError(f"kind={kind!r:.60} must be one of {', '.join(KINDS)}")
+        references = tuple(references)
+
+        def fetch() -> RegisteredSchema:
+            told = self._transport.ask("POST", path, _body(text, kind, references))
+            fields = told if isinstance(told, dict) else {}
+            # Who registers is told no more than an id by older registries.
+            whole = {
+                "schema": text,
+                "schemaType": kind,
+                "references": _written(references),
+                "subject": subject,
+                **fields,
+            }
+            found = _read_schema(whole, path)
+            self._schemas.put(("id", found.id), found)
+            return found
+
+        schema: RegisteredSchema = self._registered.get((path, text, kind, references), fetch)
+        return schema
+
+    def referred(self, schema: RegisteredSchema) -> dict[str, str]:
+        """The texts of all schemas that this one refers to, directly or not, by name; what is used comes first."""
+        found: dict[str, str] = {}
+        size = 0
+
+        def follow(references: Sequence[SchemaReference], depth: int) -> None:
+            nonlocal size
+            for each in references:
+                if each.name in found:
+                    continue
+                other = self.version(each.subject, each.version)
+                if depth >= _DEPTH_MAX or len(found) >= _REFERENCES_MAX:
+                    raise RegistryError(
+                        f"the schema with the id {schema.id} refers to more than {_REFERENCES_MAX} others, or more "
+                        f"than {_DEPTH_MAX} deep."
+                    )
+                follow(other.references, depth + 1)
+                size += len(other.text)
+                if size > _REFERRED_CHARACTERS_MAX:
+                    told = f"refers to more than {_REFERRED_CHARACTERS_MAX} characters of others."
+                    raise RegistryError(f"the schema with the id {schema.id} {told}")
+                found[each.name] = other.text
+
+        follow(schema.references, 0)
+        return found
+
+    # ---- subjects -----------------------------------------------------------------------------------------------
+
+    def subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
+        """The names of all subjects, or of those that begin so."""
+        more = {"subjectPrefix": prefix} if prefix else {}
+        return _list_of(self._transport.ask("GET", f"/subjects{_query(deleted=deleted, **more)}"), str)
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """The numbers of a subject's versions."""
+        return _list_of(
+            self._transport.ask("GET", f"/subjects/{_part(subject)}/versions{_query(deleted=deleted)}"), int
+        )
+
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject, softly; for good when they were deleted softly before."""
+        path = f"/subjects/{_part(subject)}{_query(permanent=permanent)}"
+        return _list_of(self._deleted(path), int)
+
+    def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int:
+        """Delete one version."""
+        found = self._deleted(f"/subjects/{_part(subject)}/versions/{_part(str(version))}{_query(permanent=permanent)}")
+        return found if isinstance(found, int) else 0
+
+    def _deleted(self, path: str) -> Any:
+        try:
+            return self._transport.ask("DELETE", path)
+        finally:
+            # What is remembered of subjects may not hold any more; ids keep their schemas.
+            self._registered.forget()
+            self._latest.forget()
+
+    def differences(
+        self,
+        subject: str,
+        text: str,
+        kind: str = AVRO,
+        references: Sequence[SchemaReference] = (),
+        *,
+        version: int | str | None = "latest",
+    ) -> list[str]:
+        """What speaks against this schema beside one version of a subject, or (None) beside all its level names."""
+        where = "" if version is None else f"/{_part(str(version))}"
+        path = f"/compatibility/subjects/{_part(subject)}/versions{where}?verbose=true"
+        told = self._transport.ask("POST", path, _body(text, kind, tuple(references)))
+        fields = told if isinstance(told, dict) else {}
+        if fields.get("is_compatible") is True:
+            return []
+        messages = [str(each) for each in fields.get("messages") or ()]
+        return messages or ["the schema is not compatible; the registry does not say why"]
+
+    def compatibility(self, subject: str | None = None) -> str:
+        """The level in force for a subject, or for all that have none of their own."""
+        path = "/config" if subject is None else f"/config/{_part(subject)}?defaultToGlobal=true"
+        told = self._transport.ask("GET", path)
+        return str(told.get("compatibilityLevel", "")) if isinstance(told, dict) else ""
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Set it: NONE, BACKWARD, FORWARD, FULL, or one of these with _TRANSITIVE."""
+        self._transport.ask(
+            "PUT", "/config" if subject is None else f"/config/{_part(subject)}", {"compatibility": level}
+        )
+
+    # ---- the client itself --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close idle connections; a client that is used again opens others."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RegistryClient, self._given
+
+    def __repr__(self) -> str:
+        return f"<RegistryClient of {', '.join(address.shown for address in self._settings.addresses)}>"
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _query(**parameters: bool | str) -> str:
+    given = {name: "true" if value is True else value for name, value in parameters.items() if value}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _written(references: Sequence[SchemaReference]) -> list[dict[str, Any]]:
+    return [each.to_dict() for each in references]
+
+
+def _body(text: str, kind: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": text}
+    if kind != AVRO:
+        body["schemaType"] = kind
+    if references:
+        body["references"] = _written(references)
+    return body
+
+
+def _list_of(told: Any, kind: type) -> list[Any]:
+    return [each for each in told if isinstance(each, kind)] if isinstance(told, list) else []
+
+
+def _read_schema(told: Any, path: str, schema_id: int | None = None, guid: str = "") -> RegisteredSchema:
+    """A schema out of an answer; RegistryError for an answer that is none."""
+    fields = told if isinstance(told, dict) else {}
+    found_id = fields.get("id", schema_id)
+    text, kind = fields.get("schema"), fields.get("schemaType") or AVRO
+    subject, version = fields.get("subject"), fields.get("version")
+    told_guid = fields.get("guid")
+    try:
+        references = read_references(fields.get("references"))
+    except ValueError:
+        references, text = (), None
+    if type(found_id) is not int or not isinstance(text, str) or kind not in KINDS:
+        raise RegistryError(f"What the schema registry answers to {path:.200} is no schema; check schema.registry.url.")
+    return RegisteredSchema(
+        found_id,
+        told_guid if isinstance(told_guid, str) else guid,
+        kind,
+        text,
+        references,
+        subject if isinstance(subject, str) else None,
+        version if type(version) is int else None,
+    )

@@ -1,0 +1,166 @@
+"""What a registry's client can be told: the names of the Confluent Schema Registry's clients, with dots or underscores.
+
+TLS has the settings that all clients have (`ssl.truststore.location`, ...).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
+from ottla.connection.setting import INT32_MAX, Setting, read_settings
+from ottla.errors import ConfigError
+
+REGISTRY_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "basic.auth.user.info",
+        str,
+        None,
+        "NAME:PASSWORD for basic authentication; also in the URL (http://NAME:PASSWORD@host).",
+        secret=True,
+        group="Security",
+    ),
+    Setting(
+        "bearer.auth.token",
+        str,
+        None,
+        "A token for bearer authentication.",
+        secret=True,
+        group="Security",
+    ),
+    Setting(
+        "request.timeout.ms",
+        int,
+        30_000,
+        "How long one request to a registry may take.",
+        lowest=1,
+        highest=INT32_MAX,
+        group="Connections",
+    ),
+    Setting(
+        "max.retries",
+        int,
+        3,
+        "How often all registries are asked again where none answers as it should.",
+        lowest=0,
+        highest=1000,
+        group="Connections",
+    ),
+    Setting(
+        "retries.wait.ms",
+        int,
+        200,
+        "How long to wait before the first of these, twice as long before each next one.",
+        lowest=0,
+        highest=INT32_MAX,
+        group="Connections",
+    ),
+    Setting(
+        "retries.max.wait.ms",
+        int,
+        5_000,
+        "How long to wait at most.",
+        lowest=0,
+        highest=INT32_MAX,
+        group="Connections",
+    ),
+    Setting(
+        "cache.capacity",
+        int,
+        1_000,
+        "How many schemas are kept, those asked for last.",
+        lowest=1,
+        highest=10_000_000,
+        group="Batches and memory",
+    ),
+    Setting(
+        "cache.latest.ttl.sec",
+        int,
+        60,
+        "How long the latest version of a subject is taken for the latest; 0 asks each time.",
+        lowest=0,
+        highest=INT32_MAX,
+        group="Batches and memory",
+    ),
+    *(row for row in SECURITY_SETTINGS if row.name.startswith("ssl.")),
+)
+
+
+class ServerAddress:
+    """One registry: where it listens, and before which path its API is. `shown` has no password in it."""
+
+    __slots__ = ("credentials", "host", "is_tls", "path", "port", "shown")
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise _no_url("one with a port that is no number, or an address that is none") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise _no_url("one that is not http://HOST:PORT or https://HOST:PORT")
+        self.is_tls = parts.scheme == "https"
+        self.host: str = parts.hostname
+        self.port: int = port or (443 if self.is_tls else 80)
+        self.path = parts.path.rstrip("/")
+        self.credentials: str | None = None
+        if parts.username is not None:
+            self.credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.shown = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{self.path}"
+
+
+def _no_url(told: str) -> ConfigError:
+    # A URL may have a password in it, and is not told.
+    return ConfigError(f"schema.registry.url has {told}; give an address such as http://127.0.0.1:8081")
+
+
+class RegistrySettings:
+    """All settings of one client, checked. ConfigError for what cannot be used."""
+
+    def __init__(self, url: str | Sequence[str], given: Mapping[str, Any]) -> None:
+        urls = url.split(",") if isinstance(url, str) else list(url)
+        if not urls or not all(isinstance(each, str) and each.strip() for each in urls):
+            raise _no_url("no address, or one that is no text")
+        self.addresses = tuple(ServerAddress(each.strip()) for each in urls)
+        values, explicit = read_settings(REGISTRY_SETTINGS, given)
+        self.request_timeout_ms: int = values["request_timeout_ms"]
+        self.max_retries: int = values["max_retries"]
+        self.retries_wait_ms: int = values["retries_wait_ms"]
+        self.retries_max_wait_ms: int = values["retries_max_wait_ms"]
+        self.cache_capacity: int = values["cache_capacity"]
+        self.cache_latest_ttl_sec: int = values["cache_latest_ttl_sec"]
+        self._basic: str | None = values["basic_auth_user_info"]
+        self._bearer: str | None = values["bearer_auth_token"]
+        if self._basic is not None and self._bearer is not None:
+            raise ConfigError("basic.auth.user.info and bearer.auth.token exclude each other; keep one.")
+        if self._basic is not None and ":" not in self._basic:
+            raise ConfigError("basic.auth.user.info must be NAME:PASSWORD.")
+        if self._bearer is not None and not (self._bearer.isascii() and self._bearer.isprintable()):
+            raise ConfigError("bearer.auth.token must be printable ASCII characters, without a line's end.")
+        self.tls: Any = None
+        tls = sorted(name for name in explicit if name.startswith("ssl_"))
+        if any(address.is_tls for address in self.addresses):
+            self.tls = _tls_context(values)
+        elif tls:
+            raise ConfigError(f"{tls[0].replace('_', '.')} is for a registry at https://, and none of these is one.")
+
+    def authorization(self, address: ServerAddress) -> str | None:
+        """The header of a request to this registry."""
+        if self._bearer is not None:
+            return f"Bearer {self._bearer}"
+        pair = self._basic or address.credentials
+        return None if pair is None else f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _tls_context(values: Mapping[str, Any]) -> Any:
+    # Imported here: most registries of tests speak without TLS.
+    from ottla.client.tls import client_context
+
+    rows, _ = read_settings(SECURITY_SETTINGS, {"security.protocol": "SSL"})
+    return client_context(
+        SecuritySettings({**rows, **{name: value for name, value in values.items() if name.startswith("ssl_")}})
+    )

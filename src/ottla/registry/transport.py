@@ -1,0 +1,252 @@
+"""Requests to registries over HTTP: connections that stay, several addresses, retries, a time for each request.
+
+The standard library's client is used: httpx takes seven times as long to import, and needs threads and locks of its own
+where several threads share it. A connection is one thread's at a time; those that are idle are kept and taken again.
+Redirections are not followed, since they would take the password elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+
+from ottla.errors import RegistryError
+from ottla.registry.settings import RegistrySettings, ServerAddress
+
+_IDLE_MAX = 10
+_ANSWER_BYTES_MAX = 64 << 20
+_PIECE_BYTES = 1 << 16
+_TOLD_MAX = 1000
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_RETRIED = (408, 425, 429)
+
+_Pool = dict[ServerAddress, list[http.client.HTTPConnection]]
+
+
+class _Stale(Exception):
+    """A connection that was kept and had ended meanwhile: nothing was answered on it."""
+
+
+class _NotConnected(RegistryError):
+    """Nothing was sent."""
+
+
+class Transport:
+    """Shared by the threads of one client."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._idle: _Pool = {}
+        self._pid = os.getpid()
+        # Which address answered last.
+        self._first = 0
+        self._random = random.Random()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON that is answered; raises RegistryError for what is refused, and where nobody answers in time."""
+        content = None if body is None else json.dumps(body).encode()
+        addresses = self._settings.addresses
+        wait_ms = self._settings.retries_wait_ms
+        for round_number in range(self._settings.max_retries + 1):
+            if round_number:
+                # Not all clients at once.
+                time.sleep(wait_ms / 1000 * self._random.uniform(0.5, 1))
+                wait_ms = min(max(1, 2 * wait_ms), self._settings.retries_max_wait_ms)
+            first = self._first
+            for step in range(len(addresses)):
+                number = (first + step) % len(addresses)
+                try:
+                    answer = self._ask_one(addresses[number], method, path, content)
+                except RegistryError as error:
+                    # A deletion that was sent may have been carried out: asked again, it would be refused.
+                    if not error.retriable or (method == "DELETE" and not isinstance(error, _NotConnected)):
+                        raise
+                    failed = error
+                else:
+                    self._first = number
+                    return answer
+        raise failed
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        if self._pid == os.getpid():
+            for connections in idle.values():
+                for connection in connections:
+                    connection.close()
+
+    def _ask_one(self, address: ServerAddress, method: str, path: str, content: bytes | None) -> Any:
+        until_s = time.monotonic() + self._settings.request_timeout_ms / 1000
+        try:
+            while True:
+                connection = self._take(address)
+                if connection is None:
+                    return self._exchange(address, self._connect(address, until_s), method, path, content, until_s)
+                with contextlib.suppress(_Stale):
+                    return self._exchange(address, connection, method, path, content, until_s, was_idle=True)
+        except ssl.SSLCertVerificationError as error:
+            told = (
+                f"is not believed ({error.verify_message}): name who issued its certificate as ssl.truststore.location"
+            )
+            raise RegistryError(f"The schema registry at {address.shown} {told}.", fatal=True) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(address, error) from None
+
+    def _connect(self, address: ServerAddress, until_s: float) -> http.client.HTTPConnection:
+        left_s = max(0.001, until_s - time.monotonic())
+        connection: http.client.HTTPConnection
+        if address.is_tls:
+            connection = http.client.HTTPSConnection(
+                address.host, address.port, timeout=left_s, context=self._settings.tls
+            )
+        else:
+            connection = http.client.HTTPConnection(address.host, address.port, timeout=left_s)
+        try:
+            connection.connect()
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError as error:
+            raise self._unreachable(address, error, _NotConnected) from None
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _exchange(
+        self,
+        address: ServerAddress,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        content: bytes | None,
+        until_s: float,
+        *,
+        was_idle: bool = False,
+    ) -> Any:
+        headers = {"Accept": f"{_CONTENT_TYPE}, application/json"}
+        if content is not None:
+            headers["Content-Type"] = _CONTENT_TYPE
+        authorization = self._settings.authorization(address)
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        try:
+            connection.sock.settimeout(max(0.001, until_s - time.monotonic()))
+            try:
+                connection.request(method, address.path + path, content, headers)
+                response = connection.getresponse()
+            except (ConnectionError, http.client.BadStatusLine) as error:
+                # A deletion may have been carried out: whoever asked for it must look.
+                if was_idle and method != "DELETE":
+                    raise _Stale from error
+                raise
+            answer = self._read(connection, response, until_s)
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._keep(address, connection)
+        return self._understood(address, response.status, answer)
+
+    def _read(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, until_s: float
+    ) -> bytes:
+        """All of an answer: one that comes byte by byte must be through in time, too."""
+        answer = bytearray()
+        while True:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            # The socket is the response's alone where the connection ends with it.
+            if connection.sock is not None:
+                connection.sock.settimeout(left_s)
+            piece = response.read1(_PIECE_BYTES)
+            if not piece:
+                if response.length:
+                    raise http.client.IncompleteRead(bytes(answer), response.length)
+                # Which it does not do by itself when it is read piece by piece.
+                response.close()
+                return bytes(answer)
+            answer += piece
+            if len(answer) > _ANSWER_BYTES_MAX:
+                raise http.client.HTTPException(f"more than {_ANSWER_BYTES_MAX} bytes came")
+
+    def _understood(self, address: ServerAddress, status: int, answer: bytes) -> Any:
+        try:
+            told = json.loads(answer)
+        except (ValueError, RecursionError):
+            told = None
+        if 200 <= status < 300:
+            if told is None and answer.strip() != b"null":
+                raise RegistryError(
+                    f"What answers at {address.shown} is no schema registry: its answer is not JSON; check "
+                    "schema.registry.url.",
+                    status=status,
+                    fatal=True,
+                )
+            return told
+        raise _refused(address, status, told)
+
+    def _take(self, address: ServerAddress) -> http.client.HTTPConnection | None:
+        with self._lock:
+            if self._pid != os.getpid():
+                # The parent's connections are the parent's; they are left to it, open.
+                self._idle, self._pid = {}, os.getpid()
+            connections = self._idle.get(address)
+            return connections.pop() if connections else None
+
+    def _keep(self, address: ServerAddress, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            connections = self._idle.setdefault(address, [])
+            if len(connections) < _IDLE_MAX:
+                connections.append(connection)
+                return
+        connection.close()
+
+    def _unreachable(
+        self, address: ServerAddress, error: Exception, kind: type[RegistryError] = RegistryError
+    ) -> RegistryError:
+        if isinstance(error, TimeoutError):
+            why = f"no answer within request.timeout.ms={self._settings.request_timeout_ms}"
+        elif isinstance(error, OSError):
+            why = (error.strerror or type(error).__name__).lower()
+        else:
+            why = f"what it answers is not HTTP: {type(error).__name__}"
+        told = "check schema.registry.url, and whether the registry is running"
+        return kind(f"The schema registry at {address.shown} cannot be reached ({why}); {told}.", retriable=True)
+
+
+def _refused(address: ServerAddress, status: int, told: Any) -> RegistryError:
+    fields = told if isinstance(told, dict) else {}
+    code, said = fields.get("error_code"), fields.get("message")
+    code = code if type(code) is int else None
+    words = " ".join(said.split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else "no reason was told"
+    words = words if words.isprintable() else "no reason was told"
+    if status == 401:
+        what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"
+    elif status == 403:
+        what = "does not allow this; have the user allowed to do it"
+    elif 300 <= status < 400:
+        what = "refers to another address, which is not followed; give that one as schema.registry.url"
+    elif code is None and status == 404:
+        what = "has no such path: it is no schema registry, or lacks this call; check schema.registry.url"
+    elif status >= 500 or status in _RETRIED:
+        what = "has trouble of its own; try again later, or ask who runs it"
+    else:
+        what = "refused the request"
+    return RegistryError(
+        f"The schema registry at {address.shown} {what} ({code or status}: {words}).",
+        code=code,
+        status=status,
+        retriable=status >= 500 or status in _RETRIED,
+        fatal=status in (401, 403) or 300 <= status < 400,
+    )

@@ -1,0 +1,169 @@
+"""The client of a registry against our own one: what it asks, what it keeps, and how it tells what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import ottla
+from ottla.registry.client import RegistryClient
+from ottla.registry.registered import SchemaReference
+from ottla.registry.subjects import read_strategy
+
+RECORD = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]})
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[ottla.Registry]:
+    with ottla.Cluster(brokers=1) as cluster, ottla.Registry(cluster.bootstrap_servers) as registry:
+        yield registry
+
+
+@pytest.fixture
+def client(registry: ottla.Registry) -> Iterator[RegistryClient]:
+    with RegistryClient(registry.url) as client:
+        yield client
+
+
+def test_a_schema_is_registered_and_found(client: RegistryClient, kafka_name: str) -> None:
+    registered = client.register(kafka_name, RECORD)
+    assert (registered.subject, registered.version, registered.kind) == (kafka_name, 1, "AVRO")
+    again = pickle.loads(pickle.dumps(client))
+    for found in (again.by_id(registered.id), again.by_guid(registered.guid), again.version(kafka_name)):
+        assert json.loads(found.text) == json.loads(RECORD)
+        assert found.guid == registered.guid
+    assert again.look_up(kafka_name, RECORD).version == 1
+    assert kafka_name in client.subjects()
+    assert client.subjects(kafka_name) == [kafka_name]
+    assert client.versions(kafka_name) == [1]
+    assert client.for_writing(kafka_name, RECORD, auto_register_schemas=False).id == registered.id
+    assert client.for_writing(kafka_name, '"int"', use_latest_version=True).id == registered.id
+
+
+def test_what_a_schema_refers_to_comes_with_it(client: RegistryClient, kafka_name: str) -> None:
+    inner = client.register(f"{kafka_name}-inner", '{"type":"fixed","name":"Inner","size":4}')
+    middle = client.register(
+        f"{kafka_name}-middle",
+        '{"type":"record","name":"Middle","fields":[{"name":"i","type":"Inner"}]}',
+        references=[SchemaReference("Inner", f"{kafka_name}-inner", 1)],
+    )
+    outer = client.register(
+        f"{kafka_name}-outer",
+        '{"type":"array","items":"Middle"}',
+        references=[SchemaReference("Middle", f"{kafka_name}-middle", 1)],
+    )
+    assert list(client.referred(client.by_id(outer.id)).items()) == [("Inner", inner.text), ("Middle", middle.text)]
+
+
+def test_an_incompatible_schema_is_told_by_its_fields(client: RegistryClient, kafka_name: str) -> None:
+    client.register(kafka_name, RECORD)
+    other = RECORD.replace('"int"', '"string"')
+    assert "/a: string cannot read what was written as int" in client.differences(kafka_name, other)[0]
+    with pytest.raises(ottla.RegistryError, match="/a: string cannot read what was written as int") as refused:
+        client.register(kafka_name, other)
+    assert (refused.value.code, refused.value.status, refused.value.abortable) == (409, 409, True)
+    client.set_compatibility("NONE", kafka_name)
+    assert client.compatibility(kafka_name) == "NONE"
+    assert client.differences(kafka_name, other) == []
+    assert client.register(kafka_name, other).version == 2
+
+
+def test_what_is_not_there_says_so(client: RegistryClient, kafka_name: str) -> None:
+    for asked, code in (
+        (lambda: client.by_id(123_456), 40403),
+        (lambda: client.by_guid("3f3a5c2e-0000-0000-0000-000000000000"), 40403),
+        (lambda: client.version(kafka_name), 40401),
+        (lambda: client.look_up(kafka_name, RECORD), 40401),
+        (lambda: client.register(kafka_name, "nothing"), 42201),
+    ):
+        with pytest.raises(ottla.RegistryError) as refused:
+            asked()
+        assert refused.value.code == code
+        again = pickle.loads(pickle.dumps(refused.value))
+        assert (str(again), again.code, again.retriable) == (str(refused.value), code, False)
+    # A refusal is not remembered.
+    client.register(kafka_name, RECORD)
+    assert client.look_up(kafka_name, RECORD).version == 1
+
+
+def test_what_is_deleted_is_not_remembered_by_its_subject(client: RegistryClient, kafka_name: str) -> None:
+    schema_id = client.register(kafka_name, RECORD.replace('"R"', f'"{kafka_name.replace("-", "_")}"')).id
+    client.version(kafka_name)
+    assert client.delete_subject(kafka_name) == [1]
+    with pytest.raises(ottla.RegistryError, match="not found"):
+        client.version(kafka_name)
+    assert client.by_id(schema_id).id == schema_id
+
+
+def test_many_threads_share_a_client(client: RegistryClient, kafka_name: str) -> None:
+    found: list[int] = []
+    texts = [RECORD.replace('"R"', f'"R{number % 5}"') for number in range(40)]
+    client.set_compatibility("NONE", kafka_name)
+
+    def register(text: str) -> None:
+        found.append(client.register(kafka_name, text).id)
+
+    threads = [threading.Thread(target=register, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 40
+    assert len({*found}) == len(client.versions(kafka_name)) == 5
+
+
+def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
+    with ottla.Cluster(brokers=1) as cluster:
+        own = ottla.Registry(cluster.bootstrap_servers, users={"ann": "s3:cret"}, token="t0ken")
+        with own:
+            for settings in ({"basic_auth_user_info": "ann:s3:cret"}, {"bearer.auth.token": "t0ken"}):
+                assert RegistryClient(own.url, settings).subjects() == []
+            in_url = own.url.replace("://", "://ann:s3%3Acret@")
+            assert RegistryClient(in_url).subjects() == []
+            assert "s3" not in repr(RegistryClient(in_url))
+            for settings in ({}, {"basic_auth_user_info": "ann:other"}, {"bearer.auth.token": "other"}):
+                with pytest.raises(ottla.RegistryError, match=r"check basic\.auth\.user\.info") as refused:
+                    RegistryClient(own.url, settings).subjects()
+                assert (refused.value.status, refused.value.fatal) == (401, True)
+                assert "other" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "told"),
+    [
+        ("", {}, "no address"),
+        ("127.0.0.1:8081", {}, "not http://HOST:PORT"),
+        ("ftp://a", {}, "not http://HOST:PORT"),
+        ("http://a:x", {}, "a port that is no number"),
+        ("http://a?b", {}, "not http://HOST:PORT"),
+        ("http://a", {"request_timeout_ms": 0}, "request.timeout.ms=0 is out of range"),
+        ("http://a", {"cache_capacity": "many"}, "cache.capacity='many' is not a whole number"),
+        ("http://a", {"max_retrys": 1}, "did you mean max_retries"),
+        ("http://a", {"ssl_truststore_location": "/a"}, "none of these is one"),
+        ("https://a", {"ssl_truststore_location": "/nowhere"}, "cannot be read"),
+        ("http://a", {"basic_auth_user_info": "a:b", "bearer_auth_token": "c"}, "exclude each other"),
+        ("http://a", {"basic_auth_user_info": "secret"}, "basic.auth.user.info must be NAME:PASSWORD"),
+        ("http://a", {"bearer_auth_token": "a\r\nb"}, "without a line's end"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told(url: str, settings: dict[str, object], told: str) -> None:
+    with pytest.raises(ottla.ConfigError) as refused:
+        RegistryClient(url, settings)
+    assert told in str(refused.value)
+
+
+def test_subjects_are_named_by_topic_by_record_or_by_both() -> None:
+    assert read_strategy("topic")("t", "value", None) == "t-value"
+    assert read_strategy("record")("t", "value", "a.R") == "a.R"
+    assert read_strategy("topic_record")("t", "key", "a.R") == "t-a.R"
+    java = "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"
+    assert read_strategy(java)("t", "key", "R") == "t-R"
+    assert read_strategy(lambda topic, part, name: f"{topic}/{part}")("t", "key", None) == "t/key"
+    with pytest.raises(ottla.ConfigError, match="needs a schema with a name"):
+        read_strategy("record")("t", "value", None)
+    with pytest.raises(ottla.ConfigError, match="allowed are topic, record, topic_record"):
+        read_strategy("subject")

@@ -1,0 +1,220 @@
+"""Registries that are not there, slow, or answer nonsense: bounded in time, told in one sentence, tried again."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ottla
+from ottla.registry.cache import Cache
+from ottla.registry.client import RegistryClient
+
+QUICK = {"retries_wait_ms": 1, "retries_max_wait_ms": 2}
+_SCHEMA = b'{"schema":"\\"int\\"","guid":"g"}'
+
+
+def answer(body: bytes, status: str = "200 OK", more: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status.encode(), len(body), more, body)
+
+
+class Crooked:
+    """A registry that gives these answers, one for each request; None hangs up, and what is callable is called."""
+
+    def __init__(self, *answers: bytes | Callable[[], bytes] | None) -> None:
+        self._answers = list(answers)
+        self.requests: list[bytes] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        with sock:
+            while True:
+                try:
+                    request = sock.recv(65_536)
+                except ConnectionResetError:
+                    return
+                if not request:
+                    return
+                self.requests.append(request)
+                given = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+                if given is None:
+                    return
+                sock.sendall(given() if callable(given) else given)
+
+
+@pytest.fixture
+def crooked() -> Iterator[Callable[..., Crooked]]:
+    made: list[Crooked] = []
+
+    def make(*answers: bytes | Callable[[], bytes] | None) -> Crooked:
+        made.append(Crooked(*answers))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_registry_that_is_not_there_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    client = RegistryClient(f"http://127.0.0.1:{port}", QUICK, max_retries=1)
+    with pytest.raises(
+        ottla.RegistryError, match=f"127.0.0.1:{port} cannot be reached .* check schema.registry.url"
+    ) as error:
+        client.by_id(1)
+    assert error.value.retriable
+
+
+def test_the_next_registry_is_asked_where_one_is_not_there(crooked: Callable[..., Crooked]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = f"http://127.0.0.1:{server.getsockname()[1]}"
+    there = crooked(answer(_SCHEMA))
+    client = RegistryClient([gone, there.url], QUICK, max_retries=0)
+    assert client.by_id(1).text == '"int"'
+    assert client.by_id(2).text == '"int"'
+    assert len(there.requests) == 2
+
+
+def test_a_registry_with_trouble_of_its_own_is_asked_again(crooked: Callable[..., Crooked]) -> None:
+    trouble = answer(b'{"error_code":50001,"message":"the store"}', "500 Internal Server Error")
+    registry = crooked(trouble, trouble, answer(_SCHEMA))
+    assert RegistryClient(registry.url, QUICK).by_id(1).text == '"int"'
+    assert len(registry.requests) == 3
+    with pytest.raises(ottla.RegistryError, match=r"50001: the store") as error:
+        RegistryClient(crooked(trouble).url, QUICK).by_id(1)
+    assert (error.value.retriable, error.value.code) == (True, 50001)
+
+
+def test_what_is_refused_is_not_asked_again(crooked: Callable[..., Crooked]) -> None:
+    registry = crooked(answer(b'{"error_code":40403,"message":"Schema not found"}', "404 Not Found"))
+    with pytest.raises(ottla.RegistryError, match="40403: Schema not found"):
+        RegistryClient(registry.url, QUICK).by_id(1)
+    assert len(registry.requests) == 1
+
+
+def test_a_kept_connection_that_has_ended_is_replaced_at_once(crooked: Callable[..., Crooked]) -> None:
+    registry = crooked(answer(_SCHEMA), None, answer(_SCHEMA))
+    client = RegistryClient(registry.url, QUICK, max_retries=0)
+    assert client.by_id(1).text == '"int"'
+    assert client.by_id(2).text == '"int"'
+
+
+def test_a_deletion_is_sent_once(crooked: Callable[..., Crooked]) -> None:
+    registry = crooked(answer(_SCHEMA), None, answer(b"[1]"))
+    client = RegistryClient(registry.url, QUICK)
+    client.by_id(1)
+    with pytest.raises(ottla.RegistryError, match="cannot be reached"):
+        client.delete_subject("s")
+    assert len(registry.requests) == 2
+    # What was never sent is sent to the next one.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = f"http://127.0.0.1:{server.getsockname()[1]}"
+    assert RegistryClient([gone, registry.url], QUICK).delete_subject("s") == [1]
+
+
+def test_a_slow_registry_is_waited_for_as_long_as_one_said(crooked: Callable[..., Crooked]) -> None:
+    held = threading.Event()
+
+    def hold() -> bytes:
+        held.wait(60)
+        return answer(_SCHEMA)
+
+    with pytest.raises(ottla.RegistryError, match=r"no answer within request\.timeout\.ms=50"):
+        RegistryClient(crooked(hold).url, QUICK, request_timeout_ms=50, max_retries=0).by_id(1)
+    held.set()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (b"nothing\r\n\r\n", "is not HTTP"),
+        (answer(b"<html>"), "is no schema registry"),
+        (answer(b"[1]"), "is no schema"),
+        (answer(b'{"schema":1}'), "is no schema"),
+        (answer(b'{"schema":"a","schemaType":"XML"}'), "is no schema"),
+        (answer(b'{"schema":"a","references":[1]}'), "is no schema"),
+        (answer(b"", "302 Found", b"Location: http://elsewhere\r\n"), "refers to another address"),
+        (answer(b"<html>", "404 Not Found"), "has no such path"),
+        (answer(b'{"message":"\x1b[31m"}', "403 Forbidden"), "does not allow this"),
+        (answer(b"[" * 100_000), "is no schema registry"),
+    ],
+)
+def test_what_is_no_answer_is_told(crooked: Callable[..., Crooked], given: bytes, told: str) -> None:
+    with pytest.raises(ottla.RegistryError) as error:
+        RegistryClient(crooked(given).url, QUICK, max_retries=0).by_id(1)
+    assert told in str(error.value)
+    assert "\x1b" not in str(error.value)
+
+
+def test_one_thread_asks_for_all_that_ask_the_same(crooked: Callable[..., Crooked]) -> None:
+    waiting, go = threading.Semaphore(0), threading.Event()
+
+    def hold() -> bytes:
+        go.wait(60)
+        return answer(_SCHEMA)
+
+    registry = crooked(hold)
+    client = RegistryClient(registry.url, QUICK)
+    found: list[str] = []
+
+    def ask() -> None:
+        waiting.release()
+        found.append(client.by_id(1).text)
+
+    threads = [threading.Thread(target=ask) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        waiting.acquire()
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert found == ['"int"'] * 20
+    assert len(registry.requests) == 1
+
+
+def test_a_cache_does_not_grow_and_forgets_what_was_not_asked_for() -> None:
+    cache = Cache(2)
+    asked: list[int] = []
+
+    def get(number: int) -> int:
+        def fetch() -> int:
+            asked.append(number)
+            return number
+
+        found: int = cache.get(number, fetch)
+        return found
+
+    for number in (1, 2, 1, 3, 1, 2):
+        assert get(number) == number
+    assert asked == [1, 2, 3, 2]
+    assert len(cache) == 2
+
+
+def test_what_is_kept_for_a_while_is_asked_for_again_after_it() -> None:
+    now_s = 0.0
+    cache = Cache(10, lambda: now_s)
+    values = iter(range(10))
+    assert cache.get("a", lambda: next(values), keep_s=60) == 0
+    now_s = 59.0
+    assert cache.get("a", lambda: next(values), keep_s=60) == 0
+    now_s = 60.0
+    assert cache.get("a", lambda: next(values), keep_s=60) == 1
+    assert cache.get("b", lambda: next(values), keep_s=0) == 2
+    assert cache.get("b", lambda: next(values), keep_s=0) == 3
