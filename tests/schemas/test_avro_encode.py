@@ -240,9 +240,3 @@ def test_columns_and_fields_that_do_not_meet_are_named():
         RecordError, match="The data is of type int64; the Avro type record R takes a struct, or a table"
     ):
         payloads(record("int"), pa.array([1]))
-
-
-def test_text_that_is_not_utf8_is_refused():
-    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
-    with pytest.raises(RecordError, match="Row 0 cannot be encoded: the value of 'f0' is not UTF-8"):
-        payloads(record("string"), pa.table({"f0": broken}))

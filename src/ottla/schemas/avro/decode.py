@@ -79,6 +79,7 @@ class _Layout:
     count = cython.declare(cython.int)
     _texts = cython.declare(list)  # keeps names and formats in memory
     numbers = cython.declare(dict)  # the place of each column of the plan
+    is_row = cython.declare(list)  # whether it has a value for each row, being in no list
 
     def __dealloc__(self):
         free(self.columns)
@@ -97,12 +98,16 @@ class _Layout:
         )
         self._texts = []
         self.numbers = {}
+        self.is_row = [True] * self.count
         i: cython.int
+        k: cython.int
         next_child: cython.int = 1
         for i in range(self.count):
             column = level[i]
             self.numbers[column] = i
             self._fill(i, column, next_child)
+            for k in range(next_child, next_child + len(column.children)):
+                self.is_row[k] = self.is_row[i] and column.format == "+s"
             next_child += len(column.children)
 
     @cython.cfunc
@@ -302,18 +307,27 @@ class DecodedRows:
         return self.__arrow_c_schema__(), array_capsule(cython.address(self._arrays[0]), self)
 
     @cython.cfunc
-    def _begin(self, layout: _Layout, reading: cython.pointer(Reading)) -> object:
+    def _begin(self, layout: _Layout, reading: cython.pointer(Reading), rows: int64_t) -> object:
         i: cython.int
+        size: int64_t
+        column: cython.pointer(Building)
         self._layout = layout
         self._columns = cython.cast(cython.pointer(Building), _zeroed(layout.count, cython.sizeof(Building)))
         memcpy(self._columns, layout.columns, layout.count * cython.sizeof(Building))
         reading.columns = self._columns
         for i in range(layout.count):
-            if self._columns[i].storage in (STORE_NOTHING, STORE_FIELDS):
+            column = cython.address(self._columns[i])
+            if column.storage in (STORE_NOTHING, STORE_FIELDS):
                 continue
-            if not grow(cython.address(self._columns[i].values), 64, reading):
+            size = 64
+            if layout.is_row[i] and column.width <= 16:
+                # As many as there are rows.
+                size += rows // 8 if column.storage == STORE_BITS else rows * (column.width if column.width else 4)
+            if size > reading.room_bytes // layout.count:
+                size = 64
+            if not grow(cython.address(column.values), size, reading):
                 raise _cannot_grow(reading.reason, 0)
-            memset(self._columns[i].values.data, 0, 64)
+            memset(column.values.data, 0, 64)
         return None
 
     @cython.cfunc
@@ -422,7 +436,7 @@ class AvroDecoder:
         memset(cython.address(reading), 0, cython.sizeof(Reading))
         reading.empty_items = _EMPTY_ITEMS_MAX
         reading.room_bytes = _room(given) if memory_bytes_max is None else memory_bytes_max
-        rows._begin(self._layout, cython.address(reading))
+        rows._begin(self._layout, cython.address(reading), sum([len(chunk) for chunk in given]))
         rows.failed_rows = []
         chunk: Chunk
         first: int64_t = 0

@@ -17,6 +17,7 @@ from cython.cimports.ottla.records.arrow_columns import read_byte_strings, type_
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
 from cython.cimports.ottla.records.arrow_layout import NULLABLE, ArrowArray, ArrowSchema, Growing, extend, reserve
 from cython.cimports.ottla.schemas.avro.writing import (
+    MEMORY_SHORT,
     PUT_ARRAY,
     PUT_BOOLEAN,
     PUT_CONSTANT,
@@ -31,7 +32,6 @@ from cython.cimports.ottla.schemas.avro.writing import (
     PUT_RECORD,
     PUT_SIZED,
     PUT_SYMBOL,
-    PUT_TEXT,
     PUT_WHOLE,
     PUT_WIDENED,
     Source,
@@ -120,6 +120,7 @@ class _Sources:
             source.validity = validity_of(array)
         if array.n_buffers > 1:
             source.values = array.buffers[1]
+        source.may_be_null = kind == "n" or source.validity != cython.NULL or is_dictionary
         if type_.kind == "null" and kind == "n":
             source.put = PUT_NOTHING
         elif type_.kind in ("string", "enum", "bytes", "fixed") and not kind.startswith("d:"):
@@ -170,10 +171,12 @@ class _Sources:
         i: cython.Py_ssize_t
         if null_branch >= 0 and cython.cast(bytes, schema.format) == b"n":
             source.put = PUT_NOTHING
+            source.may_be_null = True
             source.null_branch = null_branch
             return None
         if len(held) > 1 and _names(schema) == [f"member{i}" for i in range(len(held))]:
             source.put = PUT_MEMBER
+            source.may_be_null = True
             source.offset = array.offset + parent_offset
             source.validity = validity_of(array)
             source.null_branch = null_branch
@@ -226,6 +229,7 @@ class _Sources:
             if each.default is MISSING:
                 raise RecordError(f"There is no column {at!r}, and the Avro schema has no default for the field.")
             children[i].put = PUT_CONSTANT
+            children[i].branch = -1
             children[i].number = len(self.paths)
             self.paths.append((at, each.type))
             self._keep(cython.address(children[i]), default_bytes(each.type, each.default, at))
@@ -272,7 +276,7 @@ class _Sources:
         if type_.kind in ("string", "enum"):
             if kind not in _TEXTS:
                 raise _unfit_column(path, type_, schema)
-            source.put = PUT_TEXT if type_.kind == "string" else PUT_SYMBOL
+            source.put = PUT_SIZED if type_.kind == "string" else PUT_SYMBOL
         else:
             if (kind not in _BYTES and kind[:2] != "w:") or type_.logical == "decimal":
                 raise _unfit_column(path, type_, schema)
@@ -345,6 +349,7 @@ class _Sources:
         source.put = PUT_WHOLE
         source.high = 0x7FFFFFFF if type_.kind == "int" else 0x7FFFFFFFFFFFFFFF
         source.low = -source.high - 1
+        source.is_plain = letter == "l" and type_.kind == "long" and source.multiply == 1 and source.divide == 1
         return None
 
 
@@ -413,7 +418,7 @@ class EncodedRows:
         self._text = writing.text
         if fine:
             return None
-        if writing.failed == cython.NULL or writing.reason >= 10:
+        if writing.failed == cython.NULL or writing.reason == MEMORY_SHORT:
             raise MemoryError
         path, type_ = sources.paths[writing.failed.number]
         row = self._length

@@ -8,7 +8,7 @@ columns grow with the bytes that are there, never with what they claim. A functi
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from ottla.records.wire cimport get_varint, likely, unlikely, unzigzag
+from ottla.records.wire cimport bits, get_varint, likely, unlikely, unzigzag
 from ottla.schemas.avro.building cimport *
 
 cdef enum:
@@ -25,7 +25,7 @@ cdef inline bint fail(Step *step, Reason reason, Reading *reading) noexcept nogi
 
 
 cdef inline bint get_long(Reading *reading, int64_t *number) noexcept nogil:
-    cdef uint64_t value
+    cdef uint64_t value, word, stops
     cdef const char *at = reading.at
     cdef int64_t left = reading.end - at
     if likely(left > 0 and <uint8_t> at[0] < 0x80):
@@ -36,6 +36,18 @@ cdef inline bint get_long(Reading *reading, int64_t *number) noexcept nogil:
         number[0] = unzigzag((<uint8_t> at[0] & 0x7F) | <uint64_t> <uint8_t> at[1] << 7)
         reading.at = at + 2
         return True
+    if likely(left >= 8):
+        memcpy(&word, at, 8)
+        stops = ~word & <uint64_t> 0x8080808080808080ULL
+        if likely(stops != 0):
+            # All bits below the first byte that is the last: of each byte seven, moved together step by step.
+            word &= (stops ^ (stops - 1)) & <uint64_t> 0x7F7F7F7F7F7F7F7FULL
+            word = ((word & <uint64_t> 0x7F007F007F007F00ULL) >> 1) | (word & <uint64_t> 0x007F007F007F007FULL)
+            word = ((word & <uint64_t> 0x3FFF00003FFF0000ULL) >> 2) | (word & <uint64_t> 0x00003FFF00003FFFULL)
+            word = ((word & <uint64_t> 0x0FFFFFFF00000000ULL) >> 4) | (word & <uint64_t> 0x000000000FFFFFFFULL)
+            number[0] = unzigzag(word)
+            reading.at = at + (bits(stops & (~stops + 1)) >> 3)
+            return True
     at = get_varint(at, reading.end, &value)
     if unlikely(at == NULL):
         reading.reason = LONG_VARINT if left >= 10 else ENDS_EARLY
@@ -338,7 +350,17 @@ cdef inline bint read_value(Step *step, Reading *reading) noexcept nogil:
     elif op == OP_BYTES:
         data = take_sized(reading, &size)
         is_fine = data != NULL and put_text(column, data, size, reading)
-    elif op == OP_OPTIONAL or op == OP_UNION:
+    elif op == OP_OPTIONAL:
+        if likely(reading.at < reading.end and (<uint8_t> reading.at[0] | 2) == 2):
+            size = <uint8_t> reading.at[0] >> 1
+            reading.at += 1
+            if size == step.size:
+                is_fine = put_null(column, reading)
+            else:
+                return read_value(step.children[size], reading)
+        else:
+            return read_branch(step, reading)
+    elif op == OP_UNION:
         return read_branch(step, reading)
     elif op == OP_NULL:
         is_fine = put_null(column, reading)

@@ -43,7 +43,6 @@ _UNFIT: Final = (
     "is null, which the type {} does not take",
     "is a number beyond what the type {} holds",
     "is more exact than the type {}, and would be rounded: round it first",
-    "is not UTF-8, as the type {} is",
     "has another number of bytes than the type {}",
     "is none of the symbols of the type {}",
     "has more digits than the type {}",

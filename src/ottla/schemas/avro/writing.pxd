@@ -9,7 +9,6 @@ from libc.string cimport memcmp, memcpy
 
 from ottla.records.arrow_layout cimport Blobs, Growing, blob_at, is_set, reserve, whole_number
 from ottla.records.wire cimport likely, put_varint, unlikely, zigzag
-from ottla.schemas.avro.building cimport is_utf8
 from ottla.schemas.avro.reading cimport exceeds
 
 
@@ -22,7 +21,6 @@ cdef enum Put:
     PUT_DOUBLE
     PUT_WIDENED
     PUT_SIZED
-    PUT_TEXT
     PUT_FIXED
     PUT_SYMBOL
     PUT_DECIMAL_BYTES
@@ -40,7 +38,6 @@ cdef enum Unfit:
     IS_NULL
     OUT_OF_RANGE
     NOT_WHOLE
-    NOT_UTF8
     WRONG_SIZE
     NO_SUCH_SYMBOL
     TOO_MANY_DIGITS
@@ -54,6 +51,7 @@ cdef struct Source:
     int number  # its place among the sources, by which Python knows its path
     char type
     bint is_large
+    bint may_be_null
     int64_t offset
     const uint8_t *validity
     const void *values
@@ -62,7 +60,9 @@ cdef struct Source:
     # Of a union: which branch the value is, and which one is null; -1 where it is in none.
     int branch
     int null_branch
-    # Of whole numbers: what they are multiplied with, or divided by, and what then is allowed.
+    # Of whole numbers: what they are multiplied with, or divided by, and what then is allowed. `is_plain`: they are of
+    # 64 bits, and written as they are.
+    bint is_plain
     int64_t multiply
     int64_t divide
     int64_t low
@@ -107,7 +107,11 @@ cdef inline void put_raw(Writing *writing, const char *data, int64_t size) noexc
 
 
 cdef inline bint put_whole(Source *source, int64_t i, Writing *writing) noexcept nogil:
-    cdef int64_t number = whole_number(source.values, source.type, i)
+    cdef int64_t number
+    if source.is_plain:
+        put_long(writing, (<const int64_t *> source.values)[i])
+        return True
+    number = whole_number(source.values, source.type, i)
     if source.type == c'L' and number < 0:
         return unfit(source, OUT_OF_RANGE, writing)
     if source.divide > 1:
@@ -163,8 +167,6 @@ cdef inline bint put_bytes_of(Source *source, int64_t row, Writing *writing) noe
     if source.put == PUT_FIXED:
         if size != source.width:
             return unfit(source, WRONG_SIZE, writing)
-    elif source.put == PUT_TEXT and unlikely(not is_utf8(data, size)):
-        return unfit(source, NOT_UTF8, writing)
     if unlikely(not need(writing, size + 10)):
         return unfit(source, MEMORY_SHORT, writing)
     if source.put != PUT_FIXED:
@@ -256,16 +258,12 @@ cdef inline bint put_member(Source *source, int64_t i, Writing *writing) noexcep
 cdef inline bint put_source(Source *source, int64_t row, Writing *writing) noexcept nogil:
     """Write the value of a row."""
     cdef int64_t i = source.offset + row
+    cdef Put put = source.put
     cdef double wide
     cdef int k
     if unlikely(not need(writing, 64)):
         return unfit(source, MEMORY_SHORT, writing)
-    if source.put == PUT_CONSTANT:
-        if not need(writing, source.data_bytes):
-            return unfit(source, MEMORY_SHORT, writing)
-        put_raw(writing, source.data, source.data_bytes)
-        return True
-    if is_null(source, row):
+    if unlikely(source.may_be_null) and is_null(source, row):
         if source.null_branch >= 0:
             put_long(writing, source.null_branch)
             return True
@@ -273,28 +271,32 @@ cdef inline bint put_source(Source *source, int64_t row, Writing *writing) noexc
         return source.put == PUT_NOTHING or unfit(source, IS_NULL, writing)
     if source.branch >= 0:
         put_long(writing, source.branch)
-    if source.put == PUT_WHOLE:
+    if put == PUT_WHOLE:
         return put_whole(source, i, writing)
-    if source.put == PUT_TEXT or source.put == PUT_SIZED or source.put == PUT_FIXED or source.put == PUT_SYMBOL:
+    elif put == PUT_SIZED or put == PUT_FIXED or put == PUT_SYMBOL:
         return put_bytes_of(source, row, writing)
-    if source.put == PUT_DOUBLE:
+    elif put == PUT_DOUBLE:
         put_raw(writing, <const char *> source.values + 8 * i, 8)
-    elif source.put == PUT_FLOAT:
+    elif put == PUT_FLOAT:
         put_raw(writing, <const char *> source.values + 4 * i, 4)
-    elif source.put == PUT_WIDENED:
+    elif put == PUT_WIDENED:
         wide = (<const float *> source.values)[i]
         put_raw(writing, <const char *> &wide, 8)
-    elif source.put == PUT_BOOLEAN:
+    elif put == PUT_BOOLEAN:
         writing.text.data[writing.text.size] = is_set(<const uint8_t *> source.values, i)
         writing.text.size += 1
-    elif source.put == PUT_RECORD:
+    elif put == PUT_RECORD:
         for k in range(source.child_count):
-            if not put_source(&source.children[k], i, writing):
+            if unlikely(not put_source(&source.children[k], i, writing)):
                 return False
-    elif source.put == PUT_ARRAY or source.put == PUT_MAP:
+    elif put == PUT_ARRAY or put == PUT_MAP:
         return put_items(source, i, writing)
-    elif source.put == PUT_MEMBER:
+    elif put == PUT_MEMBER:
         return put_member(source, i, writing)
+    elif put == PUT_CONSTANT:
+        if not need(writing, source.data_bytes):
+            return unfit(source, MEMORY_SHORT, writing)
+        put_raw(writing, source.data, source.data_bytes)
     else:
         return put_decimal_of(source, i, writing)
     return True
