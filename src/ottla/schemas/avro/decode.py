@@ -536,6 +536,7 @@ def _decode_rows(
 ) -> int64_t:
     """Decode up to the first row that cannot be; its number, or `until`."""
     data: cython.p_const_char = cython.NULL
+    behind: cython.p_const_char
     size: int64_t
     empty_items: int64_t
     while row < until:
@@ -554,12 +555,13 @@ def _decode_rows(
             if size < skip:
                 reading.reason = SHORT_FRAME
                 return row
-            reading.at = data + skip
-            if not read_value(root, reading):
+            behind = read_value(root, data + skip, reading)
+            if behind == cython.NULL:
                 # Those of a row that fails do not count.
                 reading.empty_items = empty_items
                 return row
-            if reading.at != reading.end:
+            if behind != reading.end:
+                reading.at = behind
                 reading.reason = BYTES_LEFT
                 return row
         row += 1

@@ -1,8 +1,9 @@
 """One payload of Avro -> one row of the columns (inline pieces of the compiled decoder).
 
 Nothing that is read is believed: every length and count is held against the bytes that are left before it is used, and
-columns grow with the bytes that are there, never with what they claim. A function that returns False has said why in
-`reading.reason`; `failed` is the innermost step that was at work.
+columns grow with the bytes that are there, never with what they claim. Functions take the place where the bytes go on and
+return the place behind what they read. NULL, or False, says that the row cannot be read: `reading.reason` then says why,
+`failed` which step was at work, and `at` where.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -16,26 +17,23 @@ cdef enum:
     DEPTH_MAX = 1000
 
 
-cdef inline bint fail(Step *step, Reason reason, Reading *reading) noexcept nogil:
+cdef inline const char *fail(Step *step, Reason reason, const char *at, Reading *reading) noexcept nogil:
+    """The innermost step that fails is kept, with the reason that there is already or the one given."""
     if reading.failed == NULL:
         reading.failed = step
+        reading.at = at
     if reading.reason == FINE:
         reading.reason = reason
-    return False
+    return NULL
 
 
-cdef inline bint get_long(Reading *reading, int64_t *number) noexcept nogil:
+cdef inline const char *get_long(const char *at, Reading *reading, int64_t *number) noexcept nogil:
     cdef uint64_t value, word, stops
-    cdef const char *at = reading.at
+    cdef const char *behind
     cdef int64_t left = reading.end - at
     if likely(left > 0 and <uint8_t> at[0] < 0x80):
         number[0] = unzigzag(<uint8_t> at[0])
-        reading.at = at + 1
-        return True
-    if likely(left > 1 and <uint8_t> at[1] < 0x80):
-        number[0] = unzigzag((<uint8_t> at[0] & 0x7F) | <uint64_t> <uint8_t> at[1] << 7)
-        reading.at = at + 2
-        return True
+        return at + 1
     if likely(left >= 8):
         memcpy(&word, at, 8)
         stops = ~word & <uint64_t> 0x8080808080808080ULL
@@ -46,44 +44,40 @@ cdef inline bint get_long(Reading *reading, int64_t *number) noexcept nogil:
             word = ((word & <uint64_t> 0x3FFF00003FFF0000ULL) >> 2) | (word & <uint64_t> 0x00003FFF00003FFFULL)
             word = ((word & <uint64_t> 0x0FFFFFFF00000000ULL) >> 4) | (word & <uint64_t> 0x000000000FFFFFFFULL)
             number[0] = unzigzag(word)
-            reading.at = at + (bits(stops & (~stops + 1)) >> 3)
-            return True
-    at = get_varint(at, reading.end, &value)
-    if unlikely(at == NULL):
+            return at + (bits(stops & (~stops + 1)) >> 3)
+    behind = get_varint(at, reading.end, &value)
+    if unlikely(behind == NULL):
         reading.reason = LONG_VARINT if left >= 10 else ENDS_EARLY
-        return False
-    reading.at = at
-    number[0] = unzigzag(value)
-    return True
-
-
-cdef inline bint get_int(Reading *reading, int64_t *number) noexcept nogil:
-    if unlikely(not get_long(reading, number)):
-        return False
-    if unlikely(number[0] != <int32_t> number[0]):
-        reading.reason = NOT_INT
-        return False
-    return True
-
-
-cdef inline const char *take(Reading *reading, int64_t size) noexcept nogil:
-    """The next so many bytes; NULL where they are not there."""
-    cdef const char *at = reading.at
-    if unlikely(size > reading.end - at):
-        reading.reason = ENDS_EARLY
         return NULL
-    reading.at = at + size
+    number[0] = unzigzag(value)
+    return behind
+
+
+cdef inline const char *get_int(const char *at, Reading *reading, int64_t *number) noexcept nogil:
+    at = get_long(at, reading, number)
+    if unlikely(at != NULL and number[0] != <int32_t> number[0]):
+        reading.reason = NOT_INT
+        return NULL
     return at
 
 
-cdef inline const char *take_sized(Reading *reading, int64_t *size) noexcept nogil:
-    """The bytes behind a length."""
-    if unlikely(not get_long(reading, size)):
+cdef inline bint has(const char *at, int64_t size, Reading *reading) noexcept nogil:
+    """Whether so many bytes are left."""
+    if likely(size <= reading.end - at):
+        return True
+    reading.reason = ENDS_EARLY
+    return False
+
+
+cdef inline const char *get_sized(const char *at, Reading *reading, int64_t *size) noexcept nogil:
+    """The place of the bytes behind a length; `size` is the length."""
+    at = get_long(at, reading, size)
+    if unlikely(at == NULL):
         return NULL
     if unlikely(size[0] < 0):
         reading.reason = NEGATIVE_LENGTH
         return NULL
-    return take(reading, size[0])
+    return at if has(at, size[0], reading) else NULL
 
 
 cdef inline bint put_number(Building *column, const char *value, int64_t width, Reading *reading) noexcept nogil:
@@ -99,23 +93,30 @@ cdef inline bint put_number(Building *column, const char *value, int64_t width, 
     return True
 
 
-cdef inline bint put_whole(Step *step, Building *column, Reading *reading) noexcept nogil:
-    """Read a whole number into a column of larger ones, or of floats."""
+cdef inline const char *read_promoted(Step *step, const char *at, Building *column, Reading *reading) noexcept nogil:
+    """Read a number into a column of a wider type."""
     cdef int64_t number = 0
     cdef float single
     cdef double wide
+    if step.op == OP_FLOAT_DOUBLE:
+        if unlikely(not has(at, 4, reading)):
+            return NULL
+        memcpy(&single, at, 4)
+        wide = single
+        return at + 4 if put_number(column, <const char *> &wide, 8, reading) else NULL
     if step.op == OP_LONG_FLOAT or step.op == OP_LONG_DOUBLE:
-        if unlikely(not get_long(reading, &number)):
-            return False
-    elif unlikely(not get_int(reading, &number)):
-        return False
+        at = get_long(at, reading, &number)
+    else:
+        at = get_int(at, reading, &number)
+    if unlikely(at == NULL):
+        return NULL
     if step.op == OP_INT_LONG:
-        return put_number(column, <const char *> &number, 8, reading)
+        return at if put_number(column, <const char *> &number, 8, reading) else NULL
     if step.op == OP_INT_FLOAT or step.op == OP_LONG_FLOAT:
         single = <float> number
-        return put_number(column, <const char *> &single, 4, reading)
+        return at if put_number(column, <const char *> &single, 4, reading) else NULL
     wide = <double> number
-    return put_number(column, <const char *> &wide, 8, reading)
+    return at if put_number(column, <const char *> &wide, 8, reading) else NULL
 
 
 cdef inline bint put_text(Building *column, const char *data, int64_t size, Reading *reading) noexcept nogil:
@@ -125,19 +126,20 @@ cdef inline bint put_text(Building *column, const char *data, int64_t size, Read
     return True
 
 
-cdef inline bint put_symbol(Step *step, Building *column, Reading *reading) noexcept nogil:
+cdef inline const char *read_symbol(Step *step, const char *at, Building *column, Reading *reading) noexcept nogil:
     cdef int64_t number = 0
     cdef int64_t begin
-    if unlikely(not get_int(reading, &number)):
-        return False
+    at = get_int(at, reading, &number)
+    if unlikely(at == NULL):
+        return NULL
     if unlikely(number < 0 or number >= step.size):
         reading.reason = NO_SYMBOL
-        return False
+        return NULL
     begin = step.offsets[2 * number]
     if unlikely(begin < 0):
         reading.reason = UNKNOWN_SYMBOL
-        return False
-    return put_text(column, step.data + begin, step.offsets[2 * number + 1], reading)
+        return NULL
+    return at if put_text(column, step.data + begin, step.offsets[2 * number + 1], reading) else NULL
 
 
 cdef inline bint exceeds(const char *value, const char *bound, int64_t width) noexcept nogil:
@@ -181,236 +183,263 @@ cdef inline bint put_decimal(
     return put_number(column, <const char *> value, width, reading)
 
 
-cdef inline bint get_count(Step *step, Reading *reading, int64_t *count, const char **block_end) noexcept nogil:
+cdef inline const char *get_count(
+    Step *step, const char *at, Reading *reading, int64_t *count, const char **block_end
+) noexcept nogil:
     """How many items come next, 0 at the end; `block_end` is where they end if that is written down, else NULL."""
     cdef int64_t size = 0
     block_end[0] = NULL
-    if unlikely(not get_long(reading, count)):
-        return False
+    at = get_long(at, reading, count)
+    if unlikely(at == NULL):
+        return NULL
     if unlikely(count[0] < 0):
         if count[0] < -(<int64_t> 1 << 62):
             reading.reason = WRONG_COUNT
-            return False
+            return NULL
         count[0] = -count[0]
-        if not get_long(reading, &size):
-            return False
-        if size < 0 or size > reading.end - reading.at:
+        at = get_long(at, reading, &size)
+        if at == NULL:
+            return NULL
+        if size < 0 or size > reading.end - at:
             reading.reason = WRONG_BLOCK
-            return False
-        block_end[0] = reading.at + size
-    if step.size and count[0] > reading.end - reading.at:
+            return NULL
+        block_end[0] = at + size
+    if step.size and count[0] > reading.end - at:
         reading.reason = WRONG_COUNT
-        return False
+        return NULL
     if not step.size:
         reading.empty_items -= count[0]
         if reading.empty_items < 0:
             reading.reason = EMPTY_ITEMS
-            return False
-    return True
+            return NULL
+    return at
 
 
-cdef inline bint read_items(Step *step, Building *column, Reading *reading) noexcept nogil:
+cdef inline const char *read_key(const char *at, Building *keys, Reading *reading) noexcept nogil:
+    cdef int64_t size = 0
+    at = get_sized(at, reading, &size)
+    if unlikely(at == NULL):
+        return NULL
+    if unlikely(not is_utf8(at, size)):
+        reading.reason = NOT_TEXT
+        return NULL
+    return at + size if put_text(keys, at, size, reading) else NULL
+
+
+cdef inline const char *read_items(Step *step, const char *at, Building *column, Reading *reading) noexcept nogil:
     """Read the blocks of an array or a map."""
     cdef Building *items = reading.columns + column.first_child
     cdef Building *keys = NULL
     cdef Step *item = step.children[0]
     cdef const char *block_end = NULL
-    cdef const char *key
+    cdef const char *behind
     cdef int64_t count = 0
-    cdef int64_t size = 0
     cdef int64_t i
     if not put_validity(column, True, reading):
-        return fail(step, NO_ROOM, reading)
+        return fail(step, FINE, at, reading)
     if step.op == OP_MAP:
         keys = reading.columns + items.first_child
     while True:
-        if unlikely(not get_count(step, reading, &count, &block_end)):
-            return fail(step, FINE, reading)
+        behind = get_count(step, at, reading, &count, &block_end)
+        if unlikely(behind == NULL):
+            return fail(step, FINE, at, reading)
+        at = behind
         if count == 0:
             break
         for i in range(count):
             if keys != NULL:
-                key = take_sized(reading, &size)
-                if unlikely(key == NULL):
-                    return fail(step, FINE, reading)
-                if unlikely(not is_utf8(key, size)):
-                    return fail(step, NOT_TEXT, reading)
-                if unlikely(not put_text(keys, key, size, reading)):
-                    return fail(step, FINE, reading)
-            if unlikely(not read_value(item, reading)):
-                return False
+                behind = read_key(at, keys, reading)
+                if unlikely(behind == NULL):
+                    return fail(step, FINE, at, reading)
+                at = behind
+            at = read_value(item, at, reading)
+            if unlikely(at == NULL):
+                return NULL
             if keys != NULL:
                 items.length += 1
-        if unlikely(block_end != NULL and block_end != reading.at):
-            return fail(step, WRONG_BLOCK, reading)
+        if unlikely(block_end != NULL and block_end != at):
+            return fail(step, WRONG_BLOCK, at, reading)
     if unlikely(not put_offset(column, items.length, reading)):
-        return fail(step, FINE, reading)
+        return fail(step, FINE, at, reading)
     column.length += 1
-    return True
+    return at
 
 
-cdef inline bint skip_items(Step *step, Reading *reading) noexcept nogil:
+cdef inline const char *skip_items(Step *step, const char *at, Reading *reading) noexcept nogil:
     """Pass over the blocks of an array or a map."""
     cdef const char *block_end = NULL
+    cdef const char *behind
     cdef int64_t count = 0
     cdef int64_t size = 0
     cdef int64_t i
     while True:
-        if unlikely(not get_count(step, reading, &count, &block_end)):
-            return fail(step, FINE, reading)
+        behind = get_count(step, at, reading, &count, &block_end)
+        if unlikely(behind == NULL):
+            return fail(step, FINE, at, reading)
+        at = behind
         if count == 0:
-            return True
+            return at
         if block_end != NULL:
-            reading.at = block_end
+            at = block_end
             continue
         for i in range(count):
-            if step.op == OP_SKIP_ENTRIES and take_sized(reading, &size) == NULL:
-                return fail(step, FINE, reading)
-            if not read_value(step.children[0], reading):
-                return False
+            if step.op == OP_SKIP_ENTRIES:
+                behind = get_sized(at, reading, &size)
+                if behind == NULL:
+                    return fail(step, FINE, at, reading)
+                at = behind + size
+            at = read_value(step.children[0], at, reading)
+            if at == NULL:
+                return NULL
 
 
-cdef inline bint read_branch(Step *step, Reading *reading) noexcept nogil:
+cdef inline const char *read_branch(Step *step, const char *at, Reading *reading) noexcept nogil:
     cdef int64_t branch = 0
-    if unlikely(not get_long(reading, &branch)):
-        return fail(step, FINE, reading)
+    cdef const char *behind = get_long(at, reading, &branch)
+    if unlikely(behind == NULL):
+        return fail(step, FINE, at, reading)
     if unlikely(branch < 0 or branch >= step.child_count):
-        return fail(step, NO_BRANCH, reading)
-    return read_value(step.children[branch], reading)
+        return fail(step, NO_BRANCH, at, reading)
+    return read_value(step.children[branch], behind, reading)
 
 
-cdef inline bint read_member(Step *step, Building *column, Reading *reading) noexcept nogil:
+cdef inline const char *read_member(Step *step, const char *at, Building *column, Reading *reading) noexcept nogil:
     """Read into one field of a struct that stands for a union; the others are null."""
     cdef int i
     if not put_validity(column, True, reading):
-        return fail(step, FINE, reading)
+        return fail(step, FINE, at, reading)
     for i in range(column.child_count):
         if i == step.size:
-            if not read_value(step.children[0], reading):
-                return False
+            at = read_value(step.children[0], at, reading)
+            if at == NULL:
+                return NULL
         elif not put_null(reading.columns + column.first_child + i, reading):
-            return fail(step, FINE, reading)
+            return fail(step, FINE, at, reading)
     column.length += 1
-    return True
+    return at
 
 
-cdef inline bint read_constant(Step *step, Reading *reading) noexcept nogil:
+cdef inline const char *read_constant(Step *step, const char *at, Reading *reading) noexcept nogil:
     """Read a default, which stands encoded in the step."""
-    cdef const char *at = reading.at
     cdef const char *end = reading.end
-    reading.at = step.data
     reading.end = step.data + step.data_bytes
-    if not read_value(step.children[0], reading):
-        return False
-    reading.at = at
+    if read_value(step.children[0], step.data, reading) == NULL:
+        return NULL
     reading.end = end
-    return True
+    return at
 
 
-cdef inline bint read_parts(Step *step, Reading *reading) noexcept nogil:
+cdef inline const char *read_parts(Step *step, const char *at, Reading *reading) noexcept nogil:
     """Read the parts of a record one after the other, into it or past it."""
     cdef int i
     reading.depth += 1
     if unlikely(reading.depth > DEPTH_MAX):
-        return fail(step, TOO_DEEP, reading)
+        return fail(step, TOO_DEEP, at, reading)
     if step.column >= 0 and not put_validity(reading.columns + step.column, True, reading):
-        return fail(step, FINE, reading)
+        return fail(step, FINE, at, reading)
     for i in range(step.child_count):
-        if unlikely(not read_value(step.children[i], reading)):
-            return False
+        at = read_value(step.children[i], at, reading)
+        if unlikely(at == NULL):
+            return NULL
     if step.column >= 0:
         reading.columns[step.column].length += 1
     reading.depth -= 1
-    return True
+    return at
 
 
-cdef inline bint read_value(Step *step, Reading *reading) noexcept nogil:
+cdef inline const char *read_value(Step *step, const char *at, Reading *reading) noexcept nogil:
     """Do one step: read a value into its column, or pass over it."""
     cdef Building *column = reading.columns + step.column
     cdef Op op = step.op
     cdef int64_t size = 0
-    cdef const char *data
-    cdef float single
-    cdef double wide
-    cdef bint is_fine
+    cdef const char *behind = NULL
     if op == OP_INT:
+        behind = get_int(at, reading, &size)
         # The lower half comes first in memory.
-        is_fine = get_int(reading, &size) and put_number(column, <const char *> &size, 4, reading)
+        if likely(behind != NULL and put_number(column, <const char *> &size, 4, reading)):
+            return behind
     elif op == OP_LONG:
-        is_fine = get_long(reading, &size) and put_number(column, <const char *> &size, 8, reading)
-    elif op == OP_DOUBLE or op == OP_FLOAT:
-        size = 8 if op == OP_DOUBLE else 4
-        data = take(reading, size)
-        is_fine = data != NULL and put_number(column, data, size, reading)
+        behind = get_long(at, reading, &size)
+        if likely(behind != NULL and put_number(column, <const char *> &size, 8, reading)):
+            return behind
+    elif op == OP_DOUBLE:
+        if likely(has(at, 8, reading) and put_number(column, at, 8, reading)):
+            return at + 8
+    elif op == OP_FLOAT:
+        if likely(has(at, 4, reading) and put_number(column, at, 4, reading)):
+            return at + 4
     elif op == OP_STRING:
-        data = take_sized(reading, &size)
-        if likely(data != NULL) and unlikely(not is_utf8(data, size)):
-            return fail(step, NOT_TEXT, reading)
-        is_fine = data != NULL and put_text(column, data, size, reading)
+        behind = get_sized(at, reading, &size)
+        if likely(behind != NULL):
+            if unlikely(not is_utf8(behind, size)):
+                return fail(step, NOT_TEXT, at, reading)
+            if likely(put_text(column, behind, size, reading)):
+                return behind + size
     elif op == OP_BYTES:
-        data = take_sized(reading, &size)
-        is_fine = data != NULL and put_text(column, data, size, reading)
+        behind = get_sized(at, reading, &size)
+        if likely(behind != NULL and put_text(column, behind, size, reading)):
+            return behind + size
     elif op == OP_OPTIONAL:
-        if likely(reading.at < reading.end and (<uint8_t> reading.at[0] | 2) == 2):
-            size = <uint8_t> reading.at[0] >> 1
-            reading.at += 1
-            if size == step.size:
-                is_fine = put_null(column, reading)
-            else:
-                return read_value(step.children[size], reading)
-        else:
-            return read_branch(step, reading)
+        if unlikely(at >= reading.end or (<uint8_t> at[0] | 2) != 2):
+            return read_branch(step, at, reading)
+        size = <uint8_t> at[0] >> 1
+        if size != step.size:
+            return read_value(step.children[size], at + 1, reading)
+        if likely(put_null(column, reading)):
+            return at + 1
     elif op == OP_UNION:
-        return read_branch(step, reading)
+        return read_branch(step, at, reading)
     elif op == OP_NULL:
-        is_fine = put_null(column, reading)
+        if likely(put_null(column, reading)):
+            return at
     elif op == OP_BOOLEAN:
-        data = take(reading, 1)
-        if likely(data != NULL) and unlikely(<uint8_t> data[0] > 1):
-            return fail(step, NOT_BOOLEAN, reading)
-        is_fine = data != NULL and put_validity(column, True, reading) and put_bit(column, data[0], reading)
-        if is_fine:
-            column.length += 1
+        if likely(has(at, 1, reading)):
+            if unlikely(<uint8_t> at[0] > 1):
+                return fail(step, NOT_BOOLEAN, at, reading)
+            if likely(put_validity(column, True, reading) and put_bit(column, at[0], reading)):
+                column.length += 1
+                return at + 1
     elif op == OP_ENUM:
-        is_fine = put_symbol(step, column, reading)
+        behind = read_symbol(step, at, column, reading)
+        if likely(behind != NULL):
+            return behind
     elif op == OP_RECORD or op == OP_SKIP_RECORD:
-        return read_parts(step, reading)
+        return read_parts(step, at, reading)
     elif op == OP_ARRAY or op == OP_MAP:
-        return read_items(step, column, reading)
+        return read_items(step, at, column, reading)
     elif op == OP_FIXED:
-        data = take(reading, step.size)
-        is_fine = data != NULL and put_number(column, data, step.size, reading)
+        if likely(has(at, step.size, reading) and put_number(column, at, step.size, reading)):
+            return at + step.size
     elif op == OP_DECIMAL_BYTES:
-        data = take_sized(reading, &size)
-        is_fine = data != NULL and put_decimal(step, column, data, size, reading)
+        behind = get_sized(at, reading, &size)
+        if likely(behind != NULL and put_decimal(step, column, behind, size, reading)):
+            return behind + size
     elif op == OP_DECIMAL_FIXED:
-        data = take(reading, step.size)
-        is_fine = data != NULL and put_decimal(step, column, data, step.size, reading)
-    elif op == OP_FLOAT_DOUBLE:
-        data = take(reading, 4)
-        if data == NULL:
-            return fail(step, FINE, reading)
-        memcpy(&single, data, 4)
-        wide = single
-        is_fine = put_number(column, <const char *> &wide, 8, reading)
+        if likely(has(at, step.size, reading) and put_decimal(step, column, at, step.size, reading)):
+            return at + step.size
     elif op == OP_MEMBER:
-        return read_member(step, column, reading)
+        return read_member(step, at, column, reading)
     elif op == OP_CONSTANT:
-        return read_constant(step, reading)
+        return read_constant(step, at, reading)
     elif op == OP_SKIP_NOTHING:
-        return True
+        return at
     elif op == OP_SKIP_BYTES:
-        is_fine = take(reading, step.size) != NULL
+        if likely(has(at, step.size, reading)):
+            return at + step.size
     elif op == OP_SKIP_VARINT:
-        is_fine = get_long(reading, &size)
+        behind = get_long(at, reading, &size)
+        if likely(behind != NULL):
+            return behind
     elif op == OP_SKIP_SIZED:
-        is_fine = take_sized(reading, &size) != NULL
+        behind = get_sized(at, reading, &size)
+        if likely(behind != NULL):
+            return behind + size
     elif op == OP_SKIP_BLOCKS or op == OP_SKIP_ENTRIES:
-        return skip_items(step, reading)
+        return skip_items(step, at, reading)
     elif op == OP_FAIL:
-        return fail(step, NO_PLACE, reading)
+        return fail(step, NO_PLACE, at, reading)
     else:
-        is_fine = put_whole(step, column, reading)
-    if likely(is_fine):
-        return True
-    return fail(step, FINE, reading)
+        behind = read_promoted(step, at, column, reading)
+        if likely(behind != NULL):
+            return behind
+    return fail(step, FINE, at, reading)
