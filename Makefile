@@ -8,7 +8,7 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 STAMP := .venv/.set-up
-COMPILED := $(wildcard $(foreach room,. broker broker/apis broker/log client cluster connection host producer protocol protocol/messages reader records schemas schemas/avro simulation,src/ottla/$(room)/*.py src/ottla/$(room)/*.pxd))
+COMPILED := $(wildcard $(foreach room,. broker broker/apis broker/log client cluster connection host producer protocol protocol/messages reader records schemas schemas/avro schemas/protobuf simulation,src/ottla/$(room)/*.py src/ottla/$(room)/*.pxd))
 ARGS ?=
 # Classes that Spark loads at each of its many starts in the tests, as Java keeps them prepared; passed over where unfit.
 PREPARED := .tools/spark.jsa

@@ -41,6 +41,8 @@ LOOPS = [
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
     "ottla.schemas.key_texts",
+    "ottla.schemas.protobuf.decode",
+    "ottla.schemas.protobuf.decode_rows",
 ]
 
 TURNS = [
