@@ -43,6 +43,8 @@ LOOPS = [
     "ottla.schemas.key_texts",
     "ottla.schemas.protobuf.decode",
     "ottla.schemas.protobuf.decode_rows",
+    "ottla.schemas.protobuf.encode",
+    "ottla.schemas.protobuf.encode_rows",
 ]
 
 TURNS = [

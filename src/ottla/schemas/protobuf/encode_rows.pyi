@@ -1,0 +1,1 @@
+# Nothing here is for Python; the compiled modules see the .pxd beside this.

@@ -1,0 +1,223 @@
+"""Single messages: a dict <-> bytes, by Protobuf's own runtime and without generated classes.
+
+A message is a dict of its fields' names, a list a list, a map a dict, an enum's value its name (a number without a name
+stays a number). A field that knows whether it was set is None where it was not. Timestamp and Duration are datetime (in
+UTC) and timedelta, which hold microseconds: what is smaller is cut off. A wrapper is its value; Struct, Value and
+ListValue are what JSON makes of them. Recursive messages are taken here, unlike in columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from ottla.schemas.protobuf.errors import ProtobufDataError
+from ottla.schemas.protobuf.schema import ProtobufSchema
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DEPTH_MAX: Final = 100
+_JSON: Final = {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
+_WRAPPERS: Final = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+
+
+class ProtobufObjects:
+    """Encodes and decodes single messages of one kind; `indexes` is how the wire format names it."""
+
+    def __init__(
+        self, schema: ProtobufSchema | str, message: str | None = None, *, references: Mapping[str, str] | None = None
+    ) -> None:
+        made = ProtobufSchema(schema, references=references) if isinstance(schema, str) else schema
+        self._descriptor = made.message(message)
+        self._class = GetMessageClass(self._descriptor)
+        self._schema = made
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        return self._schema.indexes_of(self._descriptor)
+
+    def encode_one(self, value: Mapping[str, Any] | Message) -> bytes:
+        """The bytes of a dict, or of a message of any class of this name; ProtobufDataError names the field."""
+        if isinstance(value, Message):
+            if value.DESCRIPTOR.full_name != self._descriptor.full_name:
+                raise ProtobufDataError(
+                    f"The value is a message {value.DESCRIPTOR.full_name!r}; "
+                    f"the schema has {self._descriptor.full_name!r}."
+                )
+            message = value
+        else:
+            message = self._class()
+            _fill(message, value, "", 0)
+        try:
+            return bytes(message.SerializeToString())
+        except EncodeError as error:
+            raise ProtobufDataError(f"{error}."[:300]) from None
+
+    def decode_one(self, payload: bytes) -> dict[str, Any]:
+        """The dict of a message's bytes."""
+        message = self._class()
+        try:
+            message.ParseFromString(payload)
+        except DecodeError:
+            raise ProtobufDataError(
+                f"These {len(payload)} bytes are no message {self._descriptor.full_name!r}."
+            ) from None
+        missing = message.FindInitializationErrors()
+        if missing:
+            raise ProtobufDataError(f"Field {missing[0]!r} is required, and missing.")
+        return _read(message)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _read(message: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        if _is_map(field):
+            entries = getattr(message, field.name)
+            of = field.message_type.fields_by_name["value"]
+            row[field.name] = {key: _value(entries[key], of) for key in entries}
+        elif field.is_repeated:
+            row[field.name] = [_value(each, field) for each in getattr(message, field.name)]
+        elif field.has_presence and not message.HasField(field.name):
+            row[field.name] = None
+        else:
+            row[field.name] = _value(getattr(message, field.name), field)
+    return row
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _value(value: Any, field: Any) -> Any:
+    if field.message_type is None:
+        if field.enum_type is None:
+            return value
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    name = field.message_type.full_name
+    if name == "google.protobuf.Timestamp":
+        return _time(value, field.name, _EPOCH)
+    if name == "google.protobuf.Duration":
+        return _time(value, field.name, timedelta())
+    if name in _WRAPPERS:
+        return value.value
+    if name in _JSON:
+        return json_format.MessageToDict(value)
+    return _read(value)
+
+
+def _time(value: Any, name: str, since: Any) -> Any:
+    # Towards zero: nanos have the sign of the seconds of a duration, and are positive in a timestamp.
+    micros = abs(value.nanos) // 1000 * (-1 if value.nanos < 0 else 1)
+    try:
+        return since + timedelta(seconds=value.seconds, microseconds=micros)
+    except OverflowError:
+        raise ProtobufDataError(f"Field {name!r}: {value.seconds} seconds are no time that Protobuf has.") from None
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _fill(message: Any, value: Any, path: str, depth: int) -> None:
+    if isinstance(value, Message):
+        try:
+            message.CopyFrom(value)
+        except TypeError as error:
+            raise ProtobufDataError(f"Field {path!r}: {error}.") from None
+        return
+    if not isinstance(value, Mapping):
+        where = f"Field {path!r}" if path else "The value"
+        raise ProtobufDataError(
+            f"{where} is a message {message.DESCRIPTOR.full_name!r}: give a dict, not {_kind(value)}."
+        )
+    if depth > _DEPTH_MAX:
+        raise ProtobufDataError(f"Field {path[:100]!r} is in more than {_DEPTH_MAX} messages.")
+    chosen: dict[str, str] = {}
+    for name, each in value.items():
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        inner = f"{path}.{name}" if path else str(name)
+        if field is None:
+            known = ", ".join(repr(other.name) for other in message.DESCRIPTOR.fields[:20]) or "none"
+            raise ProtobufDataError(f"There is no field {inner!r}; the fields there are {known}.")
+        if each is None:
+            continue
+        if field.containing_oneof is not None:
+            other = chosen.setdefault(field.containing_oneof.name, name)
+            if other != name:
+                raise ProtobufDataError(f"Field {inner!r}: {other!r} of the same oneof is set, too; set one of them.")
+        try:
+            _set(message, field, each, inner, depth)
+        except ProtobufDataError:
+            raise
+        except (TypeError, ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
+            raise ProtobufDataError(f"Field {inner!r}: {error}"[:300].rstrip(".") + ".") from None
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _set(message: Any, field: Any, value: Any, path: str, depth: int) -> None:
+    if _is_map(field):
+        if not isinstance(value, Mapping):
+            raise ProtobufDataError(f"Field {path!r} is a map: give a dict, not {_kind(value)}.")
+        entries = getattr(message, field.name)
+        of = field.message_type.fields_by_name["value"]
+        for key, each in value.items():
+            if of.message_type is None:
+                entries[key] = _scalar(each, of)
+            else:
+                _fill_one(entries[key], each, of, f"{path}.{key}", depth)
+    elif field.is_repeated:
+        if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+            raise ProtobufDataError(f"Field {path!r} is repeated: give a list, not {_kind(value)}.")
+        items = getattr(message, field.name)
+        for i, each in enumerate(value):
+            if field.message_type is None:
+                items.append(_scalar(each, field))
+            else:
+                _fill_one(items.add(), each, field, f"{path}[{i}]", depth)
+    elif field.message_type is None:
+        setattr(message, field.name, _scalar(value, field))
+    else:
+        inner = getattr(message, field.name)
+        inner.SetInParent()
+        _fill_one(inner, value, field, path, depth)
+
+
+def _scalar(value: Any, field: Any) -> Any:
+    if field.enum_type is not None and isinstance(value, str):
+        known = field.enum_type.values_by_name.get(value)
+        if known is None:
+            raise ValueError(f"{value!r} is no name of enum {field.enum_type.full_name}")
+        return known.number
+    return value
+
+
+def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None:
+    """Fill a message inside another one."""
+    name = field.message_type.full_name
+    if value is None:
+        raise ProtobufDataError(f"Field {path!r} is None, which lists and maps of Protobuf cannot hold.")
+    if name == "google.protobuf.Timestamp" and isinstance(value, datetime):
+        # A datetime without a time zone is in UTC.
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        inner.FromDatetime(aware)
+    elif name == "google.protobuf.Duration" and isinstance(value, timedelta):
+        inner.FromTimedelta(value)
+    elif name in _WRAPPERS and not isinstance(value, (Mapping, Message)):
+        inner.value = value
+    elif name in _JSON and not isinstance(value, Message):
+        json_format.ParseDict(value, inner)
+    else:
+        _fill(inner, value, path, depth + 1)

@@ -1,0 +1,133 @@
+"""Single messages: dicts to bytes and back, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.schemas.protobuf.drawn_messages import fill, row_of, schemas
+
+from ottla.schemas.protobuf.decode import ProtobufDecoder
+from ottla.schemas.protobuf.errors import ProtobufDataError
+from ottla.schemas.protobuf.objects import ProtobufObjects
+from ottla.schemas.protobuf.schema import ProtobufSchema
+
+SCHEMA = ProtobufSchema("""
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+message M {
+  int32 id = 1; repeated Kind kinds = 2; map<string, M> inner = 3; google.protobuf.Timestamp at = 4;
+  google.protobuf.Duration took = 5; google.protobuf.Int64Value box = 6; google.protobuf.Struct any = 7;
+  oneof choice { string text = 8; bytes data = 9; } repeated M more = 10; map<int32, Kind> kind_of = 11;
+}
+enum Kind { NONE = 0; BIG = 1; }
+message Other { message In { int32 a = 1; } }
+""")
+EMPTY: dict[str, Any] = {
+    "id": 0, "kinds": [], "inner": {}, "at": None, "took": None, "box": None, "any": None, "text": None, "data": None,
+    "more": [], "kind_of": {},
+}  # fmt: skip
+
+
+def test_a_dict_comes_back() -> None:
+    objects = ProtobufObjects(SCHEMA)
+    value = EMPTY | {
+        "id": -1,
+        "kinds": ["BIG", "NONE", 7],
+        "inner": {"a": EMPTY, "b": EMPTY | {"id": 2}},
+        "at": datetime(2024, 2, 29, 1, 2, 3, 4, UTC),
+        "took": timedelta(days=-1, microseconds=5),
+        "box": 0,
+        "any": {"x": [1.0, None, {"y": "z"}]},
+        "data": b"",
+        "more": [EMPTY],
+        "kind_of": {3: "BIG"},
+    }
+    assert objects.decode_one(objects.encode_one(value)) == value
+    assert objects.decode_one(b"") == EMPTY
+    assert objects.indexes == (0,)
+    assert ProtobufObjects(SCHEMA, "Other.In").indexes == (1, 0)
+
+
+def test_times_without_a_zone_are_in_utc_and_others_are_converted() -> None:
+    objects = ProtobufObjects(SCHEMA)
+    for at in (datetime(2024, 1, 1, 12), datetime(2024, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))):
+        got = objects.decode_one(objects.encode_one({"at": at}))
+        assert got["at"] == datetime(2024, 1, 1, 12, tzinfo=UTC)
+
+
+def test_a_message_of_the_runtime_is_taken_as_it_is() -> None:
+    objects = ProtobufObjects(SCHEMA)
+    message = SCHEMA.message_class("M")(id=5)
+    message.more.add(text="a")
+    assert objects.encode_one(message) == message.SerializeToString()
+    assert objects.decode_one(objects.encode_one({"more": [message]}))["more"][0]["id"] == 5
+    with pytest.raises(ProtobufDataError, match=r"is a message 'shop.Other'; the schema has 'shop.M'"):
+        objects.encode_one(SCHEMA.message_class("Other")())
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"idd": 1}, "There is no field 'idd'; the fields there are 'id', 'kinds'"),
+        ({"inner": {"k": {"idd": 1}}}, "There is no field 'inner.k.idd'"),
+        ({"id": "1"}, "Field 'id': "),
+        ({"id": 1 << 40}, "Field 'id': "),
+        ({"more": [{}, {"id": None}, None]}, r"Field 'more\[2\]' is None"),
+        ({"more": {}}, "Field 'more' is repeated: give a list, not dict"),
+        ({"inner": []}, "Field 'inner' is a map: give a dict, not list"),
+        ({"kinds": ["HUGE"]}, "Field 'kinds': 'HUGE' is no name of enum shop.Kind"),
+        ({"text": "a", "data": b"b"}, "'text' of the same oneof is set, too"),
+        ({"at": 5}, "Field 'at' is a message 'google.protobuf.Timestamp': give a dict, not int"),
+        ({"any": {"x": {1, 2}}}, "Field 'any': "),
+        ({"text": b"\xff"}, "Field 'text': "),
+        (5, "The value is a message 'shop.M': give a dict, not int"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_field(value: Any, words: str) -> None:
+    with pytest.raises(ProtobufDataError, match=words):
+        ProtobufObjects(SCHEMA).encode_one(value)
+
+
+def test_a_dict_that_contains_itself_is_refused() -> None:
+    value: dict[str, Any] = {}
+    value["more"] = [value]
+    with pytest.raises(ProtobufDataError, match="is in more than 100 messages"):
+        ProtobufObjects(SCHEMA).encode_one(value)
+
+
+def test_bytes_that_are_no_message_are_refused() -> None:
+    with pytest.raises(ProtobufDataError, match=r"These 2 bytes are no message 'shop.M'"):
+        ProtobufObjects(SCHEMA).decode_one(b"\x08\xff")
+    schema = 'syntax = "proto2"; message M { required int32 a = 1; }'
+    with pytest.raises(ProtobufDataError, match="Field 'a' is required, and missing"):
+        ProtobufObjects(schema).decode_one(b"")
+    with pytest.raises(ProtobufDataError, match="missing required fields: a"):
+        ProtobufObjects(schema).encode_one({})
+    far = SCHEMA.message_class("M")()
+    far.at.seconds = 1 << 60
+    with pytest.raises(ProtobufDataError, match="are no time that Protobuf has"):
+        ProtobufObjects(SCHEMA).decode_one(far.SerializeToString())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_one_message_and_a_column_of_them_hold_the_same(data: Any) -> None:
+    schema = ProtobufSchema(data.draw(schemas()))
+    message = schema.message_class("M")()
+    fill(data.draw, message)
+    objects = ProtobufObjects(schema, "M")
+    value = objects.decode_one(message.SerializeToString())
+    again = schema.message_class("M").FromString(objects.encode_one(value))
+    column = ProtobufDecoder(schema, "M", time_unit="us").decode(pa.array([message.SerializeToString()]))
+    us = ProtobufDecoder(schema, "M", time_unit="us").decode(pa.array([again.SerializeToString()]))
+    assert str(pa.array(us)) == str(pa.array(column))
+    assert set(row_of(again)) == set(value)
