@@ -27,6 +27,7 @@ from benchmarks import (
     bench_cluster,
     bench_paced,
     bench_producer,
+    bench_protobuf,
     bench_proxy,
     bench_run,
     bench_simulate,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "paced": bench_paced.run,
     "async": bench_async.run,
     "acks": bench_acks.run,
+    "protobuf": bench_protobuf.run,
     "proxy": bench_proxy.run,
     "run": bench_run.run,
     "audit": bench_audit.run,
@@ -65,7 +67,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `run`, `sink`, `spark` (default: all)",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `run`, `sink`, `spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
