@@ -67,7 +67,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `run`, `sink`, `spark` (default: all)",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `run`, `sink`, "
+        "`spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")

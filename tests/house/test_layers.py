@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "producer": {"connection", "records", "protocol"},
     "reader": {"connection", "records", "protocol"},
     "broker": {"protocol", "records", "faults"},
-    "client": CLIENT_SIDE | {"schemas", "ledger"},
+    "client": CLIENT_SIDE | {"schemas", "ledger", "registry"},
     "registry": {"client", "connection", "schemas"},
     # Of the client-side rooms what its topic is read and written with.
     "embedded_registry": CLIENT_SIDE | {"registry", "schemas", "client", "sockets"},

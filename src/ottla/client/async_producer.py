@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.append import Appender
     from ottla.records.delivery import Delivery
+    from ottla.registry.client import RegistryClient
+    from ottla.registry.registered import RegisteredSchema
 
 
 class AsyncProducer(ProducerFront[AsyncProducerDriver]):
@@ -96,6 +98,9 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         partition: str | None = None,
         timestamp_ms: str | None = None,
         value_format: str = "raw",
+        registry: str | Sequence[str] | RegistryClient | None = None,
+        value_schema: str | RegisteredSchema | None = None,
+        value_message: str | None = None,
     ) -> AsyncTableDelivery:
         """Send every row of an Arrow table as a record; return when all are on their way.
 
@@ -105,6 +110,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         are delivered, and waited for by `flush`; the others are not sent. An exception that ends it, also the
         CancelledError, has the AsyncTableDelivery as its attribute `table`.
         """
+        from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import AsyncTableDelivery
 
         await self._driver.partitions(topic)
@@ -119,6 +125,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
+                schema=SchemaChoice(registry, value_schema, value_message),
             )
         except BaseException as error:
             delivery.end_early(error)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.append import Appender
     from ottla.records.delivery import Delivery
+    from ottla.registry.client import RegistryClient
+    from ottla.registry.registered import RegisteredSchema
 
 
 class Producer(ProducerFront[ProducerDriver]):
@@ -93,6 +95,9 @@ class Producer(ProducerFront[ProducerDriver]):
         partition: str | None = None,
         timestamp_ms: str | None = None,
         value_format: str = "raw",
+        registry: str | Sequence[str] | RegistryClient | None = None,
+        value_schema: str | RegisteredSchema | None = None,
+        value_message: str | None = None,
     ) -> TableDelivery:
         """Send every row of an Arrow table as a record; return when all are on their way.
 
@@ -101,11 +106,15 @@ class Producer(ProducerFront[ProducerDriver]):
         `headers` a list of struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With
         value_format="raw" `value` names one text or binary column. None is for a table with the columns of a record, as
         `read_table` and Spark return it: they are found by their names. With "json" the record is a JSON object of the
-        columns named (None: all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size`
-        was given. Encoding happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError
-        naming the column and row that cannot be sent, and what `send` raises. An exception that ends it, Ctrl+C too,
-        has the TableDelivery as its attribute `table`; if some rows were sent, a note says how many.
+        columns named (None: all). With "avro" or "protobuf" it is a value with a schema of `registry` (its address, or
+        a `RegistryClient`): `value_schema`, which is registered for the topic, else that of the columns (Avro) or the
+        latest one there is (Protobuf, of which `value_message` names the message). Rows keep their order within a
+        partition. Batches are about 1 MB unless `batch_size` was given. Encoding happens on the caller's thread; a full
+        `buffer.memory` makes it wait. Raises RecordError naming the column and row that cannot be sent, RegistryError,
+        and what `send` raises. An exception that ends it, Ctrl+C too, has the TableDelivery as its attribute `table`;
+        if some rows were sent, a note says how many.
         """
+        from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import TableDelivery
 
         delivery = TableDelivery(self._driver, topic)
@@ -119,6 +128,7 @@ class Producer(ProducerFront[ProducerDriver]):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
+                schema=SchemaChoice(registry, value_schema, value_message),
                 gate=TableGate(),
             )
         except BaseException as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import RecordError
 
 if TYPE_CHECKING:
+    from ottla.client.schema_columns import SchemaChoice
     from ottla.records.arrow_data import Chunk
     from ottla.schemas.json_columns import JsonColumn
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
 # Columns that say where a record was stored; ignored, since its copy is stored elsewhere.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
+
+_WITH_SCHEMA = "avro", "protobuf"
 
 Named = dict[str, str | None]
 
@@ -66,10 +69,16 @@ def _names(value: Any) -> list[str]:
     return names
 
 
-def value_columns(data: Any, value: str | Sequence[str] | None, value_format: str) -> tuple[Any, Any]:
+def value_columns(
+    data: Any, value: str | Sequence[str] | None, topic: str, value_format: str, choice: SchemaChoice
+) -> tuple[Any, Any]:
     """(data, the `value` for `encode_stream`): a column's name, or a function that makes a column of each chunk."""
     if value is not None and not isinstance(value, str):
         value = _names(value)
+    if value_format not in _WITH_SCHEMA and choice != (None, None, None):
+        raise RecordError(
+            f"registry, value_schema and value_message are for value_format='avro' and 'protobuf', not {value_format!r}"
+        )
     if value_format == "raw":
         if isinstance(value, str):
             return data, value
@@ -81,7 +90,13 @@ def value_columns(data: Any, value: str | Sequence[str] | None, value_format: st
         )
     if value_format == "json":
         return _json_values(data, [value] if isinstance(value, str) else value)
-    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")
+    if value_format in _WITH_SCHEMA:
+        from ottla.client.schema_columns import schema_values
+
+        return schema_values(data, [value] if isinstance(value, str) else value, topic, value_format, choice)
+    raise RecordError(
+        f"value_format={value_format!r} is not supported; allowed are 'raw', 'json', 'avro' and 'protobuf'"
+    )
 
 
 def _json_values(data: Any, columns: Sequence[str] | None) -> tuple[Any, Callable[[Chunk], JsonColumn]]:

@@ -17,6 +17,7 @@ from ottla.errors import RecordError
 from ottla.records.memory import BlockedCall
 
 if TYPE_CHECKING:
+    from ottla.client.schema_columns import SchemaChoice
     from ottla.client.table_delivery import TableDelivery
     from ottla.records.encode_columns import StickyPartition
 
@@ -64,6 +65,7 @@ class TableSender:
         partition: str | None,
         timestamp_ms: str | None,
         value_format: str,
+        schema: SchemaChoice,
         gate: TableGate,
     ) -> None:
         """Encode the rows a few batches at a time, add these to `delivery`, queue them; stop once the gate is shut."""
@@ -81,7 +83,7 @@ class TableSender:
                 )
         if value is None and value_format == "raw":
             data, value, named = by_their_names(data, named)
-        data, values = value_columns(data, value, value_format)
+        data, values = value_columns(data, value, topic, value_format, schema)
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
         sticky.load = driver.topics.load(topic)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
+    from ottla.registry.client import RegistryClient
+    from ottla.registry.record_decoder import RecordDecoder
+    from ottla.registry.registered import RegisteredSchema
 
 
 def write_table(
@@ -29,6 +32,9 @@ def write_table(
     partition: str | None = None,
     timestamp_ms: str | None = None,
     value_format: str = "raw",
+    registry: str | Sequence[str] | RegistryClient | None = None,
+    value_schema: str | RegisteredSchema | None = None,
+    value_message: str | None = None,
     **settings: Unpack[ProducerSettingsKeywords],
 ) -> TableDelivery:
     """Send every row of an Arrow table as a record and return when all are stored.
@@ -50,6 +56,9 @@ def write_table(
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
+                registry=registry,
+                value_schema=value_schema,
+                value_message=value_message,
             )
             producer.flush()
     except BaseException as error:
@@ -65,21 +74,57 @@ def read_table(
     *,
     start: Start = "earliest",
     end: End = "latest",
+    value_format: str = "raw",
+    registry: str | Sequence[str] | RegistryClient | None = None,
+    value_schema: str | RegisteredSchema | None = None,
+    value_message: str | None = None,
+    undecodable: str = "fail",
     **settings: Unpack[ReaderSettingsKeywords],
 ) -> pa.Table:
     """Read topics into one Arrow table, up to where they end now; rows in the order of topic, partition, offset.
 
     Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
     LogTruncated if a topic loses records while it is read: no table has records from both before and after.
+
+    With value_format="avro" or "protobuf" the column `value` is a struct: each value, decoded by the schema that it
+    names in `registry` (its address, or a `RegistryClient`), as `value_schema`, else as the latest one of the topic; of
+    a file of Protobuf as `value_message`. DeserializationError names the record that cannot be decoded;
+    undecodable="null" makes it null.
     """
     need_pyarrow("read_table")
     import pyarrow as pa
 
     if end is None:
         raise ConfigError('end=None would read for ever; give "latest" or an offset, or take a Reader')
+    decoder = _decoder(topic, value_format, registry, value_schema, value_message, undecodable)
     with Reader(bootstrap_servers, topic, start=start, end=end, **settings) as reader:
         found: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         for fetched in reader.iter_raw():
-            found.setdefault((fetched.topic, fetched.partition), []).append(reader.decode(fetched))
+            batch = reader.decode(fetched)
+            if decoder is not None:
+                batch = decoder.decode_batch(batch, fetched.topic)
+            found.setdefault((fetched.topic, fetched.partition), []).append(batch)
         batches = [batch for key in sorted(found) for batch in found[key]]
-        return pa.Table.from_batches(batches, schema=reader.schema)
+        schema = reader.schema if decoder is None else decoder.schema_of(reader.schema)
+        return pa.Table.from_batches(batches, schema=schema)
+
+
+def _decoder(
+    topic: str | Sequence[str],
+    value_format: str,
+    registry: Any,
+    value_schema: str | RegisteredSchema | None,
+    message: str | None,
+    undecodable: str,
+) -> RecordDecoder | None:
+    if value_format == "raw":
+        if (registry, value_schema, message, undecodable) != (None, None, None, "fail"):
+            raise ConfigError(
+                "registry, value_schema, value_message and undecodable are for value_format='avro' and 'protobuf'."
+            )
+        return None
+    from ottla.registry.record_decoder import RecordDecoder
+
+    return RecordDecoder.of(
+        registry, value_format, topic, schema=value_schema, message=message, undecodable=undecodable
+    )

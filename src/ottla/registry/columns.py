@@ -6,11 +6,12 @@ whatever its length. pyarrow takes the column apart and puts it together; the ke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.errors import ConfigError, DeserializationError, RegistryError, UserMistake
+from ottla.errors import ConfigError, DeserializationError, RecordError, RegistryError, UserMistake
 from ottla.registry.client import RegistryClient
 from ottla.registry.registered import AVRO, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
@@ -20,6 +21,7 @@ FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF}
 MODES: Final = ("fail", "null")
 
 _MAGIC_BYTES = 1
+_ROW = re.compile(r"\b[Rr]ow (\d+)")
 _NOT_FOUND = 404
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
@@ -35,7 +37,7 @@ def client_of(registry: Any) -> RegistryClient:
 
 
 class ColumnDecoder:
-    """Decodes columns of keys or values into columns of `type`; threads may share one.
+    """Decodes columns of keys or values into columns of `type`, an Arrow type; threads may share one.
 
     Avro is resolved from the schema that each value names to `schema`, the reader's, by the specification's rules.
     Protobuf is read by `schema` alone, as its field numbers allow.
@@ -50,8 +52,12 @@ class ColumnDecoder:
         part: str = "value",
         message: str | None = None,
         mode: str = "fail",
+        time_unit: str = "ns",
     ) -> None:
-        """`mode`: a value that cannot be decoded is an error ("fail"), or null ("null"); ConfigError."""
+        """`time_unit` is that of Protobuf's times, "us" or "ns"; ConfigError.
+
+        `mode`: a value that cannot be decoded is an error ("fail"), or null ("null").
+        """
         if mode not in MODES:
             raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
         self._registry = registry
@@ -60,18 +66,19 @@ class ColumnDecoder:
             raise ConfigError(f"The schema is of type {schema.kind}, and {value_format!r} is asked for.")
         self._schema = schema
         self._message = message
+        self._time_unit = time_unit
         self._mode = mode
         self._header = KEY_HEADER if part == "key" else VALUE_HEADER
         self._part = part
-        self._decoders: dict[bytes, tuple[Any, int]] = {}
-        self._reader = self._decoder_of(schema)
+        self._decoders: dict[bytes, _Written] = {}
+        references = registry.referred(schema)
+        if self._kind == PROTOBUF:
+            from ottla.schemas.protobuf.schema import ProtobufSchema
 
-    @property
-    def type(self) -> Any:
-        """The type of what comes out."""
+            self._message = ProtobufSchema(schema.text, references=references).message(message).full_name
         pa, _ = _arrow()
-
-        return pa.field(self._reader).type
+        nothing = pa.array([], pa.binary())
+        self.type: Any = pa.array(self._decoder_of(schema).decode(nothing)).type
 
     def decode(self, values: Any, headers: Any = None, *, first_row: int = 0) -> Any:
         """One value for each of `values` (binary), null for null. `headers` are those of the records, where known.
@@ -127,65 +134,127 @@ class ColumnDecoder:
 
     def _decode(self, prefix: bytes, values: Any, rows: Any, first_row: int) -> Any:
         """The values of one prefix; `rows` says which rows these are (None: all)."""
-        pa, _ = _arrow()
+        pa, pc = _arrow()
 
-        def place(row: int) -> int:
-            return first_row + (row if rows is None else rows[row].as_py())
+        def place(row: int) -> str:
+            return f"Row {first_row + (row if rows is None else rows[row].as_py())}"
 
         try:
-            decoder, skip = self._known(prefix)
+            written = self._known(prefix)
         except (RegistryError, UserMistake) as error:
             # A registry that does not answer says nothing of the values.
             if isinstance(error, RegistryError) and error.status != _NOT_FOUND:
                 raise
             if self._mode == "null":
                 return pa.nulls(len(values), self.type)
-            raise DeserializationError(f"Row {place(0)}: the {self._part} cannot be decoded: {error}") from error
-        decoded: Any = decoder.decode(values, skip=skip, mode="null")
-        failed = decoded.failed_rows
-        if failed and self._mode == "fail":
-            row, reason = failed[0]
-            raise DeserializationError(f"Row {place(row)}: the {self._part} cannot be decoded: {reason}.")
-        return pa.array(decoded)
+            raise self._failed(place(0), error) from error
+        if written.indexes:
+            size = len(written.indexes)
+            is_it = pc.equal(pc.binary_slice(values, 0, size), pa.scalar(written.indexes, values.type))
+            if not pc.all(is_it, skip_nulls=False).as_py():
+                if self._mode == "fail":
+                    row = pc.index(is_it, False).as_py()
+                    raise self._failed(place(row), f"it is another message than {self._message}")
+                values = pc.if_else(is_it, values, None)
+        try:
+            return pa.array(written.decoder.decode(values, skip=written.skip, mode=self._mode))
+        except UserMistake as error:
+            told = _ROW.sub(lambda row: place(int(row[1])), str(error), count=1)
+            raise DeserializationError(f"{told.removesuffix('.')} ({self._part}).") from error
 
-    def _known(self, prefix: bytes) -> tuple[Any, int]:
+    def _failed(self, row: str, why: object) -> DeserializationError:
+        return DeserializationError(f"{row} cannot be decoded ({self._part}): {str(why).removesuffix('.')}.")
+
+    def _known(self, prefix: bytes) -> _Written:
         known = self._decoders.get(prefix)
         if known is None:
             in_header = prefix[:1] == b"H"
             frame = read_frame(prefix[1:] if in_header else prefix)
-            schema = self._registered(frame.schema_id, frame.guid)
+            schema = self._registry.by_id(frame.schema_id or 0) if frame.guid is None else self._by_guid(frame.guid)
             if schema.kind != self._kind:
                 raise FramingError(f"its schema is of type {schema.kind}, not {self._kind}")
-            known = self._decoder_of(schema), 0 if in_header else frame.payload_at
+            known = self._written(schema, prefix, in_header=in_header)
             if len(self._decoders) >= _DECODERS_MOST:
                 self._decoders.clear()
             self._decoders[prefix] = known
         return known
 
-    def _registered(self, schema_id: int | None, guid: UUID | None) -> RegisteredSchema:
-        return self._registry.by_id(schema_id or 0) if guid is None else self._registry.by_guid(str(guid))
+    def _by_guid(self, guid: UUID) -> RegisteredSchema:
+        return self._registry.by_guid(str(guid))
+
+    def _written(self, writer: RegisteredSchema, prefix: bytes, *, in_header: bool) -> _Written:
+        decoder = self._decoder_of(writer)
+        if self._kind == AVRO:
+            return _Written(decoder, 0 if in_header else len(prefix))
+        from ottla.schemas.protobuf.schema import ProtobufSchema
+
+        written = ProtobufSchema(writer.text, references=self._registry.referred(writer))
+        message = written.message(self._message)
+        if in_header:
+            # Where the indexes are part of the prefix.
+            if read_frame(prefix[1:], has_indexes=True).message_indexes != written.indexes_of(message):
+                raise FramingError(f"it is another message than {self._message}")
+            return _Written(decoder, 0)
+        indexes = written.indexes_of(message)
+        whole = prefix + id_prefix(0, indexes)[_ID_BYTES:]
+        return _Written(decoder, len(whole), whole)
 
     def _decoder_of(self, writer: RegisteredSchema) -> Any:
+        references = self._registry.referred(self._schema)
         if self._kind == AVRO:
             from ottla.schemas.avro.decode import AvroDecoder
 
-            references = {**self._registry.referred(writer), **self._registry.referred(self._schema)}
-            return AvroDecoder(writer.text, self._schema.text, references=references)
-        raise ConfigError(f"{self._kind} is not decoded by columns.")
+            return AvroDecoder(
+                writer.text, self._schema.text, references={**self._registry.referred(writer), **references}
+            )
+        from ottla.schemas.protobuf.decode import ProtobufDecoder
+
+        # Fields go by their numbers, whatever the writer called them.
+        unit: Any = self._time_unit
+        return ProtobufDecoder(self._schema.text, self._message, references=references, time_unit=unit)
+
+
+class _Written:
+    """How values of one prefix are decoded: by whom, from which byte on, and what they begin with ("" for any)."""
+
+    __slots__ = ("decoder", "indexes", "skip")
+
+    def __init__(self, decoder: Any, skip: int, indexes: bytes = b"") -> None:
+        self.decoder = decoder
+        self.skip = skip
+        self.indexes = indexes
 
 
 class ColumnEncoder:
-    """Encodes columns as values of one registered schema."""
+    """Encodes columns as values of one registered schema; of a Protobuf file as `message`, its first one by default."""
 
-    def __init__(self, registry: RegistryClient, schema: RegisteredSchema) -> None:
-        from ottla.schemas.avro.encode import AvroEncoder
+    def __init__(self, registry: RegistryClient, schema: RegisteredSchema, *, message: str | None = None) -> None:
+        references = registry.referred(schema)
+        self._encoder: Any
+        if schema.kind == AVRO:
+            from ottla.schemas.avro.encode import AvroEncoder
 
-        self._encoder = AvroEncoder(schema.text, references=registry.referred(schema))
-        self._prefix = id_prefix(schema.id)
+            self._encoder = AvroEncoder(schema.text, references=references)
+            self._prefix = id_prefix(schema.id)
+        elif schema.kind == PROTOBUF:
+            from ottla.schemas.protobuf.encode import ProtobufEncoder
+            from ottla.schemas.protobuf.schema import ProtobufSchema
 
-    def encode(self, columns: Any) -> Any:
-        """A binary column, as `__arrow_c_array__`, of a table's columns or a struct's fields; RecordError."""
-        return self._encoder.encode(columns, prefix=self._prefix)
+            file = ProtobufSchema(schema.text, references=references)
+            self._encoder = ProtobufEncoder(file, message)
+            self._prefix = id_prefix(schema.id, file.indexes_of(file.message(message)))
+        else:
+            raise ConfigError(f"The schema is of type {schema.kind}; columns are encoded as {', '.join(FORMATS)}.")
+
+    def encode(self, columns: Any, *, first_row: int = 0) -> Any:
+        """A binary column, as `__arrow_c_array__`, of a table's columns or a struct's fields.
+
+        RecordError names the row, counted from `first_row`, and the field that the schema does not hold.
+        """
+        try:
+            return self._encoder.encode(columns, prefix=self._prefix)
+        except RecordError as error:
+            raise RecordError(_ROW.sub(lambda row: f"Row {first_row + int(row[1])}", str(error), count=1)) from error
 
 
 def kind_of(value_format: str) -> str:

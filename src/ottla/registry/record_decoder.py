@@ -1,0 +1,70 @@
+"""RecordBatches of records as they are stored -> the same with decoded values, for readers of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from ottla.errors import ConfigError, DeserializationError
+from ottla.registry.columns import ColumnDecoder, client_of, reader_schema
+from ottla.registry.registered import RegisteredSchema
+
+
+class RecordDecoder:
+    """Decodes the column `value` of batches with the columns of `Reader`."""
+
+    def __init__(self, decoder: ColumnDecoder) -> None:
+        self._decoder = decoder
+
+    @classmethod
+    def of(
+        cls,
+        registry: Any,
+        value_format: str,
+        topic: str | Sequence[str],
+        *,
+        schema: str | RegisteredSchema | None = None,
+        message: str | None = None,
+        undecodable: str = "fail",
+        time_unit: str = "ns",
+    ) -> Self:
+        """For the values of a topic: read as `schema`, else as the latest schema of its subject.
+
+        ConfigError where several topics are read without a schema to read all as.
+        """
+        topics = [topic] if isinstance(topic, str) else list(topic)
+        if schema is None and len(topics) != 1:
+            raise ConfigError(f"{len(topics)} topics are read; give value_schema, the schema to read all of them as.")
+        client = client_of(registry)
+        if not isinstance(schema, RegisteredSchema):
+            schema = reader_schema(client, value_format, f"{topics[0]}-value", schema)
+        return cls(ColumnDecoder(client, value_format, schema, message=message, mode=undecodable, time_unit=time_unit))
+
+    def schema_of(self, stored: Any) -> Any:
+        """The schema of batches that have this one as they are stored."""
+        import pyarrow as pa
+
+        at = stored.names.index("value")
+        return stored.set(at, pa.field("value", self._decoder.type))
+
+    def decode_batch(self, batch: Any, topic: str) -> Any:
+        """One batch of records of one topic; DeserializationError names the record."""
+        import pyarrow as pa
+
+        try:
+            values = self._decoder.decode(batch.column("value"), batch.column("headers"))
+        except DeserializationError as error:
+            raise self._placed(error, batch, topic) from error
+        columns = [values if name == "value" else batch.column(name) for name in batch.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema_of(batch.schema))
+
+    def _placed(self, error: DeserializationError, batch: Any, topic: str) -> DeserializationError:
+        """The same error, which names a row of the batch, with the record's place."""
+        row, _, told = str(error).removeprefix("Row ").partition(" ")
+        if not row.isdigit():
+            return error
+        partition = batch.column("partition")[int(row)].as_py()
+        offset = batch.column("offset")[int(row)].as_py()
+        return DeserializationError(
+            f"The record at offset {offset} of {topic}-{partition} {told}", topic=topic, partition=partition
+        )

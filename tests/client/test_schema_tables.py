@@ -1,0 +1,185 @@
+"""Tables as Avro and Protobuf with a registry: sent, read back, read by other clients, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import decimal
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from tests.read_back import stored
+
+import ottla
+
+FLIGHTS = pa.table(
+    {
+        "tail": ["N1", "N2", None],
+        "delay": pa.array([1, None, -3], pa.int32()),
+        "at": pa.array([datetime(2013, 1, 1, tzinfo=UTC)] * 3, pa.timestamp("us", "UTC")),
+        "fare": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal128(6, 2)),
+        "day": [date(2013, 1, 1)] * 3,
+        "stops": [["A", "B"], [], None],
+        "crew": [{"name": "x", "age": 1}, None, {"name": None, "age": 3}],
+    }
+)
+PROTO = """syntax = "proto3";
+message Other { string a = 1; }
+message Flight { optional string tail = 1; optional int32 delay = 2; }"""
+
+
+@pytest.fixture(scope="module")
+def url(kafka_cluster: ottla.Cluster) -> Iterator[str]:
+    with ottla.Registry(kafka_cluster.bootstrap_servers) as registry:
+        yield registry.url
+
+
+def read(cluster: ottla.Cluster, topic: Any, url: str, **more: Any) -> list[Any]:
+    table = ottla.read_table(cluster.bootstrap_servers, topic, **{"value_format": "avro", "registry": url, **more})
+    return table.sort_by("timestamp").column("value").to_pylist()
+
+
+def test_a_table_comes_back_as_it_was(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    ottla.write_table(servers, kafka_topic, FLIGHTS, key="tail", value_format="avro", registry=url)
+    table = ottla.read_table(servers, kafka_topic, value_format="avro", registry=url)
+    found = sorted(table.column("value").to_pylist(), key=str)
+    assert found == sorted(FLIGHTS.to_pylist(), key=str)
+    value = table.schema.field("value").type
+    assert [value.field(i).type for i in range(value.num_fields)] == FLIGHTS.schema.types
+    with ottla.RegistryClient(url) as client:
+        assert client.version(f"{kafka_topic}-value").version == 1
+
+
+def test_others_read_what_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    ottla.write_table(
+        kafka_cluster.bootstrap_servers,
+        kafka_topic,
+        FLIGHTS,
+        value=["delay", "tail"],
+        value_format="avro",
+        registry=url,
+    )
+    with ottla.RegistryClient(url) as client:
+        schema = client.version(f"{kafka_topic}-value")
+    [_, _, value] = sorted(stored(kafka_cluster, kafka_topic))
+    assert value[:5] == b"\0" + schema.id.to_bytes(4, "big")
+    parsed = fastavro.parse_schema(json.loads(schema.text))
+    every = [fastavro.schemaless_reader(io.BytesIO(each[5:]), parsed) for each in stored(kafka_cluster, kafka_topic)]
+    assert sorted(every, key=str) == sorted(FLIGHTS.select(["delay", "tail"]).to_pylist(), key=str)
+
+
+def test_a_schema_that_is_given_is_registered(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    narrow = '{"type":"record","name":"F","fields":[{"name":"delay","type":["null","long"]}]}'
+    servers, rows = kafka_cluster.bootstrap_servers, FLIGHTS.select(["delay"])
+    ottla.write_table(servers, kafka_topic, rows, value_format="avro", registry=url, value_schema=narrow)
+    with ottla.RegistryClient(url) as client:
+        registered = client.version(f"{kafka_topic}-value")
+        assert json.loads(registered.text) == json.loads(narrow)
+        ottla.write_table(servers, kafka_topic, rows, value_format="avro", registry=client, value_schema=registered)
+        assert client.versions(f"{kafka_topic}-value") == [1]
+    expected = [{"delay": None}, {"delay": 1}, {"delay": -3}] * 2
+    assert sorted(read(kafka_cluster, kafka_topic, url), key=str) == sorted(expected, key=str)
+
+
+def test_messages_of_a_file_that_is_given(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    rows = FLIGHTS.select(["tail", "delay"])
+    protobuf = {"value_format": "protobuf", "registry": url, "value_message": "Flight"}
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, value_schema=PROTO, **protobuf)
+    # The file is known by now.
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, **protobuf)
+    found = read(kafka_cluster, kafka_topic, url, value_format="protobuf", value_message="Flight")
+    assert sorted(found, key=str) == sorted(rows.to_pylist() * 2, key=str)
+
+
+async def _send(servers: str, topic: str, url: str) -> None:
+    async with ottla.AsyncProducer(servers) as producer:
+        await (await producer.send_table(topic, FLIGHTS, value_format="avro", registry=url))
+
+
+def test_an_event_loop_sends_tables_with_a_schema(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    asyncio.run(_send(kafka_cluster.bootstrap_servers, kafka_topic, url))
+    assert sorted(read(kafka_cluster, kafka_topic, url), key=str) == sorted(FLIGHTS.to_pylist(), key=str)
+
+
+def test_a_stream_of_batches_is_one_table(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    batches = iter(FLIGHTS.to_batches(max_chunksize=1))
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, batches, value_format="avro", registry=url)
+    assert len(read(kafka_cluster, kafka_topic, url)) == 3
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, iter(()), value_format="avro", registry=url)
+    assert len(read(kafka_cluster, kafka_topic, url)) == 3
+
+
+def test_a_record_that_cannot_be_decoded_is_named(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    ottla.write_table(servers, kafka_topic, FLIGHTS, value_format="avro", registry=url)
+    with ottla.Producer(servers) as producer:
+        place = producer.send(kafka_topic, b"plain").result()
+    told = rf"The record at offset {place.offset} of {kafka_topic}-{place.partition} cannot be decoded \(value\)"
+    with pytest.raises(ottla.DeserializationError, match=told):
+        read(kafka_cluster, kafka_topic, url)
+    found = read(kafka_cluster, kafka_topic, url, undecodable="null")
+    assert len(found) == 4
+    assert None in found
+
+
+def test_an_incompatible_table_is_refused_and_nothing_is_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    ottla.write_table(servers, kafka_topic, FLIGHTS.select(["delay"]), value_format="avro", registry=url)
+    other = pa.table({"delay": ["late"]})
+    with pytest.raises(ottla.RegistryError, match=r"(?s)delay") as raised:
+        ottla.write_table(servers, kafka_topic, other, value_format="avro", registry=url)
+    assert raised.value.status == 409
+    assert len(stored(kafka_cluster, kafka_topic)) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        ({"value_format": "avro"}, ottla.ConfigError, "registry is missing: give the address of a schema registry"),
+        (
+            {"registry": "http://127.0.0.1:1"},
+            ottla.RecordError,
+            "are for value_format='avro' and 'protobuf', not 'raw'",
+        ),
+        ({"value_format": "xml"}, ottla.RecordError, "allowed are 'raw', 'json', 'avro' and 'protobuf'"),
+        (
+            {"value_format": "avro", "registry": "here", "value": ["nope"]},
+            ottla.RecordError,
+            "There is no column 'nope'",
+        ),
+        (
+            {"value_format": "avro", "registry": "here", "value": None, "data": pa.table({"a-b": [1]})},
+            ottla.RecordError,
+            "Column 'a-b' cannot be a field of Avro",
+        ),
+        (
+            {"value_format": "protobuf", "registry": "here", "value": ["delay"]},
+            ottla.RegistryError,
+            "40401",
+        ),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(
+    given: dict[str, Any], kind: type[Exception], told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    if given.get("registry") == "here":
+        given = {**given, "registry": url}
+    arguments = {"data": FLIGHTS, "value": "tail", **given}
+    with pytest.raises(kind, match=told):
+        ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, **arguments)
+    assert stored(kafka_cluster, kafka_topic) == []
+
+
+def test_topics_are_read_together_as_one_schema(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    with pytest.raises(ottla.ConfigError, match="2 topics are read; give value_schema"):
+        read(kafka_cluster, [kafka_topic, "other"], url)
+    with pytest.raises(ottla.ConfigError, match="registry, value_schema, value_message and undecodable are for"):
+        read(kafka_cluster, kafka_topic, url, value_format="raw")

@@ -1,0 +1,173 @@
+"""Columns by the schemas of a registry: versions side by side, ids in values and headers, what cannot be decoded."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla
+from ottla.registry.client import RegistryClient
+from ottla.registry.columns import ColumnDecoder, ColumnEncoder, reader_schema
+from ottla.registry.registered import PROTOBUF, RegisteredSchema
+from ottla.schemas.avro.derived import derive_schema
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ROWS = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]})
+PROTO = """syntax = "proto3"; package p;
+message Other { string a = 1; }
+message Row { optional int64 a = 1; optional string b = 2; }"""
+# The same message is another one of its file here, and one field has another name.
+PROTO_LATER = """syntax = "proto3"; package p;
+message Row { optional int64 number = 1; optional string b = 2; optional string new = 3; }
+message Other { string a = 1; }"""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with ottla.Cluster(brokers=1) as cluster, ottla.Registry(cluster.bootstrap_servers) as registry:
+        yield registry.url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[RegistryClient]:
+    with RegistryClient(url) as client:
+        yield client
+
+
+def registered(client: RegistryClient, subject: str, *more: dict[str, Any]) -> RegisteredSchema:
+    """The schema of ROWS with more fields."""
+    schema = json.loads(derive_schema(ROWS.schema, "row"))
+    schema["fields"] += more
+    return client.register(subject, json.dumps(schema))
+
+
+def encoded(client: RegistryClient, schema: RegisteredSchema, rows: pa.Table = ROWS, **message: str) -> Any:
+    return pa.array(ColumnEncoder(client, schema, **message).encode(rows))
+
+
+def latest(client: RegistryClient, subject: str, value_format: str = "avro", **more: Any) -> ColumnDecoder:
+    return ColumnDecoder(client, value_format, reader_schema(client, value_format, subject, None), **more)
+
+
+def test_what_was_written_by_two_versions_is_read_as_the_latest(client: RegistryClient, kafka_name: str) -> None:
+    first = encoded(client, registered(client, kafka_name))
+    later = registered(client, kafka_name, {"name": "new", "type": "string", "default": "-"})
+    second = encoded(client, later, ROWS.append_column("new", pa.array(["p", "q", "r"])))
+    mixed = pa.concat_arrays([first, second, pa.nulls(1, pa.binary())]).take(pa.array([0, 3, 6, 1, 5, 4, 2]))
+    assert latest(client, kafka_name).decode(mixed).to_pylist() == [
+        {"a": 1, "b": "x", "new": "-"},
+        {"a": 1, "b": "x", "new": "p"},
+        None,
+        {"a": 2, "b": None, "new": "-"},
+        {"a": None, "b": "z", "new": "r"},
+        {"a": 2, "b": None, "new": "q"},
+        {"a": None, "b": "z", "new": "-"},
+    ]
+
+
+def test_values_of_one_version_are_read_by_a_reader_of_another(client: RegistryClient, kafka_name: str) -> None:
+    column = encoded(client, registered(client, kafka_name))
+    narrow = '{"type":"record","name":"row","fields":[{"name":"b","type":["null","string"]}]}'
+    decoder = ColumnDecoder(client, "avro", reader_schema(client, "avro", kafka_name, narrow))
+    assert decoder.type == pa.struct([("b", pa.string())])
+    assert decoder.decode(pa.chunked_array([column, column])).to_pylist() == [{"b": "x"}, {"b": None}, {"b": "z"}] * 2
+    assert len(decoder.decode(pa.array([], pa.binary()))) == 0
+    assert decoder.decode(pa.nulls(2, pa.binary())).to_pylist() == [None, None]
+
+
+def test_a_schema_is_also_named_by_a_header(client: RegistryClient, kafka_name: str) -> None:
+    schema = registered(client, kafka_name)
+    column = encoded(client, schema)
+    guid = b"\1" + uuid.UUID(schema.guid).bytes
+    bare = pa.array([column[0].as_py()[5:], column[1].as_py(), guid + column[2].as_py()[5:], None, b"bad"], pa.binary())
+    named = [("other", b"1"), ("__value_schema_id", b"\1lost" * 4), ("__value_schema_id", guid)]
+    headers = pa.array([[{"key": key, "value": value} for key, value in named], None, [], [], []], HEADERS)
+    decoder = latest(client, kafka_name, mode="null")
+    assert decoder.decode(bare, headers).to_pylist() == [*ROWS.to_pylist(), None, None]
+    assert latest(client, kafka_name, mode="null", part="key").decode(bare, headers).to_pylist()[0] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (
+            b"",
+            r"Row 103 cannot be decoded \(value\): The bytes that would name the schema are missing: there are 0 bytes",
+        ),
+        (b"\7abcde", r"Row 103 cannot be decoded \(value\): The magic byte is 7; a schema is named behind 0"),
+        (b"\0\0\0\0", r"Row 103 cannot be decoded \(value\): There are 4 bytes; a schema is named by 5"),
+        (b"\0\0\xff\xff\xff", r"Row 103 cannot be decoded \(value\): .* \(40403: Schema 16777215 not found\)"),
+        ("truncated", r"Row 103 cannot be decoded: field 'a': the payload ends too early .* \(value\)"),
+    ],
+)
+def test_a_value_that_cannot_be_decoded_is_named_or_null(
+    value: Any, told: str, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = registered(client, kafka_name)
+    if value == "truncated":
+        value = b"\0" + schema.id.to_bytes(4, "big") + b"\2"
+    column = pa.concat_arrays([encoded(client, schema), pa.array([value], pa.binary())])
+    with pytest.raises(ottla.DeserializationError, match=told):
+        latest(client, kafka_name).decode(column, first_row=100)
+    assert latest(client, kafka_name, mode="null").decode(column).to_pylist() == [*ROWS.to_pylist(), None]
+
+
+def test_a_registry_that_does_not_answer_is_no_bad_value(kafka_name: str) -> None:
+    with ottla.Cluster(brokers=1) as cluster:
+        with ottla.Registry(cluster.bootstrap_servers) as registry:
+            client = RegistryClient(registry.url, max_retries=0)
+            schema = registered(client, kafka_name)
+            column = encoded(client, schema)
+            decoder = ColumnDecoder(RegistryClient(registry.url, max_retries=0), "avro", schema, mode="null")
+        with pytest.raises(ottla.RegistryError):
+            decoder.decode(column)
+
+
+def test_messages_are_read_by_their_numbers(client: RegistryClient, kafka_name: str) -> None:
+    client.set_compatibility("NONE", kafka_name)
+    first = client.register(kafka_name, PROTO, PROTOBUF)
+    column = encoded(client, first, message="Row")
+    assert column[0].as_py() == b"\0" + first.id.to_bytes(4, "big") + b"\2\2" + b"\x08\x01\x12\x01x"
+    later = client.register(kafka_name, PROTO_LATER, PROTOBUF)
+    second = encoded(client, later, pa.table({"number": [7], "new": ["n"]}))
+    other = encoded(client, later, pa.table({"a": ["o"]}), message="Other")
+    found = latest(client, kafka_name, "protobuf").decode(pa.concat_arrays([second, column]))
+    assert found.to_pylist() == [
+        {"number": 7, "b": None, "new": "n"},
+        *({"number": row["a"], "b": row["b"], "new": None} for row in ROWS.to_pylist()),
+    ]
+    mixed = pa.concat_arrays([column, other])
+    with pytest.raises(
+        ottla.DeserializationError, match=r"Row 3 cannot be decoded \(value\): it is another message than p.Row"
+    ):
+        latest(client, kafka_name, "protobuf").decode(mixed)
+    lenient = latest(client, kafka_name, "protobuf", mode="null", message="p.Other")
+    assert lenient.decode(mixed).to_pylist() == [None, None, None, {"a": "o"}]
+
+
+def test_a_row_that_the_schema_does_not_hold_is_named(client: RegistryClient, kafka_name: str) -> None:
+    strict = client.register(kafka_name, '{"type":"record","name":"row","fields":[{"name":"a","type":"long"}]}')
+    encoder = ColumnEncoder(client, strict)
+    with pytest.raises(ottla.RecordError, match="Row 12"):
+        encoder.encode(ROWS.select(["a"]), first_row=10)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"value_format": "jason"}, "format 'jason' has no schemas; allowed are avro, protobuf"),
+        ({"mode": "drop"}, "mode='drop' is not known; allowed are fail, null"),
+        ({"value_format": "protobuf"}, "The schema is of type AVRO, and 'protobuf' is asked for"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(
+    given: dict[str, str], told: str, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = registered(client, kafka_name)
+    with pytest.raises(ottla.ConfigError, match=told):
+        ColumnDecoder(client, given.pop("value_format", "avro"), schema, **given)
