@@ -27,5 +27,12 @@ class Value:
     def __hash__(self) -> int:
         return hash(tuple(getattr(self, name) for name in self.__slots__))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (type(self), {name: getattr(self, name) for name in self.__slots__})
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+def _made(kind: type[Value], fields: dict[str, Any]) -> Value:
+    return kind(**fields)

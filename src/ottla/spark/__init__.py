@@ -15,8 +15,19 @@ from ottla.spark.worker_python import name_this_python
 
 if TYPE_CHECKING:
     from ottla.spark.lag import LagListener, offsets_behind_latest
+    from ottla.spark.schema_functions import avro_schema, from_avro, from_protobuf, to_avro, to_protobuf
 
-__all__ = ["LagListener", "consumer_lag", "offsets_behind_latest", "thread_target"]
+__all__ = [
+    "LagListener",
+    "avro_schema",
+    "consumer_lag",
+    "from_avro",
+    "from_protobuf",
+    "offsets_behind_latest",
+    "thread_target",
+    "to_avro",
+    "to_protobuf",
+]
 
 name_this_python(os.environ)
 
@@ -27,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from ottla.spark import lag
 
         return getattr(lag, name)
+    if name in ("avro_schema", "from_avro", "from_protobuf", "to_avro", "to_protobuf"):
+        from ottla.spark import schema_functions
+
+        return getattr(schema_functions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
