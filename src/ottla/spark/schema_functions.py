@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
@@ -234,8 +233,8 @@ def _kept(key: bytes, make: Callable[[], _Kept]) -> _Kept:
 def _udf(function: Callable[..., Any], result: DataType, *columns: Column | str) -> Column:
     # These tell Spark that it is called with columns.
     function.__annotations__ = dict.fromkeys(function.__annotations__, pa.Array)
-    made: Any = arrow_udf(function, result)
-    called: Column = made(*columns)
+    spark: Any = functions  # mypy does not see what it is made of
+    called: Column = spark.arrow_udf(function, result)(*columns)
     return called
 
 
