@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import pytest
@@ -89,6 +91,47 @@ def test_a_paced_producer_is_told_that_nothing_limits_it(cluster: Cluster, topic
     assert found.is_certain
     assert not found
     assert str(found).startswith("Nothing in the producer limits it")
+
+
+def test_a_burst_after_a_quiet_time_is_no_limit(cluster: Cluster, topic: str) -> None:
+    """Its batches are full and wait for each other, and are gone in a moment."""
+    clock = ottla.Clock()
+    with ottla.Producer(cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+        for _ in range(5):
+            producer.send(topic, b"v").result(30)
+            clock.advance(5)
+        clock.stop()
+        clock.advance(10)
+        for number in range(20_000):
+            producer.send(topic, b"v" * 100, b"%d" % number)
+        producer.flush(60)
+        found = producer.diagnosis()
+        clock.go_on()
+    assert found.is_certain
+    assert not found, found
+
+
+def test_without_acks_a_paced_producer_has_no_latency_and_no_limit(cluster: Cluster, topic: str) -> None:
+    clock = ottla.Clock()
+    with ottla.Producer(cluster.bootstrap_servers, clock=clock, linger_ms=0, acks=0) as producer:
+        for _ in range(20):
+            producer.send(topic, b"v").result(30)
+            clock.advance(1)
+        found = producer.diagnosis()
+        assert isnan(producer.metrics()["request-latency-avg"])
+    assert found.is_certain
+    assert not found
+
+
+def test_an_application_that_is_busy_with_other_things_is_the_limit_itself(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for number in range(400):
+            digest = hashlib.pbkdf2_hmac("sha256", b"%d" % number, b"salt", 2_000)
+            producer.send(topic, digest, digest)
+        found = producer.diagnosis()
+    assert found.is_certain
+    assert not found, found
+    assert "it sends what the application gives it" in str(found)
 
 
 def test_waiting_for_each_record_is_told_with_what_a_record_takes(cluster: Cluster, topic: str) -> None:
@@ -297,6 +340,23 @@ def test_an_idle_producer_and_one_that_has_just_begun_log_nothing(
             producer.partitions_for(topic)
         producer.send(topic, b"v").result(30)
     assert [record.getMessage() for record in caplog.records if "idle: " in record.getMessage()] == []
+
+
+def test_a_diagnosis_that_fails_costs_no_record(
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(log: DiagnosisLog, diagnosis: Diagnosis) -> None:
+        raise ZeroDivisionError("figures that nobody has thought of")
+
+    monkeypatch.setattr(DiagnosisLog, "look", fail)
+    caplog.set_level(logging.INFO, "ottla.producer")
+    clock = ottla.Clock()
+    with ottla.Producer(cluster.bootstrap_servers, client_id="orders", clock=clock) as producer:
+        for _ in range(3):
+            producer.send(topic, b"v").result(30)
+            clock.advance(40)
+        assert producer.send(topic, b"v").result(30).offset >= 0
+    assert "the figures of orders could not be diagnosed" in caplog.text
 
 
 def test_a_finding_that_comes_and_goes_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ def test_the_page_has_a_row_for_each_finding() -> None:
 
 def test_the_code_of_the_page_waits_for_each_record_and_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    with ottla.Cluster(brokers=1) as cluster, cluster.faults.delay_ack(topic="flights", delay_ms=10):
+    with ottla.Cluster(brokers=1) as cluster:
         cluster.create_topic("flights", partitions=6)
         scene: dict[str, object] = {}
         exec(compile(block.replace("localhost:9092", cluster.bootstrap_servers), PAGE.name, "exec"), scene)

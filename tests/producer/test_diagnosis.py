@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.producer.diagnosis import REQUESTS_MIN, Diagnosis, Limit, NodeSeen, Observed, diagnose
 from ottla.producer.settings import ProducerSettings
@@ -186,6 +189,13 @@ def test_slow_answers_with_five_in_flight_want_larger_batches() -> None:
     assert tried(said({"batch.size": 524_288, "compression.type": "zstd"}, **large)) == {None: None}
 
 
+def test_tables_whose_batches_are_large_already_are_not_told_to_make_them_smaller() -> None:
+    slow = {**FAR, "nodes": {1: NodeSeen(200, 200 * 240.0, 0.0)}, "bytes": 200 * 900_000}
+    found = said(None, **slow)
+    assert limits(found) == [Limit.SLOW_ANSWERS]
+    assert tried(found) == {"compression.type": "lz4"}
+
+
 def test_a_full_buffer_with_idle_connections_is_the_senders_doing() -> None:
     found = said(queue_ms_total=6_000 * 90.0, buffer_wait_s=6.0)
     assert limits(found) == [Limit.SLOW_SENDER, Limit.FULL_BUFFER]
@@ -255,6 +265,64 @@ def test_what_weighs_most_comes_first() -> None:
     assert str(found) == " ".join(finding.sentence for finding in found.findings)
     found = said(retried=768_000, nodes={1: NodeSeen(1_000, 2_000.0, 1_000.0)})
     assert limits(found) == [Limit.RETRIES, Limit.QUOTA]
+
+
+_COUNTS = st.integers(0, 10**9)
+# Clocks count microseconds.
+_TIMES = st.integers(0, 10**12).map(lambda us: us / 1_000_000)
+_SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "linger.ms": st.integers(0, 10**12),
+        "batch.size": st.integers(0, 2**31 - 1),
+        "buffer.memory": st.integers(0, 2**62),
+        "max.request.size": st.integers(0, 2**31 - 1),
+        "max.in.flight.requests.per.connection": st.integers(1, 5),
+        "acks": st.sampled_from(["0", "1", "all"]),
+        "compression.type": st.sampled_from(["none", "zstd"]),
+        "partitioner.class": st.sampled_from(["default", "round_robin"]),
+        "partitioner.adaptive.partitioning.enable": st.booleans(),
+    },
+)
+
+
+@given(
+    seen=st.builds(
+        Observed,
+        seconds=_TIMES,
+        requests=_COUNTS,
+        batches=_COUNTS,
+        records=_COUNTS,
+        bytes=_COUNTS,
+        queue_ms_total=_TIMES,
+        partitions=_COUNTS,
+        nodes=st.dictionaries(st.integers(-1, 5), st.builds(NodeSeen, _COUNTS, _TIMES, _TIMES), max_size=4),
+        retried=_COUNTS,
+        waits=_COUNTS,
+        buffer_wait_s=_TIMES,
+        flush_s=_TIMES,
+        transaction_s=_TIMES,
+        callers_waiting=_COUNTS,
+        buffer_available=_COUNTS,
+    ),
+    settings=_SETTINGS,
+)
+def test_whatever_the_figures_are_something_is_said_of_them(seen: Observed, settings: dict[str, Any]) -> None:
+    """Figures are read while others count: they need not fit together."""
+    read = ProducerSettings({"bootstrap.servers": "one:9092", **settings})
+    found = diagnose(seen, read)
+    assert str(found).endswith(".")
+    assert found.is_certain or not found.findings
+    assert all(0 <= finding.weight <= 1 for finding in found.findings)
+    assert [finding.weight for finding in found.findings] == sorted((f.weight for f in found.findings), reverse=True)
+    assert len({finding.limit for finding in found.findings}) == len(found.findings)
+    for finding in found.findings:
+        assert all(isfinite(value) for value in finding.evidence.values())
+        if finding.setting is not None:
+            # What is to be tried can be given, and is not what there is already.
+            tried_out = ProducerSettings({"bootstrap.servers": "one:9092", **settings, finding.setting: finding.value})
+            keyword = finding.setting.replace(".", "_")
+            assert getattr(tried_out, keyword) != getattr(read, keyword)
 
 
 def test_every_limit_has_a_test() -> None:

@@ -442,7 +442,10 @@ class ProducerDriver(AppenderHooks):
             from ottla.client.diagnosis_log import DiagnosisLog
 
             self._diagnosis_log = DiagnosisLog(self.settings.connection.client_id)
-        self._diagnosis_log.look(self.diagnosis())
+        try:
+            self._diagnosis_log.look(self.diagnosis())
+        except Exception:  # a sentence about the producer is not worth the records of the producer
+            _log.exception("the figures of %s could not be diagnosed", self.settings.connection.client_id)
 
     def crashed(self, error: BaseException) -> None:
         """Settle everything there is: given to the core means unknown, still in the appender means failed."""

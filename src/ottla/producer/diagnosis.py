@@ -115,6 +115,10 @@ class Observed:
         answers = sum(node.answers for node in self.nodes.values())
         return sum(node.latency_ms_total for node in self.nodes.values()) / answers if answers else 0.0
 
+    def per_second(self, count: float) -> float:
+        """How many that are a second; 0 before any time has passed."""
+        return count / self.seconds if self.seconds else 0.0
+
     def share(self, spent_s: float) -> float:
         """How much of the time that is; several callers that wait at once count as one."""
         return min(1.0, spent_s / self.seconds) if self.seconds else 0.0
@@ -201,7 +205,7 @@ class _Case:
     def nothing(self) -> str:
         """The sentence for a producer that is not limited."""
         seen = self._seen
-        rate = seen.records / seen.seconds if seen.seconds else 0.0
+        rate = seen.per_second(seen.records)
         told = (
             f"Nothing in the producer limits it: it sends what the application gives it, {_number(rate)} records/s, "
             f"and send waits for room in buffer.memory for {_percent(self._buffer_share)} of the time."
@@ -282,8 +286,7 @@ class _Case:
         }
         waits = f"full batches wait {_ms(seen.queue_ms)} for a request (record-queue-time-avg)"
         # How many requests were on their way to the busiest broker, on average.
-        in_flight = max((node.latency_ms_total for node in seen.nodes.values()), default=0.0) / 1000
-        in_flight = in_flight / seen.seconds if seen.seconds else 0.0
+        in_flight = seen.per_second(max((node.latency_ms_total for node in seen.nodes.values()), default=0.0) / 1000)
         evidence["requests in flight"] = in_flight
         weight = max(self._buffer_share, seen.queue_ms / (seen.queue_ms + seen.latency_ms) / 2)
         most = settings.in_flight_max
@@ -308,7 +311,8 @@ class _Case:
     def _larger_batches(self, limit: Limit, told: str, evidence: Mapping[str, float], weight: float) -> Finding:
         settings = self._settings
         larger = settings.batch_size * _BATCH_SIZE_STEP
-        if larger <= settings.max_request_size:
+        # send_table makes batches of 1 MB whatever the default of batch.size is.
+        if self._batch_bytes < larger <= settings.max_request_size:
             told += f" batch.size={larger} has each request carry more."
             return Finding(limit, told, evidence, "batch.size", larger, weight)
         if settings.compression_type == "none":
@@ -376,14 +380,14 @@ class _Case:
 
     def _one_by_one(self) -> Finding | None:
         seen, settings = self._seen, self._settings
-        if not self._waits_for_most() or not seen.seconds or not seen.records or self._per_batch >= 2:
+        if not self._waits_for_most() or not seen.records or self._per_batch >= 2:
             return None
         each_ms = seen.queue_ms + seen.latency_ms
-        on_their_way = seen.records / seen.seconds * each_ms / 1000
+        on_their_way = seen.per_second(seen.records) * each_ms / 1000
         if not _FULL <= on_their_way < 2:
             return None
         told = (
-            f"The application waits for each record before it sends the next: {_number(seen.records / seen.seconds)} "
+            f"The application waits for each record before it sends the next: {_number(seen.per_second(seen.records))} "
             f"records/s, each {_ms(each_ms)} on its way (record-queue-time-avg + request-latency-avg). Send many, and "
             "look at their deliveries later."
         )
@@ -405,13 +409,13 @@ class _Case:
     def _has_many_requests(self) -> bool:
         # Without acks there are no answers, and any broker may be one that is sent to.
         nodes = sum(node.answers > 0 for node in self._seen.nodes.values()) or len(self._seen.nodes)
-        return self._seen.requests > _MANY_REQUESTS * self._seen.seconds * max(1, nodes)
+        return self._seen.per_second(self._seen.requests) > _MANY_REQUESTS * max(1, nodes)
 
     def _small_batches(self) -> Finding | None:
         seen, settings = self._seen, self._settings
         if self._fill >= _FULL or self._waits_for_most() or not self._has_many_requests():
             return None
-        per_second = seen.requests / seen.seconds
+        per_second = seen.per_second(seen.requests)
         better = self._better_linger()
         if better is None:
             return None
@@ -436,7 +440,7 @@ class _Case:
         at least as fast as if all records were spread evenly; that is what can be counted on.
         """
         seen, settings = self._seen, self._settings
-        per_ms = seen.records / seen.seconds / 1000 / max(1, seen.partitions)
+        per_ms = seen.per_second(seen.records) / 1000 / max(1, seen.partitions)
         record_bytes = (seen.bytes - _HEADER_BYTES * seen.batches) / max(1, seen.records)
         full = max(1.0, settings.batch_size / max(1.0, record_bytes))
         longer = [each for each in _LINGERS_MS if each > settings.linger_ms]
