@@ -136,15 +136,13 @@ def _show_chart(console: Console, turned: Turned) -> None:
 
 
 def _advice(row: Measured) -> str:
-    """What diagnosis says of a row, in short."""
+    """What diagnosis says of a row: what limits it most in full, the rest in short."""
     diagnosis = row.diagnosis
     if not diagnosis.findings:
-        return "nothing limits the producer" if diagnosis.is_certain else "too little was sent to tell"
-    told = []
-    for finding in diagnosis.findings:
-        tried = "" if finding.setting is None else f" (try {finding.setting}={finding.value})"
-        told.append(f"{finding.limit.value}{tried}")
-    return "; ".join(told)
+        return "nothing in the producer limits it." if diagnosis.is_certain else "too little was sent to tell."
+    first, *others = diagnosis.findings
+    also = f" Besides: {', '.join(finding.limit.value for finding in others)}." if others else ""
+    return first.sentence + also
 
 
 def _show_point(console: Console, text: str) -> None:
