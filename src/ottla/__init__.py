@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from ottla.errors import Unreachable as Unreachable
     from ottla.errors import UserMistake as UserMistake
     from ottla.producer.cluster_view import ClusterView as ClusterView
+    from ottla.producer.diagnosis import Diagnosis as Diagnosis
+    from ottla.producer.diagnosis import Finding as Finding
+    from ottla.producer.diagnosis import Limit as Limit
     from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.proxy.proxy import Proxy as Proxy
     from ottla.records.delivery import Delivery as Delivery
@@ -71,7 +74,10 @@ _HOMES = {
     "Cluster": "ottla.cluster.cluster",
     "ClusterView": "ottla.producer.cluster_view",
     "Delivery": "ottla.records.delivery",
+    "Diagnosis": "ottla.producer.diagnosis",
+    "Finding": "ottla.producer.diagnosis",
     "KeyColumn": "ottla.records.key_column",
+    "Limit": "ottla.producer.diagnosis",
     "Listener": "ottla.sockets.listener",
     "OAuthBearerToken": "ottla.connection.oauth_settings",
     "Producer": "ottla.client.producer",

@@ -175,6 +175,18 @@ def test_many_coroutines_that_await_a_record_each_hold_up_nobody(cluster: Cluste
     assert not found
 
 
+def test_many_threads_that_wait_for_a_record_each_hold_up_nobody(cluster: Cluster, topic: str) -> None:
+    with (
+        cluster.faults.delay_ack(topic=topic, delay_ms=20),
+        ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
+    ):
+        calls = [Calling(lambda: [producer.send(topic, b"v").result(30) for _ in range(20)]) for _ in range(10)]
+        assert [call.ended() for call in calls] == [None] * 10
+        found = producer.diagnosis()
+    assert found.is_certain
+    assert not found, found
+
+
 def test_a_flush_behind_every_record_is_told(cluster: Cluster, topic: str) -> None:
     with (
         cluster.faults.delay_ack(topic=topic, delay_ms=20),

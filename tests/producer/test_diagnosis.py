@@ -75,7 +75,7 @@ PACED: dict[str, Any] = {
 @pytest.mark.parametrize("linger_ms", [0, 5])
 @pytest.mark.parametrize("waits", [0, 100])
 def test_a_paced_producer_has_small_batches_and_nothing_is_wrong(linger_ms: int, waits: int) -> None:
-    found = said({"linger.ms": linger_ms}, **PACED, waits=waits)
+    found = said({"linger.ms": linger_ms}, **PACED, waits=waits, lone_waits=waits)
     assert found.is_certain
     assert limits(found) == []
     assert "10 records/s" in str(found)
@@ -233,6 +233,7 @@ ONE_BY_ONE: dict[str, Any] = {
     "queue_ms_total": 1_600 * 5.1,
     "nodes": {1: NodeSeen(1_600, 1_600 * 1.0, 0.0)},
     "waits": 1_600,
+    "lone_waits": 1_600,
 }
 
 
@@ -243,18 +244,20 @@ def test_who_waits_for_every_record_is_told_not_to() -> None:
     assert "160 records/s, each 6.1 ms on its way" in str(found)
     assert tried(said({"linger.ms": 0}, **{**ONE_BY_ONE, "queue_ms_total": 0.0, "seconds": 1.7})) == {None: None}
     # As many records from fifty callers that wait for one each: none of them holds up the others.
-    assert limits(said(None, **{**ONE_BY_ONE, "seconds": 0.2})) == []
+    assert limits(said(None, **{**ONE_BY_ONE, "seconds": 0.2, "lone_waits": 40})) == []
+    # A server with about one request under way on average: some come together, some come late.
+    assert limits(said(None, **{**ONE_BY_ONE, "lone_waits": 700})) == []
 
 
 def test_a_flush_behind_every_record_is_told() -> None:
-    found = said(None, **{**ONE_BY_ONE, "waits": 0}, flush_s=9.0)
+    found = said(None, **{**ONE_BY_ONE, "waits": 0, "lone_waits": 0}, flush_s=9.0)
     assert limits(found) == [Limit.MANY_FLUSHES]
     assert "it takes 90 % of the time, and a batch has 1 records" in str(found)
     assert limits(said(flush_s=9.0)) == []  # the batches are full
 
 
 def test_short_transactions_are_told() -> None:
-    found = said(None, **{**ONE_BY_ONE, "waits": 0}, transaction_s=8.0)
+    found = said(None, **{**ONE_BY_ONE, "waits": 0, "lone_waits": 0}, transaction_s=8.0)
     assert limits(found) == [Limit.SHORT_TRANSACTIONS]
     assert limits(said(transaction_s=8.0)) == []
 
@@ -299,6 +302,7 @@ _SETTINGS = st.fixed_dictionaries(
         nodes=st.dictionaries(st.integers(-1, 5), st.builds(NodeSeen, _COUNTS, _TIMES, _TIMES), max_size=4),
         retried=_COUNTS,
         waits=_COUNTS,
+        lone_waits=_COUNTS,
         buffer_wait_s=_TIMES,
         flush_s=_TIMES,
         transaction_s=_TIMES,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
 from ottla.client.bootstrap import LastingTrouble, unreachable
+from ottla.client.delivery_books import DeliveryBooks
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
 from ottla.client.spent_time import SpentTime
@@ -39,6 +40,7 @@ class AppenderHooks:
     gate: Gate
     loop: IoLoop
     topics: KnownTopics
+    books: DeliveryBooks
 
     def __init__(self, settings: ProducerSettings, spent: SpentTime) -> None:
         self.settings = settings
@@ -151,7 +153,7 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
-        self.meter.waits += 1
+        self.count_wait()
         if self.callers_turn is not None and not self.gate.has_forked and not self.loop.is_own_thread():
             began_us = self.loop.now_us()
             self.callers_turn.await_answer(batch, timeout_s)
@@ -160,6 +162,13 @@ class AppenderHooks:
             if timeout_s is not None:
                 timeout_s = max(0, timeout_s - (self.loop.now_us() - began_us) / 1_000_000)
         return self.wait_for(lambda: batch.outcome != 0, timeout_s)
+
+    def count_wait(self) -> None:
+        """Somebody begins to wait for one record."""
+        meter = self.meter
+        meter.waits += 1
+        if self.appender.records_appended - self.books.records_settled <= 1:
+            meter.lone_waits += 1
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""

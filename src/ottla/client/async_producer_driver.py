@@ -173,7 +173,7 @@ class AsyncProducerDriver(ProducerDriver):
     def is_awaited(self, batch: SealedBatch) -> None:
         """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
         event_loop = self.bind()
-        self.meter.waits += 1
+        self.count_wait()
         if self._event_loops_turn is not None:
             self._event_loops_turn.begin_to_await(batch, event_loop)
 

@@ -83,7 +83,8 @@ class NodeSeen:
 class Observed:
     """What a producer has counted in the last `seconds`; `*_s` are seconds that its callers spent waiting.
 
-    Of partitions there are those that something was sent to. `waits` counts the calls that waited for one delivery.
+    Of partitions there are those that something was sent to. `waits` counts the calls that waited for one delivery,
+    `lone_waits` those of them that began while no other record was on its way.
     `last_retry` is why a batch was last sent again. `callers_waiting` and `buffer_available` are of this moment.
     """
 
@@ -98,6 +99,7 @@ class Observed:
     retried: int = 0
     last_retry: str = ""
     waits: int = 0
+    lone_waits: int = 0
     buffer_wait_s: float = 0.0
     flush_s: float = 0.0
     transaction_s: float = 0.0
@@ -380,11 +382,12 @@ class _Case:
 
     def _one_by_one(self) -> Finding | None:
         seen, settings = self._seen, self._settings
-        if not self._waits_for_most() or not seen.records or self._per_batch >= 2:
+        if not seen.records or seen.lone_waits < _FULL * seen.records:
             return None
         each_ms = seen.queue_ms + seen.latency_ms
         on_their_way = seen.per_second(seen.records) * each_ms / 1000
-        if not _FULL <= on_their_way < 2:
+        # Most of the time one is. Who gets records from elsewhere, and waits for each, has none in between.
+        if on_their_way < _FULL:
             return None
         told = (
             f"The application waits for each record before it sends the next: {_number(seen.per_second(seen.records))} "

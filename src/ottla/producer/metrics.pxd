@@ -44,6 +44,7 @@ cdef class ClientMeter(Meter):
     cdef public int64_t txn_commit_ns
     cdef public int64_t txn_abort_ns
     cdef public int64_t waits
+    cdef public int64_t lone_waits
 
 
 @cython.final

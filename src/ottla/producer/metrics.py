@@ -101,6 +101,7 @@ class ClientMeter(Meter):
         "txn_commit_ns",
         "txn_abort_ns",
         "waits",
+        "lone_waits",
     )
     __slots__ = SUMS
 
@@ -115,8 +116,10 @@ class ClientMeter(Meter):
     txn_prepare_ns: int
     txn_commit_ns: int
     txn_abort_ns: int
-    # Calls that waited for one delivery. Threads add to it without a lock: one or two may be missing.
+    # Calls that waited for one delivery, and those of them that began while no other record was on its way. Threads add
+    # to them without a lock: one or two may be missing.
     waits: int
+    lone_waits: int
 
 
 class ProducerMetrics:
@@ -200,6 +203,7 @@ class ProducerMetrics:
             retried=int(sent["records_retried"]),
             last_retry=self.last_retry,
             waits=int(mine["waits"]),
+            lone_waits=int(mine["lone_waits"]),
             buffer_wait_s=mine["buffer_wait_ns"] / 1e9,
             flush_s=mine["flush_ns"] / 1e9,
             transaction_s=sum(value for name, value in mine.items() if name.startswith("txn_")) / 1e9,
