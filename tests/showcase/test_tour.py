@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -33,14 +34,21 @@ from ottla.showcase.tour_learned import learned
 from ottla.showcase.tour_report import show_tour, tables_of
 
 NOTHING = Diagnosis((), "Nothing limits it.", is_certain=True)
-# A tour as `ottla run --tour` makes it, each row a tenth as long, where only the extra for the command line is there.
+# A tour as `ottla run --tour` makes it, each row much shorter, where only the extra for the command line is there.
 SHORT_TOUR = """
 import sys
 from pathlib import Path
 for missing in ("pyarrow", "pyspark", "pandas", "numpy"):
     sys.modules[missing] = None
 from ottla.showcase.tour import run_tour
-sys.exit(run_tour(Path(sys.argv[1]), seconds=0.12))
+sys.exit(run_tour(Path(sys.argv[1]), seconds=0.05))
+"""
+# The command, with rows that are shorter.
+SHORT_COMMAND = """
+import functools, runpy
+import ottla.showcase.tour as tour
+tour.run_tour = functools.partial(tour.run_tour, seconds=0.2)
+runpy.run_module("ottla.cli", run_name="__main__")
 """
 
 
@@ -234,3 +242,25 @@ def test_a_tour_takes_no_input_and_no_kafka(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_said_before_the_tour(tmp_path: Path) -> None:
     assert "there is no folder" in refused(tmp_path, "--json", "missing/tour.json")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.prove)]
+)
+def test_a_tour_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, number: int, status: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SHORT_COMMAND, "run", "--tour", "--json", str(tmp_path / "tour.json")],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        # In the middle of a row: brokers and a producer are at work.
+        assert running.stdout.readline().startswith("turn batch.size: done")
+        running.send_signal(number)
+        said = running.stderr.read()
+        assert running.wait(60) == status
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
