@@ -20,6 +20,7 @@ from ottla.shown import shown
 
 # How long a thread sleeps at most; looking once a day costs nothing, and no poller takes Java's largest long.
 SLEEP_MAX_S = 86_400.0
+_ADVANCE_MAX_S = 1_000_000_000
 
 
 class MachineClock:
@@ -99,10 +100,14 @@ class Clock(MachineClock):
     def advance(self, seconds: float) -> None:
         """Set the clock ahead, and wake up all who sleep until a time; it does not wait until they have acted.
 
-        ValueError for a negative number: a clock does not go back.
+        Whatever has a deadline until then is due. Brokers round theirs up to 5 ms: where the clock is stopped, set it
+        ahead by a little more than the timeout. ValueError for a negative number: a clock does not go back.
         """
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 10**9:
-            raise ValueError(f"advance({shown(seconds)}): give seconds from 0 on; a clock does not go back")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _ADVANCE_MAX_S:
+            raise ValueError(
+                f"advance({shown(seconds)}): give a number of seconds from 0 to {_ADVANCE_MAX_S:,}; "
+                "a clock does not go back."
+            )
         with self._moving:
             shown_us, since_us = self._shows
             self._shows = shown_us + round(seconds * 1_000_000), since_us
@@ -128,15 +133,19 @@ class Clock(MachineClock):
         """How long to sleep, in real seconds, for somebody who wants to wait until `timeout_s` have passed."""
         return SLEEP_MAX_S if self.is_stopped and timeout_s > 0 else timeout_s
 
-    def await_calls(self, count: int = 1, *, patience_s: float = 60) -> None:
+    def await_calls(self, count: int = 1, *, timeout: float = 60) -> None:
         """Return once at least `count` calls (`send`, `flush`, `result`, ...) wait by this clock.
 
-        Who sets the clock ahead after this knows that the time they wait for passes. TimeoutError after `patience_s`
-        of real time.
+        Who sets the clock ahead after this knows that the time they wait for passes. TimeoutError after `timeout`
+        seconds of real time.
         """
+        if type(count) is not int or count < 1:
+            raise ConfigError(f"count={shown(count)} must be an integer of at least 1; how long to wait is timeout=")
+        if type(timeout) not in (int, float) or not 0 <= timeout <= threading.TIMEOUT_MAX:
+            raise ConfigError(f"timeout={shown(timeout)} must be a number of seconds from 0 on")
         with self._moving:
-            if not self._moving.wait_for(lambda: self._calls >= count, patience_s):
-                raise TimeoutError(f"{self._calls} calls wait by this clock after {patience_s:g} s, not {count}")
+            if not self._moving.wait_for(lambda: self._calls >= count, timeout):
+                raise TimeoutError(f"calls that wait by this clock after {timeout:g} s: {self._calls}, and not {count}")
 
     def watch(self, moved: Callable[[], None], *, is_call: bool = False) -> None:
         """Call `moved` whenever the clock was set ahead, stopped or started, on the thread that did it.

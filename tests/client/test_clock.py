@@ -32,15 +32,22 @@ def test_a_clock_never_goes_back() -> None:
     assert seen[-1] - seen[0] >= 3_000_000
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", True])
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", True, 10**9 + 1])
 def test_a_time_that_cannot_pass_is_refused(seconds: Any) -> None:
-    with pytest.raises(ValueError, match="give seconds from 0 on"):
+    with pytest.raises(ValueError, match="give a number of seconds from 0 to 1,000,000,000; a clock does not go back"):
         Clock().advance(seconds)
 
 
 def test_who_waits_for_calls_that_do_not_come_is_told_how_many_there_are() -> None:
-    with pytest.raises(TimeoutError, match="0 calls wait by this clock"):
-        Clock().await_calls(patience_s=0)
+    with pytest.raises(TimeoutError, match="after 0 s: 0, and not 1"):
+        Clock().await_calls(timeout=0)
+
+
+@pytest.mark.parametrize("given", [{"count": 0}, {"count": 0.5}, {"timeout": -1}, {"timeout": "1"}])
+def test_calls_that_cannot_be_waited_for_are_refused(given: dict[str, Any]) -> None:
+    [name] = given
+    with pytest.raises(ConfigError, match=f"{name}=.* must be"):
+        Clock().await_calls(**given)
 
 
 def test_what_is_no_clock_is_refused() -> None:

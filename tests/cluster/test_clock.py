@@ -60,3 +60,12 @@ def test_a_closed_cluster_leaves_nothing_at_the_clock() -> None:
 def test_what_is_no_clock_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"clock=5 is no clock; give an ottla\.Clock"):
         ottla.Cluster(1, clock=5)  # type: ignore[arg-type]
+
+
+def test_a_stopped_clock_does_not_make_a_test_wait_longer_for_its_cluster(kafka_name: str) -> None:
+    with ottla.Cluster(1, clock=ottla.Clock(stopped=True)) as cluster:
+        cluster.create_topic(kafka_name)
+        with cluster.faults.hold(topic=kafka_name) as hold, pytest.raises(ottla.OttlaError, match=r"in 0\.01 s"):
+            hold.await_reached(timeout=0.01)
+        with pytest.raises(ottla.OttlaError, match=r"after 0\.01 s"):
+            cluster.await_leader(kafka_name, 0, other_than=1, timeout=0.01)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.clock import Clock
 from ottla.sockets.event_loop import EventLoop
 
 
@@ -58,6 +59,20 @@ def test_timers_ring_by_their_time_and_never_before(loop: EventLoop) -> None:
     assert [name for name, _ in rang] == ["early", "early too", "late"]
     assert rang[0][1] >= now_s + 0.01
     assert rang[2][1] >= now_s + 0.03
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_what_waits_for_real_time_does_not_go_by_the_loops_clock(loop: EventLoop, stopped: bool) -> None:
+    """Neither does it ring with a clock that is set ahead, nor wait for one that stands."""
+    clock = Clock(stopped=stopped)
+    loop.go_by(clock)
+    rang: list[str] = []
+    loop.call_after(0.02, lambda: (rang.append("real"), loop.stop()))
+    loop.call_after(0.01, rang.append, "cancelled").cancel()
+    loop.call_later(3600, rang.append, "by the clock")
+    loop.call_soon(clock.advance, 3600)
+    loop.run_forever()
+    assert rang == ["by the clock", "real"]
 
 
 def test_a_timer_that_was_cancelled_does_not_ring(loop: EventLoop) -> None:

@@ -319,7 +319,7 @@ class Commands:
                 )
 
         self._watches.append(look)
-        self._loop.call_later(patience_s, late)
+        self._loop.call_after(patience_s, late)
 
     def _look(self) -> None:
         self._watches[:] = [look for look in self._watches if not look()]
@@ -431,7 +431,7 @@ class Commands:
 
         if not look():
             self._fault_watches.append(look)
-            self._loop.call_later(patience_s, late)
+            self._loop.call_after(patience_s, late)
 
     def _look_at_faults(self) -> None:
         if self._brokers is not None and self._brokers.recorder is not None:

@@ -61,7 +61,7 @@ def _behave_as_child(loop: EventLoop, commands: Commands, control: ControlServer
         if os.getppid() != parent_pid:
             commands.stop()
         else:
-            loop.call_later(_PARENT_CHECK_S, check_parent)
+            loop.call_after(_PARENT_CHECK_S, check_parent)
 
     check_parent()
     loop.add_signal_handler(signal.SIGTERM, commands.stop)

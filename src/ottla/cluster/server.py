@@ -302,7 +302,7 @@ class BrokerServer:
             self._full = False
             self._accept_on()
         elif self._full and not self._closed:
-            self.loop.call_later(_REST_S, self._accept_if_room)
+            self.loop.call_after(_REST_S, self._accept_if_room)
 
     def _hang_up_on_idle(self) -> None:
         """Hang up on who has been silent for too long, and come back when the next one will have been."""
@@ -334,14 +334,14 @@ class BrokerServer:
                 )
                 self._accept_off()
                 self._full = True
-                self.loop.call_later(_REST_S, self._accept_if_room)
+                self.loop.call_after(_REST_S, self._accept_if_room)
                 return
             try:
                 accepted = door.socket.accept()
             except NoRoom as error:
                 logger.warning("broker %d cannot accept a connection: %s", self.broker_id, error)
                 self._accept_off()
-                self.loop.call_later(_REST_S, self._accept_on)
+                self.loop.call_after(_REST_S, self._accept_on)
                 return
             if accepted is None:
                 return

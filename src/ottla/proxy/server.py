@@ -204,7 +204,7 @@ class ProxyServer:
 
         if not look():
             self._watches.append(look)
-            self.loop.call_later(patience_s, late)
+            self.loop.call_after(patience_s, late)
 
     def _look_at_faults(self) -> None:
         if self._watches:

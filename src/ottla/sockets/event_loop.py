@@ -4,6 +4,9 @@ One thread runs it, and everything of a server happens in that thread; nothing b
 A callback that raises is logged, and the loop goes on with the others. It is not asyncio's: there are no coroutines
 here, and loading asyncio (with `ssl`) took as long as a quarter of the brokers' whole start.
 
+Timers go by the loop's clock, which a test may stop or set ahead. Those of `call_after` go by the machine's: how long
+somebody outside waits for an answer does not depend on what time the servers are shown.
+
 Invariants: callbacks run in the order in which they were put off; a timer never rings before its time; nothing is
 called for a socket after its `remove_reader` or `remove_writer`.
 """
@@ -57,6 +60,7 @@ class EventLoop:
         self._selector = DefaultSelector()
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
+        self._real_timers: list[tuple[float, int, Timer]] = []
         self._order = count()
         self._stopping = False
         self._signals: dict[int, Callback] = {}
@@ -86,6 +90,7 @@ class EventLoop:
         """Forget everything; sockets are their owners' to close."""
         self._soon.clear()
         self._timers.clear()
+        self._real_timers.clear()
         self._selector.close()
         if self._bell is not None:
             signal.set_wakeup_fd(-1)
@@ -105,6 +110,12 @@ class EventLoop:
         """Call this when `time()` shows `due_s`, or as soon after that as the loop comes to it."""
         timer = Timer(callback, arguments)
         heappush(self._timers, (due_s, next(self._order), timer))
+        return timer
+
+    def call_after(self, delay_s: float, callback: Callback, *arguments: Any) -> Timer:
+        """Call this after a while of real time, whatever the loop's clock shows."""
+        timer = Timer(callback, arguments)
+        heappush(self._real_timers, (_real_time() + delay_s, next(self._order), timer))
         return timer
 
     def add_reader(self, sock: HasFileno, callback: Callback, *arguments: Any) -> None:
@@ -161,14 +172,7 @@ class EventLoop:
             selector.modify(fd, events, data)
 
     def _turn(self) -> None:
-        timers = self._timers
-        while timers and timers[0][2].callback is None:
-            heappop(timers)
-        if self._soon:
-            patience_s: float | None = 0.0
-        else:
-            patience_s = self.clock.sleep_s(max(0.0, timers[0][0] - self.time())) if timers else None
-        ready = self._selector.select(patience_s)
+        ready = self._selector.select(0.0 if self._soon else self._patience_s())
         for key, events in ready:
             data = key.data
             # What one callback does may make another one pointless: it is looked up when its turn has come.
@@ -176,12 +180,12 @@ class EventLoop:
                 self._call(*data[0])
             if events & EVENT_WRITE and data[1] is not None:
                 self._call(*data[1])
+        # Those first that are due now: one that is set again for a time gone by must not keep the sockets waiting.
         due: list[Timer] = []
-        if timers:
-            # Those first that are due now: one that is set again for a time gone by must not keep the sockets waiting.
-            now_s = self.time()
-            while timers and timers[0][0] <= now_s:
-                due.append(heappop(timers)[2])
+        if self._timers:
+            _take_due(self._timers, self.time(), due)
+        if self._real_timers:
+            _take_due(self._real_timers, _real_time(), due)
         for timer in due:
             if timer.callback is not None:
                 self._call(timer.callback, timer.arguments)
@@ -189,11 +193,36 @@ class EventLoop:
         for _ in range(len(soon)):
             self._call(*soon.popleft())
 
+    def _patience_s(self) -> float | None:
+        """How long sockets may be waited for: until the first timer rings."""
+        patience_s = None
+        if _has_next(self._timers):
+            patience_s = self.clock.sleep_s(max(0.0, self._timers[0][0] - self.time()))
+        if _has_next(self._real_timers):
+            real_s = max(0.0, self._real_timers[0][0] - _real_time())
+            patience_s = real_s if patience_s is None else min(patience_s, real_s)
+        return patience_s
+
     def _call(self, callback: Callback, arguments: tuple[Any, ...]) -> None:
         try:
             callback(*arguments)
         except Exception:
             logger.exception("a callback of a socket or a timer failed")
+
+
+def _real_time() -> float:
+    return MACHINE.now_us() / 1_000_000
+
+
+def _has_next(timers: list[tuple[float, int, Timer]]) -> bool:
+    while timers and timers[0][2].callback is None:
+        heappop(timers)
+    return bool(timers)
+
+
+def _take_due(timers: list[tuple[float, int, Timer]], now_s: float, due: list[Timer]) -> None:
+    while timers and timers[0][0] <= now_s:
+        due.append(heappop(timers)[2])
 
 
 def _nothing(*_: object) -> None:
