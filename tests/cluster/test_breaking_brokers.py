@@ -80,7 +80,7 @@ def test_a_power_cut_of_everything_takes_what_was_not_synced_and_nothing_else(cl
         producer.send("flights", b"lost or kept").result(30)
     cluster.power_off()
     assert set(cluster.brokers().values()) == {"down"}
-    with pytest.raises(UserMistake, match=r"start\(\)"):
+    with pytest.raises(UserMistake, match="start them first"):
         cluster.create_topic("later")
     cluster.start()
     cluster.await_isr("synced", 0)
@@ -98,6 +98,24 @@ def test_killing_everything_loses_nothing(cluster: Cluster) -> None:
     cluster.await_isr("flights", 0)
     send(cluster, b"c")
     assert stored(cluster, "flights") == [b"a", b"b", b"c"]
+
+
+def test_who_waits_for_a_leader_or_for_replicas_in_sync_waits_for_brokers_that_run(cluster: Cluster) -> None:
+    """The metadata name brokers that have ended until somebody notices, and without any broker nobody does."""
+    leader = cluster.leader("flights", 0)
+    cluster.kill(leader)
+    assert cluster.await_leader("flights", 0) != leader
+    cluster.start(leader)
+    cluster.await_isr("flights", 0)
+    cluster.kill()
+    with pytest.raises(OttlaError, match=r"in sync after 0 s; down are \["):
+        cluster.await_leader("flights", 0, timeout=0)
+    with pytest.raises(OttlaError, match="in sync after 0 s"):
+        cluster.await_isr("flights", 0, 1, timeout=0)
+    with pytest.raises(UserMistake, match="no broker is running: none can be killed now"):
+        cluster.kill()
+    cluster.start()
+    assert cluster.await_leader("flights", 0) > 0
 
 
 def test_a_paused_broker_keeps_its_clients_waiting_and_goes_on(cluster: Cluster) -> None:
@@ -195,8 +213,13 @@ def test_what_cannot_be_done_to_a_broker_is_said_in_one_sentence(cluster: Cluste
     with pytest.raises(ConfigError, match="seed='x' must be an integer"):
         cluster.power_off(2, seed="x")  # type: ignore[arg-type]
     cluster.kill(1)
-    for verb in (cluster.kill, cluster.power_off, cluster.pause, cluster.stop):
-        with pytest.raises(UserMistake, match="broker 1 is down"):
+    for verb, done in (
+        (cluster.kill, "killed"),
+        (cluster.power_off, "powered off"),
+        (cluster.pause, "paused"),
+        (cluster.stop, "stopped"),
+    ):
+        with pytest.raises(UserMistake, match=f"broker 1 is down: it cannot be {done} now"):
             verb(1)
     with pytest.raises(OttlaError, match="in sync after"):
         cluster.await_isr("flights", 0, size=4, timeout=0.01)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.cluster")
 
-ALL_DOWN = "the whole cluster is down: start() it first."
+_ALL_DOWN = "all brokers are down: start them first."
+_NO_CONTROLLER = "the controller is down: heal the fault that has ended it first."
 
 
 class SharedMemory:
@@ -133,8 +134,17 @@ class EmbeddedBrokers:
             raise ConfigError(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
 
     def start(self, broker_id: int | None) -> None:
-        """Start a broker that is down, or all that are."""
-        self.host.boot(self._those(broker_id, DOWN, "started"))
+        """Start a broker that is down, or all that are; and the controller, unless a fault keeps that down."""
+        starting = self._those(broker_id, DOWN, "started")
+        if any(effect.fault.kind == "stop_controller" and not effect.is_over for effect in self.faults.effects):
+            for each in starting:
+                self.host.start(each)
+        else:
+            self.host.boot(starting)
+
+    def why_no_orders(self) -> str:
+        """What to do where the controller cannot be asked."""
+        return _NO_CONTROLLER if self.host.cores() else _ALL_DOWN
 
     def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
         """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
@@ -143,9 +153,11 @@ class EmbeddedBrokers:
         all is also that of the brokers that are down already: page caches outlive a killed process, and nothing else.
         """
         if broker_id is not None:
-            self._check_state(broker_id, (RUNNING, PAUSED), "killed")
+            self._check_state(broker_id, (RUNNING, PAUSED), "powered off" if power else "killed")
             self._end(broker_id, power=power, seed=seed)
             return
+        if not power and not self.host.has_controller and {*self.states().values()} == {DOWN}:
+            raise UserMistake("no broker is running: none can be killed now.")
         self.host.kill_controller()
         self._controller_disk.let_go()
         for each, state in self.states().items():

@@ -16,7 +16,7 @@ from ottla.broker.apis import VERSIONS
 from ottla.broker.events import BrokerAddress, ClusterImage, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
-from ottla.cluster.brokers import ALL_DOWN, EmbeddedBrokers
+from ottla.cluster.brokers import EmbeddedBrokers
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
@@ -24,6 +24,7 @@ from ottla.faults.effect import Effect
 from ottla.faults.fault import Fault, fault_from
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
+from ottla.host.host import DOWN
 from ottla.nearest import nearest_name
 from ottla.protocol.messages import MODULES
 from ottla.sockets.event_loop import EventLoop
@@ -205,9 +206,12 @@ class Commands:
 
     def _order(self, request: Any, answer: Answer, outcome: Callable[[Any], Any]) -> None:
         """Have the controller do something, and answer with what came of it."""
-        self._running().host.links.order(
-            request, lambda response: answer(UserMistake(ALL_DOWN) if response is None else outcome(response))
-        )
+        brokers = self._running()
+
+        def answered(response: Any) -> None:
+            answer(UserMistake(brokers.why_no_orders()) if response is None else outcome(response))
+
+        brokers.host.links.order(request, answered)
 
     # Recording.
 
@@ -251,6 +255,8 @@ class Commands:
 
     def _start_broker(self, answer: Answer, broker_id: int | None) -> None:
         self._running().start(broker_id)
+        # A partition may be led again without new metadata.
+        self._look()
         answer(None)
 
     def _stop_broker(self, answer: Answer, broker_id: int | None) -> None:
@@ -287,12 +293,19 @@ class Commands:
     def _await_partition(
         self, answer: Answer, topic: str, partition: int, patience_s: float, size: int | None, not_led_by: int | None
     ) -> None:
-        """Answer when the partition has a leader (not that one) and as many replicas in sync."""
+        """Answer when the partition has a leader (not that one) and as many replicas in sync.
+
+        The metadata still name a broker that has just ended, and without a controller they go on doing so.
+        """
+
+        def runs(broker_id: int) -> bool:
+            return self._running().host.state(broker_id) != DOWN
 
         def is_there() -> bool:
             image = self._partition(topic, partition)
             wanted = len(image.replicas) if size is None else size
-            return image.leader not in (-1, not_led_by) and len(image.isr) >= wanted
+            is_led = image.leader not in (-1, not_led_by) and runs(image.leader)
+            return is_led and sum(map(runs, image.isr)) >= wanted
 
         if is_there():
             self._describe_partition(answer, topic, partition)
@@ -311,12 +324,10 @@ class Commands:
             if look in self._watches:
                 self._watches.remove(look)
                 image = self._partition(topic, partition)
-                answer(
-                    OttlaError(
-                        f"{topic}-{partition} is led by broker {image.leader} with {list(image.isr)} in sync "
-                        f"after {patience_s:g} s."
-                    )
-                )
+                down = [each for each in image.isr if not runs(each)]
+                led = "has no leader" if image.leader == -1 else f"is led by broker {image.leader}"
+                told = f"{topic}-{partition} {led} with {list(image.isr)} in sync after {patience_s:g} s"
+                answer(OttlaError(f"{told}{f'; down are {down}' if down else ''}."))
 
         self._watches.append(look)
         self._loop.call_after(patience_s, late)
@@ -384,6 +395,8 @@ class Commands:
 
         def began(effect: Effect) -> None:
             if effect.missed:
+                # It is refused, so nobody will heal it.
+                effect.heal()
                 answer(UserMistake(f"the fault {effect.fault} has nothing to apply to: {effect.missed_because}."))
             else:
                 answer(effect.fault_id)
