@@ -44,7 +44,9 @@ def test_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
 _LEFT_BROKEN = """
 import pytest, ottla
 
-@pytest.mark.parametrize("left", ["kill", "power_off", "pause", "kill all", "fault", "broker of a fault", "nothing"])
+LEFT = "kill,power_off,pause,kill all,controller,fault,broker of a fault,topic"
+
+@pytest.mark.parametrize("left", LEFT.split(","))
 def test_the_next_one_finds_all_brokers(kafka_cluster, kafka_topic, left):
     assert set(kafka_cluster.brokers().values()) == {"running"}
     assert sorted(kafka_cluster.isr(kafka_topic, 0)) == [1, 2, 3]
@@ -55,12 +57,22 @@ def test_the_next_one_finds_all_brokers(kafka_cluster, kafka_topic, left):
             getattr(kafka_cluster, left)(2)
         elif left == "kill all":
             kafka_cluster.kill()
+        elif left == "controller":
+            kafka_cluster.faults.stop_controller()
+        elif left == "topic":
+            kafka_cluster.delete_topic(kafka_topic)
         elif left == "fault":
             kafka_cluster.faults.drop_request(api="Metadata")
             kafka_cluster.faults.lose_ack()
         elif left == "broker of a fault":
             kafka_cluster.faults.kill(topic=kafka_topic, nth=1)
             producer.send(kafka_topic, b"value").result(30)
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_a_cluster_that_no_argument_names_is_mended_as_well(request, time):
+    kafka_cluster = request.getfixturevalue("kafka_cluster")
+    assert set(kafka_cluster.brokers().values()) == {"running"}
+    kafka_cluster.kill(time)
 
 def test_a_cluster_of_ones_own_is_another_one(kafka_cluster, own_kafka_cluster):
     own_kafka_cluster.kill()
@@ -77,7 +89,7 @@ def test_what_a_test_leaves_broken_does_not_reach_the_next_one(tmp_path: Path) -
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "9 passed" in done.stdout
+    assert "12 passed" in done.stdout
 
 
 _A_CLUSTER_AS_TOLD = """
@@ -236,6 +248,10 @@ def as_raised():
     except ottla.OttlaError as error:
         return error
 
+def test_a_request_does_not_come(own_kafka_cluster):
+    with own_kafka_cluster.faults.hold(topic="orders") as hold:
+        hold.await_reached(timeout=0)  # nobody has come
+
 @pytest.fixture
 def broken():
     ottla.Producer("127.0.0.1:1", max_block_ms=1).send("orders", b"value")  # in a fixture
@@ -248,7 +264,7 @@ def test_with_a_broken_fixture(broken):
 @pytest.mark.parametrize("style", ["auto", "long", "short"])
 def test_a_failing_test_shows_the_users_lines_and_no_frame_without_source(tmp_path: Path, style: str) -> None:
     done = _run_project(tmp_path, _FAILING_TESTS, f"--tb={style}")
-    assert "4 failed, 1 error" in done.stdout
+    assert "5 failed, 1 error" in done.stdout
     assert "???" not in done.stdout
     for line in (
         "# this line of the user",
@@ -256,6 +272,10 @@ def test_a_failing_test_shows_the_users_lines_and_no_frame_without_source(tmp_pa
         "# and where it went",
         "# the setting of the user",
         "# in a group",
+        "# nobody has come",
         "# in a fixture",
     ):
         assert line in done.stdout
+    # Our own lines say nothing about it.
+    assert "raise error_from" not in done.stdout
+    assert "self._ask" not in done.stdout

@@ -7,8 +7,8 @@ How many brokers and with which settings: `--kafka-brokers` and `--kafka-setting
 and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the command line comes first. With pytest-xdist
 every worker has a cluster of its own. A project that needs more defines a fixture `kafka_cluster` itself.
 
-What a test leaves broken in `kafka_cluster` does not reach the next one: behind each test that has used it, faults are
-healed, paused brokers go on, and brokers that are down are started.
+What a test leaves broken in `kafka_cluster` does not reach the next one: behind each test faults are healed, paused
+brokers go on, and brokers that are down are started.
 """
 
 from __future__ import annotations
@@ -45,43 +45,54 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
-    """Leave frames of compiled modules out of tracebacks, which would show each of them as `???`.
+    """Leave our frames out of tracebacks where they say nothing to the user; `--full-trace` shows all.
 
-    The machine code names its source as it was called where it was built, and nothing is found under that name. So the
-    last frame shown is the test's own line, or one of plain Python below it. `--full-trace` shows all.
+    An error of ours is one sentence for the user, so the last frame shown is the test's own line. Frames of compiled
+    modules would be shown as `???` with any error: the machine code names its source as it was called where it was
+    built, and nothing is found under that name.
     """
     if call.excinfo is not None:
-        _hide_compiled(call.excinfo.value, set())
+        _hide_frames(call.excinfo.value, set())
     return (yield)
 
 
-def _hide_compiled(error: BaseException | None, seen: set[int]) -> None:
+def _hide_frames(error: BaseException | None, seen: set[int]) -> None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         trace = error.__traceback__
         while trace is not None:
             frame = trace.tb_frame
-            if _is_ours(frame.f_globals) and not os.path.exists(frame.f_code.co_filename):
+            if _is_ours(frame.f_globals):
                 # What pytest looks for in a frame; a compiled one has no variables of its own.
-                frame.f_globals["__tracebackhide__"] = True
+                is_compiled = not os.path.exists(frame.f_code.co_filename)
+                frame.f_globals["__tracebackhide__"] = True if is_compiled else _is_told
             trace = trace.tb_next
         for inner in getattr(error, "exceptions", ()):
-            _hide_compiled(inner, seen)
-        _hide_compiled(error.__context__, seen)
+            _hide_frames(inner, seen)
+        _hide_frames(error.__context__, seen)
         error = error.__cause__
 
 
+def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    from ottla.errors import OttlaError
+
+    return isinstance(excinfo.value, OttlaError)
+
+
 def _is_ours(variables: dict[str, object]) -> bool:
-    return str(variables.get("__name__")).startswith("ottla.")
+    # The fixtures of this module are the user's to see: they say what a test was given.
+    name = str(variables.get("__name__"))
+    return name.startswith("ottla.") and name != __name__
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+def kafka_cluster(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Brokers (three of them, unless told otherwise) in a process of their own, shared by all tests of the session.
 
     Records of long ago stay (log.retention.ms is -1, unless told otherwise): fixed timestamps are common in tests.
     """
     with _make_cluster(pytestconfig, "kafka_cluster") as cluster:
+        request.session.stash[_SHARED] = cluster
         yield cluster
 
 
@@ -104,11 +115,15 @@ def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Mend what the test has left broken, behind the fixtures of its own."""
-    cluster = getattr(item, "funcargs", {}).get("kafka_cluster")
+    """Mend what the test has left broken, behind the fixtures of its own.
+
+    A test that asks for the cluster by `request.getfixturevalue` does not name it, so all tests are mended behind.
+    """
     try:
         return (yield)
     finally:
+        shared = item.session.stash.get(_SHARED, None)
+        cluster = getattr(item, "funcargs", {}).get("kafka_cluster", shared)
         if cluster is not None:
             _mend(cluster)
 
@@ -177,10 +192,23 @@ def kafka_topic(kafka_cluster: Cluster, request: pytest.FixtureRequest) -> Itera
     topic = f"{plain[:100]}-{count}"
     kafka_cluster.create_topic(topic, partitions=3)
     yield topic
-    if {*kafka_cluster.brokers().values()} == {"down"}:
-        # Nobody is there to delete it.
-        _mend(kafka_cluster)
-    kafka_cluster.delete_topic(topic)
+    _delete(kafka_cluster, topic)
 
 
+def _delete(cluster: Cluster, topic: str) -> None:
+    from ottla.errors import KafkaError, UserMistake
+
+    try:
+        cluster.delete_topic(topic)
+    except UserMistake:
+        # The test has left nobody to delete it.
+        _mend(cluster)
+        cluster.delete_topic(topic)
+    except KafkaError as error:
+        # The test may have deleted it.
+        if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+
+
+_SHARED = pytest.StashKey["Cluster"]()
 _TOPICS_MADE = pytest.StashKey[int]()
