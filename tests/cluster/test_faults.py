@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -327,6 +329,22 @@ def test_faults_are_found_by_their_ids_and_healed_all_at_once(three: ottla.Clust
     assert three.faults.heal() == []
     with pytest.raises(UserMistake, match="there is no fault 999"):
         three.faults.find(999)
+
+
+def test_why_a_block_was_left_is_told_even_where_its_fault_cannot_be_healed() -> None:
+    with ottla.Cluster(1) as cluster:
+        with pytest.raises(LookupError, match="of the user") as left, cluster.faults.lose_ack():
+            _end_and_raise(cluster, LookupError("of the user"))
+        assert left.value.__notes__ == [
+            "the fault lose_ack() could not be healed: the brokers' process ended by itself (killed by signal 9)."
+        ]
+        with pytest.raises(ottla.OttlaError, match="ended by itself"), cluster.faults.in_force()[0]:
+            pass
+
+
+def _end_and_raise(cluster: ottla.Cluster, error: Exception) -> None:
+    os.kill(cluster.pid, signal.SIGKILL)
+    raise error
 
 
 def test_a_fault_that_cannot_be_healed_does_not_keep_the_others() -> None:

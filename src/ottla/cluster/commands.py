@@ -20,7 +20,7 @@ from ottla.cluster.brokers import EmbeddedBrokers
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
-from ottla.faults.effect import Effect
+from ottla.faults.effect import Effect, not_fired_any_more, not_fired_in_time
 from ottla.faults.fault import Fault, fault_from
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
@@ -428,8 +428,7 @@ class Commands:
         def look() -> bool:
             if effect.fired < count:
                 if effect.is_over:
-                    told = f"is over: it fired {effect.fired} times, and will not fire any more"
-                    answer(OttlaError(f"fault {effect.fault.kind} {told}."))
+                    answer(not_fired_any_more(effect.fault, effect.fired))
                 return effect.is_over
             # Once the broker has done what it is at: what is held can be released then.
             self._loop.call_soon(self._count_fault, answer, fault_id)
@@ -439,8 +438,7 @@ class Commands:
             if look in self._fault_watches:
                 self._fault_watches.remove(look)
                 counts = self._running().faults.counts(fault_id)
-                told = f"it fired {counts['fired']} times in {patience_s:g} s, and {count} were awaited"
-                answer(OttlaError(f"fault {effect.fault.kind}: {told}; {counts['matched']} requests matched."))
+                answer(not_fired_in_time(effect.fault, counts, count, patience_s))
 
         if not look():
             self._fault_watches.append(look)

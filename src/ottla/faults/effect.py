@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
+
+from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.faults.fault import Fault
@@ -84,3 +86,21 @@ class Effect:
         """Undo what it has done to brokers and has not undone yet."""
         while self._undos:
             self._undos.pop()()
+
+
+def not_fired_in_time(fault: Fault, counts: Mapping[str, int], wanted: int, patience_s: float) -> OttlaError:
+    """For who has waited for a fault: how often it has fired, and how many requests it might have fired for."""
+    fired, matched = counts["fired"], counts["matched"]
+    return OttlaError(
+        f"fault {fault!r} fired {_times(fired)} in {patience_s:g} s, and not {_times(wanted)}: "
+        f"{matched} {'request' if matched == 1 else 'requests'} matched it."
+    )
+
+
+def not_fired_any_more(fault: Fault, fired: int) -> OttlaError:
+    """For who waits for a fault that is healed."""
+    return OttlaError(f"fault {fault!r} is over: it fired {_times(fired)}, and will not fire any more.")
+
+
+def _times(count: int) -> str:
+    return f"{count} {'time' if count == 1 else 'times'}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from ottla.errors import ConfigError, OttlaError, UserMistake
 from ottla.faults import fault as kinds
+from ottla.faults.effect import not_fired_any_more
 from ottla.faults.fields import REQUEST, WAIT
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Fault:
         if not WAIT.holds(timeout):
             raise ConfigError(f"timeout={timeout!r} must be {WAIT.words}.")
         if type(count) is not int or count < 1:
-            raise ConfigError(f"count={count!r} must be an integer of at least 1")
+            raise ConfigError(f"count={count!r} must be an integer of at least 1; how long to wait is timeout=.")
         if self._last is None:
             if not self.what.applies_to_requests:
                 told = f"await_fired is for faults that apply to requests; {self.what.kind} does not"
@@ -100,9 +101,7 @@ class Fault:
             counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
             return counts["fired"]
         if self.fired < count:
-            raise OttlaError(
-                f"fault {self.what.kind} is over: it fired {self.fired} times, and will not fire any more."
-            )
+            raise not_fired_any_more(self.what, self.fired)
         return self.fired
 
     def heal(self) -> None:
@@ -117,8 +116,14 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.heal()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self.heal()
+        except OttlaError as unhealed:
+            if error is None:
+                raise
+            # Why the block was left says more than that its brokers are gone.
+            error.add_note(f"the fault {self.what!r} could not be healed: {unhealed}")
 
     def __repr__(self) -> str:
         return f"<Fault {self.what.kind}({self.what.shown()})>"
@@ -158,7 +163,7 @@ class Verbs:
         """The fault with this id, healed or not; ConfigError where there is none."""
         found = self._made.get(fault_id)
         if found is None:
-            raise ConfigError(f"there is no fault {fault_id} {self._where}.")
+            raise ConfigError(f"there is no fault {fault_id!r} {self._where}.")
         return found
 
     def all(self) -> list[Fault]:

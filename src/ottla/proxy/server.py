@@ -15,7 +15,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import OttlaError, UserMistake
+from ottla.errors import UserMistake
+from ottla.faults.effect import not_fired_any_more, not_fired_in_time
 from ottla.faults.fault import fault_from
 from ottla.faults.plan import FaultPlan
 from ottla.protocol.frames import STAGE_BYTES
@@ -188,8 +189,7 @@ class ProxyServer:
         def look() -> bool:
             if effect.fired < count:
                 if effect.is_over:
-                    told = f"is over: it fired {effect.fired} times, and will not fire any more"
-                    answer(OttlaError(f"fault {effect.fault.kind} {told}."))
+                    answer(not_fired_any_more(effect.fault, effect.fired))
                 return effect.is_over
             # Once the passage has done what it is at: what is held can be released then.
             self.loop.call_soon(self._count_fault, answer, fault_id)
@@ -198,9 +198,7 @@ class ProxyServer:
         def late() -> None:
             if look in self._watches:
                 self._watches.remove(look)
-                counts = self.faults.counts(fault_id)
-                told = f"it fired {counts['fired']} of {counts['matched']} requests in {patience_s:g} s"
-                answer(OttlaError(f"fault {effect.fault.kind}: {told}, and was to fire {count}."))
+                answer(not_fired_in_time(effect.fault, self.faults.counts(fault_id), count, patience_s))
 
         if not look():
             self._watches.append(look)
