@@ -59,11 +59,18 @@ Faults that apply to requests take these fields, all optional. A request that fi
 `broker_id` matches. Without `nth`, `every` and `probability` the fault fires for every request that matches. Requests
 are counted over the whole cluster; a retry is one more request. `matched` counts the requests that matched.
 
+Only one fault fires for a request, even if several match it: one that fires before the append goes first, then the
+one that was made first. The others count the request in `matched`, and not in `fired`. There is one exception: a
+request that was held with `hold(moment="request")` goes on when it is released, and then a fault that fires after the
+append can fire for it, such as `lose_ack` or a second `hold(moment="ack")`.
+
 """
 
 HOLD = """\
-`await_reached()` returns once `hold` holds a request or an answer, and `release()` lets all of them go on. Every fault
-that applies to requests has `await_fired()`, which waits until it has fired.
+`await_reached()` returns once `hold` holds a request or an answer, and `release()` lets all of them go on and holds
+nothing more. Every fault that applies to requests has `await_fired()`, which waits until it has fired.
+`await_fired(3, timeout=10)` waits until it has fired 3 times, for 10 seconds at most; the defaults are 1 and 60. If it
+has not fired so often by then, the call raises `ottla.OttlaError`. `await_reached` takes the same.
 
 ```python
 import ottla

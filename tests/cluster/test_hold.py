@@ -34,6 +34,31 @@ def test_the_end_of_the_block_releases(kafka_cluster: ottla.Cluster, kafka_topic
         assert delivery.result(60).offset == 0
 
 
+def test_what_was_held_before_the_append_meets_the_fault_after_it(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    faults = kafka_cluster.faults
+    with (
+        faults.hold(topic=kafka_topic, nth=1) as first,
+        faults.hold(topic=kafka_topic, nth=1, moment="ack") as second,
+        faults.lose_ack(topic=kafka_topic, nth=2) as lost,
+        ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer,
+    ):
+        delivery = producer.send(kafka_topic, b"value", partition=0)
+        first.await_reached()
+        first.release()
+        second.await_reached()
+        assert ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic).num_rows == 1
+        assert not delivery.done()
+        second.release()
+        assert delivery.result(60).offset == 0
+        with faults.hold(topic=kafka_topic) as third:
+            delivery = producer.send(kafka_topic, b"value", partition=0)
+            third.await_reached()
+        assert delivery.result(60).offset == 1
+    assert (first.fired, second.fired, lost.fired) == (1, 1, 1)
+
+
 def test_who_waits_for_a_fault_waits_until_it_fires(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     fired: list[int] = []
     with (

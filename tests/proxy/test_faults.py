@@ -121,6 +121,22 @@ def test_held_request_is_not_stored_until_it_is_released(
     assert values(cluster, topic) == [b"held"]
 
 
+def test_what_was_held_before_it_is_forwarded_meets_the_fault_of_its_answer(
+    cluster: ottla.Cluster, proxy: ottla.Proxy, topic: str
+) -> None:
+    with (
+        ottla.Producer(proxy.bootstrap_servers) as producer,
+        proxy.faults.hold(topic=topic, nth=1) as hold,
+        proxy.faults.lose_ack(topic=topic, nth=1) as lost,
+    ):
+        delivery = producer.send(topic, b"held")
+        hold.await_reached(timeout=_PATIENCE_S)
+        hold.release()
+        delivery.result(_PATIENCE_S)
+        assert lost.fired == 1
+    assert values(cluster, topic) == [b"held"]
+
+
 def test_delayed_request_is_stored_even_after_its_sender_has_sent_it_again(
     cluster: ottla.Cluster, proxy: ottla.Proxy, topic: str
 ) -> None:

@@ -7,8 +7,9 @@ request" means the third of the cluster.
 
 Invariants: both questions are decided when the request arrives, from counts, the time and the fault's own seed alone,
 so that the same requests in the same order always have the same faults; at most one fault fires for a request: first
-one that fires before the append, then the fault added first; `fired` counts only what really happened: an answer is
-lost only where something had been appended. It never exceeds `times`, however many requests are handled at once.
+one that fires before the append, then the fault added first. A request that is held goes on, so one that fires after
+the append may follow. `fired` counts only what really happened: an answer is lost only where something had been
+appended. It never exceeds `times`, however many requests are handled at once.
 """
 
 from __future__ import annotations
@@ -196,7 +197,8 @@ class FaultPlan:
                 context._after = context._after or (entry, partitions)
         if before is None:
             return None
-        context._after = None
+        if before[0].fault.kind != "hold":
+            context._after = None
         return self._fire(before[0], before[1])
 
     def after_append(self, context: FaultContext, appended: tuple[tuple[str, int], ...] | None = None) -> Action | None:
