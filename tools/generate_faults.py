@@ -46,7 +46,7 @@ with ottla.Cluster(brokers=3) as cluster:
 
 A fault is in force from the call until `heal()`, or until the end of its `with` block. Then the brokers that it killed,
 paused or stopped run again. `fired` counts how often it really fired. Assert it: if the fault never fired, the test has
-tested nothing. A fault that has nothing to apply to (such as a broker that is down already) is refused.
+tested nothing. A fault that would end or freeze a broker at once is refused if that broker is down already.
 
 *Silent* means that a connection stays open and nothing arrives on it any more.
 

@@ -74,7 +74,7 @@ def test_what_a_kind_wants_must_be_there(kind: str) -> None:
         ({"kind": "slow_disk", "broker_id": 1, "delay_ms": 0}, "delay_ms=0"),
         ({"kind": "jump_clock", "broker_id": 1, "jump_ms": 1.5}, "jump_ms=1.5"),
         ({"kind": "cut_link", "broker_id": 1, "other_id": 1}, "no link to itself"),
-        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "it needs topic, a text"),
+        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "it needs topic, a text that is not empty"),
         ({"kind": "kill", "moment": "now"}, "give a broker_id"),
         ({"kind": "kill", "moment": "now", "broker_id": 1, "nth": 2}, "so nth=2 cannot be given with it"),
         ({"kind": "pause", "moment": "now", "broker_id": 1, "seed": 2}, "goes with a probability"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from ottla.cli.cluster_brokers import advance, kill, pause, power_off, resume, show, start, stop
@@ -9,9 +11,29 @@ from ottla.cli.cluster_faults import await_fired, fault, faults, heal
 from ottla.cli.cluster_leaders import await_isr, await_leader, elect_leader, move_coordinator, move_leader
 from ottla.cli.control import ADDRESS_VARIABLE
 from ottla.cli.narrow_help import Command, Group
+from ottla.errors import UserMistake
+
+
+class _ClusterGroup(Group):
+    """Who takes the name of a fault for a command is told how faults are put in force."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            from ottla.faults.fault import KINDS
+
+            kind = args[0].replace("-", "_")
+            if kind in KINDS:
+                raise UserMistake(
+                    f"{args[0]!r} is no command but a fault: `ottla cluster fault {kind} FIELD=VALUE ...` puts it in "
+                    f"force; `ottla cluster fault --list {kind}` shows its fields"
+                )
+            if kind == "release":
+                raise UserMistake("'release' is no command: `ottla cluster heal ID` releases what the fault holds")
+        return super().resolve_command(ctx, args)
+
 
 cluster = typer.Typer(
-    cls=Group,
+    cls=_ClusterGroup,
     no_args_is_help=True,
     help=f"""Break and heal a cluster that `ottla serve --control PORT` runs.
 

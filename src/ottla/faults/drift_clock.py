@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class DriftClock(Fault):
-    """The clock of a broker, the controller (-2) or a client runs too fast, or too slow if `drift_ppm` is negative."""
+    """The clock of a broker or the controller (-2) runs too fast, or too slow if `drift_ppm` is negative.
+
+    In the simulation also that of a client (`client_id`).
+    """
 
     kind = "drift_clock"
     wanted = (DRIFT,)

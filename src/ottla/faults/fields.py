@@ -87,13 +87,13 @@ def _is_wait(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _WAIT_MAX_S
 
 
-TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
+TEXT = May("a text that is not empty", lambda value: type(value) is str and bool(value) and value.isprintable())
 _SHARE = May("a number above 0 and up to 1", lambda value: type(value) in (int, float) and 0 < value <= 1)
 WAIT = May(f"a number of seconds from 0 to {_WAIT_MAX_S}", _is_wait)
 YES_OR_NO = May("True or False", lambda value: type(value) is bool)
 # Also a code that Kafka does not have yet: clients meet brokers that are newer than they are.
 _ERROR = May(
-    "an error code of Kafka's protocol (-32768 to 32767, and not 0)",
+    "the number of an error in Kafka's protocol, such as 6 for NOT_LEADER_OR_FOLLOWER (-32768 to 32767, and not 0)",
     lambda value: type(value) is int and -32768 <= value <= 32767 and value != 0,
 )
 

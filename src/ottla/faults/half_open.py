@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class HalfOpen(ClientFault):
     """Connections that clients have now are silent for good; new connections work.
 
-    `broker_id` and `client_id` say which connections; without them all. In the simulation, if there is no such
-    connection, the next one is affected.
+    `broker_id` and `client_id` say which connections; without them all. `fired` counts them: 0 if there is none. In
+    the simulation, if there is no such connection, the next one is affected.
     """
 
     kind = "half_open"
