@@ -85,6 +85,10 @@ with ottla.Cluster(brokers=1) as cluster, ottla.Producer(cluster.bootstrap_serve
         delivery.result(30)
 ```
 
+Make the producer outside of the block, as here. If the test fails, the hold then ends first; otherwise the producer is
+closed first, and waits up to `delivery.timeout.ms` (two minutes) for an answer that is held. `await_reached` and
+`await_fired` block their thread; a coroutine calls them with `await asyncio.to_thread(hold.await_reached)`.
+
 """
 
 BROKERS = """\

@@ -176,7 +176,16 @@ def test_brokers_that_were_killed_end_the_command(serve: Callable[..., Serving])
     os.kill(serving.told["pid"], signal.SIGKILL)
     status, complaints = serving.ended()
     assert status == 1
-    assert complaints.startswith("ottla: the brokers' process ended by itself")
+    assert complaints == "ottla: the brokers' process ended by itself; its logs are gone.\n"
+
+
+def test_brokers_that_were_killed_leave_their_logs_where_they_were_told_to(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    serving = serve("--brokers", "1", "--data-dir", str(tmp_path))
+    os.kill(serving.told["pid"], signal.SIGKILL)
+    _, complaints = serving.ended()
+    assert f"; start it again to go on with what is in {tmp_path}." in complaints
 
 
 def test_a_folder_in_use_is_refused(serve: Callable[..., Serving], tmp_path: Path) -> None:

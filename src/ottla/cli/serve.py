@@ -108,7 +108,8 @@ def serve(
         ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --users-file users.txt
         ottla serve --control 9190
 
-    Exit status: 0 after Ctrl+C or SIGTERM, 2 when a port, a folder, a setting or a topic cannot be used.
+    Exit status: 0 after Ctrl+C or SIGTERM, 1 when the brokers' process ended by itself, 2 when a port, a folder, a
+    setting or a topic cannot be used.
     """
     wanted = [_parse_topic(text) for text in topic or []]
     settings = dict(_parse_setting(text) for text in setting or [])
@@ -165,7 +166,8 @@ def serve(
             while not asked:
                 time.sleep(_LOOK_S)
                 if not asked and not cluster.is_running:
-                    raise OttlaError("the brokers' process ended by itself; start again to go on with what it kept.")
+                    then = f"start it again to go on with what is in {data_dir}" if data_dir else "its logs are gone"
+                    raise OttlaError(f"the brokers' process ended by itself; {then}.")
 
 
 def _described(cluster: Cluster) -> dict[str, Any]:

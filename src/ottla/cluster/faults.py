@@ -1,4 +1,4 @@
-"""`cluster.faults`: let something go wrong on purpose, and see whether it did.
+"""`cluster.faults`: make something go wrong on purpose, and see whether it did.
 
 Beside the verbs about requests and connections (`ottla.faults.verbs`) those about brokers, disks, clocks, links and
 leaders. Healed, affected brokers run again.
@@ -35,22 +35,26 @@ class Faults(Verbs):
     # broker `broker_id`).
 
     def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Kill the broker that handles the request; what it wrote survives in the page cache. Healed, it runs again."""
+        """Kill the broker that handles the request; what it wrote is still in the page cache. Healed, it runs again."""
         return self._at_requests("kill", which, moment=moment)
 
     def power_off(self, *, moment: str = APPEND, in_sync_only: bool = False, **which: Unpack[Which]) -> Fault:
-        """Cut the power of the broker that handles the request; what was not synced is lost, but what `seed` leaves.
+        """Cut the power of the broker that handles the request. Healed, it runs again.
 
-        Healed, the broker runs again.
+        What it had not synced is lost, or a part of it; `seed` decides which. `in_sync_only`: fire only while every
+        replica is in sync.
         """
         return self._at_requests("power_off", which, moment=moment, in_sync_only=in_sync_only)
 
     def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Freeze the broker that handles the request until the fault is healed, or `Cluster.resume`."""
+        """Freeze the broker that handles the request, until the fault is healed or `Cluster.resume` is called."""
         return self._at_requests("pause", which, moment=moment)
 
     def cut_power(self, *, moment: str = APPEND, controller: bool = True, **which: Unpack[Which]) -> Fault:
-        """Cut the power of all brokers at once, of those that are down already, too; as `power_off`."""
+        """Cut the power of all brokers at once, as `power_off` does, also of those that are down already.
+
+        `controller`: whether the controller loses power, too.
+        """
         return self._at_requests("cut_power", which, moment=moment, controller=controller)
 
     # Brokers, the controller, disks and clocks until healed.
@@ -60,73 +64,80 @@ class Faults(Verbs):
         return self._impose("stop", broker_id=broker_id)
 
     def stop_controller(self) -> Fault:
-        """Let the controller lose power; brokers go on with what they know. Healed, it starts from its disk."""
+        """Cut the controller's power; brokers go on with the metadata they have. Healed, it starts from its disk."""
         return self._impose("stop_controller")
 
     def full_disk(self, broker_id: int) -> Fault:
-        """Let every append of this broker fail: no space left on the device."""
+        """Make every append of this broker fail with ENOSPC, and be refused with KAFKA_STORAGE_ERROR."""
         return self._impose("full_disk", broker_id=broker_id)
 
     def slow_disk(self, broker_id: int, *, delay_ms: int) -> Fault:
-        """Let this broker be `delay_ms` late with whatever makes it write, as leader and as follower."""
+        """Make this broker's writes `delay_ms` late, as leader and as follower."""
         return self._impose("slow_disk", broker_id=broker_id, delay_ms=delay_ms)
 
     def failing_disk(self, broker_id: int, *, operation: str, every: int = 1, evicts: bool = False) -> Fault:
-        """Let each so many-th "read", "write" or "sync" of this broker fail; one that cannot sync ends by itself.
+        """Make each `every`-th `operation` ("read", "write" or "sync") of this broker fail with EIO.
 
-        `evicts`: what a sync that failed did not write is gone at once.
+        A broker whose sync failed ends by itself. What was not synced is lost with the next power cut, or at once
+        with `evicts`.
         """
         fields = {"operation": operation, "every": every, "evicts": evicts}
         return self._impose("failing_disk", broker_id=broker_id, **fields)
 
     def jump_clock(self, broker_id: int, *, jump_ms: int) -> Fault:
-        """Let this broker's clock show `jump_ms` more, or less where it is negative; healing sets it right."""
+        """Make this broker's clock jump `jump_ms` ahead, or back if that is negative; healed, it is right again."""
         return self._impose("jump_clock", broker_id=broker_id, jump_ms=jump_ms)
 
     def drift_clock(self, broker_id: int, *, drift_ppm: int) -> Fault:
-        """Let this broker's clock (-2: the controller's) count so many parts in a million too many."""
+        """Make the clock of a broker (-2: the controller) too fast by so many parts per million; negative: too slow."""
         return self._impose("drift_clock", broker_id=broker_id, drift_ppm=drift_ppm)
 
     # Links between brokers, and what passes on connections of clients.
 
     def cut_link(self, broker_id: int, other_id: int, *, silently: bool = False) -> Fault:
-        """Keep two brokers (-2: the controller) from reaching each other; a follower falls out of the replicas in sync.
+        """Keep two brokers (-2: the controller) from reaching each other, so that a follower falls out of the ISR.
 
-        `silently`: who asks is not told, and waits until it gives up.
+        `silently`: a request gets no answer until its sender's timeout, instead of failing at once.
         """
         return self._impose("cut_link", broker_id=broker_id, other_id=other_id, silently=silently)
 
     def isolate(self, broker_id: int, *, silently: bool = False) -> Fault:
-        """Keep this broker from all others and the controller, while clients still reach it: a zombie leader."""
+        """Cut the links of this broker to all other brokers and the controller; clients can still reach it.
+
+        So it goes on as a leader for a while after another one was elected. `silently`: as in `cut_link`.
+        """
         return self._impose("isolate", broker_id=broker_id, silently=silently)
 
     def lose_messages(self, *, probability: float) -> Fault:
-        """Lose this share of what brokers and controller say to each other, without a word."""
+        """Lose this share of the messages between brokers and controller, without an error."""
         return self._impose("lose_messages", probability=probability)
 
     def stall(self, *, probability: float, delay_max_ms: int) -> Fault:
-        """Hold up this share of what brokers are sent for at most `delay_max_ms`, and all that is behind it."""
+        """Delay this share of what clients send, and of the messages between brokers, by at most `delay_max_ms`."""
         return self._impose("stall", probability=probability, delay_max_ms=delay_max_ms)
 
     # Logs, and leaders where they should not be.
 
     def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
-        """Flip one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
+        """Change one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
         return self._impose("corrupt", topic=topic, partition=partition, offset=offset, broker_id=broker_id)
 
     def corrupt_unsynced(self, topic: str, partition: int, *, broker_id: int) -> Fault:
-        """Kill this broker, and flip one byte of what it had not synced of that log; healed, it runs again."""
+        """Kill this broker, and change one byte of that log that was not synced; healed, the broker runs again."""
         return self._impose("corrupt_unsynced", topic=topic, partition=partition, broker_id=broker_id)
 
     def unclean_election(self, topic: str, partition: int) -> Fault:
-        """Whenever no replica in sync is left to lead, let a living one lead all the same: what it lacks is lost."""
+        """If no replica in sync can lead, let one lead that is not in sync: records that it lacks are lost."""
         return self._impose("unclean_election", topic=topic, partition=partition)
 
     def move_coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> Fault:
-        """Let another broker coordinate a group, or the transactions of an id, from now on; UserMistake as there."""
+        """Let another broker coordinate a group, or the transactions of an id, from now on.
+
+        UserMistake if no other one can, or nothing is coordinated yet.
+        """
         topic, partition = self._coordinating(group, transactional_id)
         return self._impose("move_leader", topic=topic, partition=partition)
 
     def move_leader(self, topic: str, partition: int) -> Fault:
-        """Let another replica in sync lead a partition from now on; UserMistake where there is none."""
+        """Let another replica in sync lead a partition from now on; UserMistake if there is none."""
         return self._impose("move_leader", topic=topic, partition=partition)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class Stall(Fault):
-    """A share of the data on clients' connections is delayed by at most `delay_max_ms`, with all that follows on it.
+    """A share of what clients send, and of the messages between brokers, is delayed by at most `delay_max_ms`.
 
-    So what a client sent on a connection that it gave up can arrive after what it sent on the next one.
+    What follows on a client's connection is delayed with it. So what a client sent on a connection that it gave up can
+    arrive after what it sent on the next one.
     """
 
     kind = "stall"

@@ -29,10 +29,10 @@ _ANSWER_S = 30.0
 class Which(TypedDict, total=False):
     """Which requests a fault applies to; without any of these every Produce request.
 
-    `topic`, `partition`: those that touch it. `nth`: the n-th only, from 1; or `every`: each k-th; or `probability`:
-    each with this chance, drawn from `seed` (0); `times`: at most so often. `broker_id`: those this broker handles.
-    `api`: the kind of request ("Produce", "Fetch", "Metadata", ...). `after_ms`, `duration_ms`: from so long after
-    now, for so long.
+    `topic`, `partition`: requests with this topic or partition. `broker_id`: requests that this broker handles. `api`:
+    the kind of request ("Produce", "Fetch", "Metadata", ...). Of these requests: `nth`, only the n-th, from 1; or
+    `every`, each k-th; or `probability`, each with this chance, drawn from `seed` (0). `times`: it fires so often at
+    most. `after_ms`, `duration_ms`: it fires only from so long after now, and only for so long.
     """
 
     topic: str | None
@@ -49,7 +49,7 @@ class Which(TypedDict, total=False):
 
 
 class Fault:
-    """A fault in force; a context manager that heals it at the end. `what` is its kind with its fields."""
+    """A fault in force; its `with` block heals it at the end. `what` is its kind with its fields."""
 
     def __init__(self, ask: Callable[..., Any], what: kinds.Fault) -> None:
         self.what = what
@@ -69,7 +69,7 @@ class Fault:
 
     @property
     def fired(self) -> int:
-        """How often it has really fired; still known after all was closed."""
+        """How often it has really fired; still known when it is healed, or the cluster is closed."""
         return self.counts()["fired"]
 
     @property
@@ -185,19 +185,19 @@ class Verbs:
     # Requests, before anything is appended.
 
     def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append nothing and answer with this error code (NOT_ENOUGH_REPLICAS where it is None)."""
+        """Append nothing, and answer with this error code (None: NOT_ENOUGH_REPLICAS)."""
         return self._at_requests("refuse", which, error=error)
 
     def lose_request(self, **which: Unpack[Which]) -> Fault:
-        """Throw the request away before anything is appended, and cut the connection."""
+        """Throw the request away before anything is appended, and cut its connection."""
         return self._at_requests("lose_request", which)
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
-        """Throw the request away and leave its connection open and silent: the client must find out by itself."""
+        """Throw the request away. Its connection stays open and silent until the client gives it up."""
         return self._at_requests("drop_request", which)
 
     def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
-        """Handle the request `delay_ms` late, even where its sender has given up on it and sent it again."""
+        """Handle the request `delay_ms` late, even if the client has given it up and sent it again."""
         return self._at_requests("delay_request", which, delay_ms=delay_ms)
 
     # Requests, after the append.
@@ -207,33 +207,36 @@ class Verbs:
         return self._at_requests("lose_ack", which)
 
     def drop_ack(self, **which: Unpack[Which]) -> Fault:
-        """Append the records, answer nothing and leave the connection open and silent."""
+        """Append the records and answer nothing. The connection stays open and silent."""
         return self._at_requests("drop_ack", which)
 
     def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
-        """Append the records and answer `delay_ms` late."""
+        """Append the records, and send the answer `delay_ms` late."""
         return self._at_requests("delay_ack", which, delay_ms=delay_ms)
 
     def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append the records and answer with this error code all the same (NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
+        """Append the records, and answer with this error code (None: NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
         return self._at_requests("refuse_after_append", which, error=error)
 
     def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Answer the request, and handle it once more `delay_ms` later as if it came on a connection of its own."""
+        """Answer the request, and handle it once more `delay_ms` later, as if it came on a connection of its own."""
         return self._at_requests("redeliver", which, delay_ms=delay_ms)
 
     def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
-        """Keep the request ("request": nothing appended yet), or its answer ("ack"), until `release()`."""
+        """Hold the request (`moment="request"`: nothing is stored yet) or its answer ("ack") until `release()`."""
         return self._made_known(Hold(self._ask, kinds.make_fault("hold", moment=moment, **which)))
 
     # Connections of clients.
 
     def unplug(self, broker_id: int, *, client_id: str | None = None) -> Fault:
-        """Part this broker from its clients, or from one: connections, old and new, stay silent; healed, they go on."""
+        """Make all connections between this broker and its clients, or one client, silent; healed, they go on."""
         return self._impose("unplug", broker_id=broker_id, client_id=client_id)
 
     def half_open(self, broker_id: int | None = None, *, client_id: str | None = None) -> Fault:
-        """Leave the connections that clients, or one, have to this broker silent for good; new ones are well."""
+        """Make the connections that clients have now silent for good; new connections work.
+
+        `broker_id`, `client_id`: only the connections to this broker, of this client.
+        """
         return self._impose("half_open", broker_id=broker_id, client_id=client_id)
 
     def remember_counts(self) -> None:
