@@ -45,8 +45,10 @@ with ottla.Cluster(brokers=3) as cluster:
 ```
 
 A fault is in force from the call until `heal()`, or until the end of its `with` block. Then the brokers that it killed,
-paused or stopped run again. `fired` counts how often it really fired. Assert it: if the fault never fired, the test has
-tested nothing. A fault that would end or freeze a broker at once is refused if that broker is down already.
+paused or stopped run again, even if another fault has ended them meanwhile. A fault that would end or freeze a broker
+at once is refused if that broker is down already.
+
+`fired` counts how often a fault really fired. Assert it: if the fault never fired, the test has tested nothing.
 
 *Silent* means that a connection stays open and nothing arrives on it any more.
 

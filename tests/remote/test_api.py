@@ -161,7 +161,7 @@ def test_who_waits_for_a_fault_that_another_heals_is_told(http: Http) -> None:
 
 
 def test_topics_are_made_shown_and_deleted(http: Http, cluster: ottla.Cluster) -> None:
-    configs = {"min.insync.replicas": "2"}
+    configs = {"min.insync.replicas": "2", "retention.ms": 86_400_000}
     status, told = http.ask(
         "POST",
         "/v1/topics",
@@ -171,7 +171,8 @@ def test_topics_are_made_shown_and_deleted(http: Http, cluster: ottla.Cluster) -
     assert told["topic"] == "a-b"
     assert [(each["partition"], len(each["replicas"])) for each in told["partitions"]] == [(0, 2), (1, 2)]
     with ottla.Admin(cluster.bootstrap_servers) as admin:
-        assert admin.describe_configs(topic="a-b")["min.insync.replicas"].value == "2"
+        found = admin.describe_configs(topic="a-b")
+        assert [found[name].value for name in configs] == ["2", "86400000"]
     send(cluster, topic="a-b")
     first, _ = http.get("/v1/topics/a-b")["partitions"]
     assert {each["log_end_offset"] for each in first["replicas"]} == {1}
@@ -315,7 +316,7 @@ def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeou
             400,
             "partitions=0 must be an integer from 1 to 2147483647.",
         ),
-        ("POST", "/v1/topics", {"topic": "x", "configs": {"a": 1}}, 400, "must be an object of texts."),
+        ("POST", "/v1/topics", {"topic": "x", "configs": {"a": None}}, 400, "an object of texts and numbers."),
         ("POST", "/v1/topics", {"topic": "x", "replication_factor": 9}, 400, ""),
         ("DELETE", "/v1/topics/nope", None, 404, "nope"),
         ("GET", "/v1/partitions/nope/0", None, 404, "no partition 0 of topic 'nope'"),

@@ -154,9 +154,12 @@ class Verbs:
         self._made: dict[int, Fault] = {}
 
     def add(self, what: kinds.Fault) -> Fault:
-        """Put a fault in force that was made apart (`ottla.faults`), as from a file."""
+        """Put a fault in force that `ottla.faults.fault.make_fault` has made, such as `make_fault("lose_ack", nth=1)`."""
         if not isinstance(what, kinds.Fault):
-            raise ConfigError(f"{what!r} is no fault: make one with ottla.faults.")
+            raise ConfigError(
+                f"{what!r} is no fault: call its own method, such as lose_ack(nth=1), or make one with "
+                "ottla.faults.fault.make_fault."
+            )
         return self._made_known(Fault(self._ask, what))
 
     def find(self, fault_id: int) -> Fault:

@@ -16,14 +16,14 @@ _NOBODY = -1
 
 
 def _are_configs(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(each) is str for each in value.values())
+    return isinstance(value, dict) and all(type(each) in (str, int, float) for each in value.values())
 
 
 _PARTITIONS = Field("partitions", whole(1), "how many partitions; 1 unless given")
 _REPLICAS = Field(
     "replication_factor", whole(1), "how many replicas; unless given 3, or fewer if there are fewer brokers"
 )
-_CONFIGS = Field("configs", May("an object of texts", _are_configs), "topic settings by Kafka's names")
+_CONFIGS = Field("configs", May("an object of texts and numbers", _are_configs), "topic settings by Kafka's names")
 _GROUP = Field("group", TEXT, "the id of a consumer group")
 _TRANSACTIONAL_ID = Field("transactional_id", TEXT, "the transactional id of a producer")
 _AWAIT = Field("await", one_of((LEADER, ISR)), "answer when there is a leader, or when enough replicas are in the ISR")
