@@ -138,6 +138,7 @@ class Life:
         if part is not None:
             cleaning = CleaningRound(log, part.segments, self.now_ms)
             for _ in cleaning.steps():
+                log.storage.write_back.now_us += 1  # what was begun to be synced is, a little later
                 assert not cleaning.is_void
             self.rounds += 1
             assert log.cleaned_to == part.segments[-1].next_offset

@@ -116,8 +116,47 @@ def test_a_failed_sync_in_the_background_is_told_when_it_is_asked_about() -> Non
     written(disk, 10)
     disk.faults.fail(SYNC, 1)
     done = disk.open(PATH).begin_sync()
-    with pytest.raises(OSError, match="Input/output error"):
-        done()
+    assert not done()
+    disk.write_back.now_us += 1
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            done()
+
+
+def test_a_power_cut_takes_what_is_on_its_way_to_the_disk() -> None:
+    found = set()
+    for seed in range(30):
+        disk = Disk()
+        content = written(disk, 100)
+        done = disk.open(PATH).begin_sync()
+        assert not done()
+        disk.power_off(Chance(seed))
+        found.add(disk.log_content("t-0") == content)
+    assert found == {False, True}
+
+
+def test_what_came_behind_the_beginning_of_a_sync_is_not_synced_with_it() -> None:
+    for seed in range(30):
+        disk = Disk()
+        content = written(disk, 100)
+        file = disk.open(PATH)
+        done = file.begin_sync()
+        file.append([b"later"])
+        disk.write_back.now_us += 1
+        assert done()
+        disk.power_off(Chance(seed))
+        assert disk.log_content("t-0")[:100] == content
+
+
+def test_a_sync_of_a_file_that_is_gone_takes_none_of_the_next_one_along() -> None:
+    disk = Disk()
+    written(disk, 100)
+    done = disk.open(PATH).begin_sync()
+    disk.remove(PATH)
+    content = written(disk, 50)
+    disk.write_back.now_us += 1
+    assert done()
+    assert disk.write_back.synced_bytes(PATH, len(content)) == 0
 
 
 def test_what_is_written_anew_and_synced_outlives_a_power_cut() -> None:

@@ -84,29 +84,35 @@ class DiskFile:
         self._disk.sync(self._path)
 
     def begin_sync(self) -> Callable[[], bool]:
-        """Sync; it is done at once, or has failed."""
-        try:
-            self.sync()
-        except OSError as error:
-            return _Failed(error)
-        return _done
+        """Sync what is there now; it is done, or has failed, when it is asked about at a later time."""
+        return _BackgroundSync(self._disk, self._path, self._content)
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-def _done() -> bool:
-    return True
+class _BackgroundSync:
+    """One file on its way to the disk: until somebody asks at a later time, a power cut finds nothing of it there."""
 
-
-class _Failed:
-    """What became of a sync in the background that failed."""
-
-    def __init__(self, error: OSError) -> None:
-        self._error = error
+    def __init__(self, disk: Disk, path: str, content: bytearray) -> None:
+        self._disk = disk
+        self._path = path
+        self._content = content
+        self._size = len(content)
+        self._begun_us = disk.write_back.now_us
+        self._error: OSError | None = None
+        self._is_over = False
 
     def __call__(self) -> bool:
-        raise self._error
+        if not self._is_over and self._disk.write_back.now_us > self._begun_us:
+            self._is_over = True
+            try:
+                self._disk.sync_begun(self._path, self._content, self._size)
+            except OSError as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
+        return self._is_over
 
 
 class Disk:
@@ -144,6 +150,19 @@ class Disk:
             raise
         self._replaced.pop(path, None)
         self.write_back.synced(path)
+        self.write_back.flushed()
+
+    def sync_begun(self, path: str, content: bytearray, size: int) -> None:
+        """What this file held when it had `size` bytes is on the disk, unless it has gone; OSError as for `sync`."""
+        if self._files.get(path) is not content:
+            return
+        try:
+            self.faults.check(SYNC)
+        except OSError:
+            self._drop(path)
+            raise
+        self._replaced.pop(path, None)
+        self.write_back.synced_to(path, size)
         self.write_back.flushed()
 
     def _drop(self, path: str) -> None:

@@ -13,9 +13,9 @@ A sync that fails puts the folder offline (`failure`), for the kernel forgets wh
 would succeed, and the recovery point pass what is not on the disk. A mark in the log's folder has the next start write
 that part once more, as long as the page cache still has it.
 
-The checkpoints are Kafka's: version 0, the number of lines, then `topic partition offset`. The mark is JSON as Kafka's;
-beside Kafka's fields it says where each log ended and how many bytes its last segment had, so that a log
-somebody has touched since is not taken for one that needs no check.
+The checkpoints are Kafka's (`checkpoints`). The mark is JSON as Kafka's; beside Kafka's fields it says where each log
+ended and how many bytes its last segment had, so that a log somebody has touched since is not taken for one that needs
+no check.
 
 Invariants: a checkpoint that cannot be read says nothing, which costs time and no data; what has been read stays true
 until the log it concerns is opened.
@@ -32,6 +32,7 @@ from itertools import count
 from random import Random
 from typing import Protocol
 
+from ottla.broker.log.checkpoints import Checkpoint
 from ottla.broker.settings import NEVER, BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.uuids import random_uuid, uuid_text
@@ -52,7 +53,7 @@ METADATA_FILE = "partition.metadata"
 # What a power cut may leave of it.
 BLANK = b"\0 \r\n\t"
 _DIRECTORY_ID = "directory.id"
-_VERSION = 0
+_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 _FOLDER_NAME_MAX = 255
 
 
@@ -88,16 +89,12 @@ class LogDirectory:
     """
 
     __slots__ = (
+        "_checkpoints",
         "_clean_ends",
-        "_cleaned",
         "_directory_id",
         "_flush_wanted",
-        "_high_watermarks",
-        "_log_starts",
-        "_recovery_points",
         "_set_aside",
         "_set_aside_count",
-        "_written",
         "failure",
         "flush_ms",
         "remove_due_us",
@@ -115,16 +112,12 @@ class LogDirectory:
         self._flush_wanted: dict[int, int] = {}
         self.flush_ms = settings.log_flush_scheduler_interval_ms
         self._directory_id: str | None = None
-        self._written: dict[str, bytes] = {}
         # (when, order, path) of files that are to go, the first one first
         self._set_aside: list[tuple[int, int, str]] = []
         self._set_aside_count = 0
         self.remove_due_us: int | None = None
         self._clean_ends = self._take_clean_shutdown()
-        self._recovery_points = self._read(RECOVERY_POINTS)
-        self._high_watermarks = self._read(HIGH_WATERMARKS)
-        self._log_starts = self._read(LOG_STARTS)
-        self._cleaned = self._read(CLEANED)
+        self._checkpoints = {name: Checkpoint(storage, name) for name in _CHECKPOINTS}
 
     def identify(self, broker_id: int, rng: Random) -> str:
         """See `directory_id`; OSError."""
@@ -134,19 +127,19 @@ class LogDirectory:
 
     def recovery_point(self, folder: str) -> int:
         """Everything of the log below is on the disk; 0 where nothing is known."""
-        return self._recovery_points.get(folder, 0)
+        return self._checkpoints[RECOVERY_POINTS].unopened.get(folder, 0)
 
     def high_watermark(self, folder: str) -> int:
         """The log's high watermark as last written, 0 where nothing is known."""
-        return self._high_watermarks.get(folder, 0)
+        return self._checkpoints[HIGH_WATERMARKS].unopened.get(folder, 0)
 
     def log_start(self, folder: str) -> int:
         """The log's first offset as last written, 0 where nothing is known."""
-        return self._log_starts.get(folder, 0)
+        return self._checkpoints[LOG_STARTS].unopened.get(folder, 0)
 
     def cleaned_to(self, folder: str) -> int:
         """How far the log was compacted, 0 where nothing is known."""
-        return self._cleaned.get(folder, 0)
+        return self._checkpoints[CLEANED].unopened.get(folder, 0)
 
     def clean_end(self, folder: str) -> tuple[int, int] | None:
         """(log end offset, bytes in the last segment) of a log that was closed in order; None where it was not."""
@@ -154,15 +147,15 @@ class LogDirectory:
 
     def forget(self, folder: str) -> None:
         """The log is open (or gone): it knows better from now on."""
-        for known in (self._recovery_points, self._high_watermarks, self._log_starts, self._cleaned):
-            known.pop(folder, None)
+        for checkpoint in self._checkpoints.values():
+            checkpoint.unopened.pop(folder, None)
         self._clean_ends.pop(folder, None)
 
     def remember(self, folder: str, recovery_point: int, log_start: int, cleaned_to: int) -> None:
         """A log that is to be opened again knew this, and will not know it from its files."""
-        self._recovery_points[folder] = recovery_point
-        self._log_starts[folder] = log_start
-        self._cleaned[folder] = cleaned_to
+        known = {RECOVERY_POINTS: recovery_point, LOG_STARTS: log_start, CLEANED: cleaned_to}
+        for name, offset in known.items():
+            self._checkpoints[name].unopened[folder] = offset
 
     def remove_log_of(self, folder: str, topic_id: bytes) -> None:
         """Remove the log that this topic has left in a folder; one of another topic stays. OSError.
@@ -183,6 +176,7 @@ class LogDirectory:
                 break
         self.storage.rename(folder, aside)
         self.forget(folder)
+        self.retract(folder)
         logger.warning(
             "the folder %s held the log of another topic (id %s): it is set aside as %s, and a new log begins; "
             "remove it when nobody wants its records any more",
@@ -193,20 +187,17 @@ class LogDirectory:
 
     def write(self, name: str, offsets: Mapping[str, int]) -> None:
         """Write a checkpoint, unless it says this already; logs that were not opened keep their lines. OSError."""
-        unopened = {
-            RECOVERY_POINTS: self._recovery_points,
-            HIGH_WATERMARKS: self._high_watermarks,
-            LOG_STARTS: self._log_starts,
-            CLEANED: self._cleaned,
-        }[name]
-        lines = []
-        for folder, offset in {**unopened, **offsets}.items():
-            topic, _, partition = folder.rpartition("-")
-            lines.append(f"{topic} {partition} {offset}\n")
-        content = f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
-        if self._written.get(name) != content:
-            self.storage.write_file(name, content)
-            self._written[name] = content
+        self._checkpoints[name].write(offsets)
+
+    def retract(self, folder: str, end: int = 0) -> None:
+        """Have no checkpoint tell of what is behind `end` of a log, which was cut or is another one; OSError."""
+        for checkpoint in self._checkpoints.values():
+            checkpoint.retract(folder, end)
+
+    def retract_unreached(self, folder: str, end: int) -> None:
+        """`retract` for a log that is found to end there: what would have records believed, or hidden; OSError."""
+        for name in (RECOVERY_POINTS, LOG_STARTS):
+            self._checkpoints[name].retract(folder, end)
 
     def sync_failed(self, folder: str, error: OSError) -> None:
         """A log could not be synced: the folder is offline from now on, until the broker is started again."""
@@ -267,24 +258,3 @@ class LogDirectory:
             return {str(folder): (int(end), int(size)) for folder, (end, size) in ends.items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             return {}
-
-    def _read(self, name: str) -> dict[str, int]:
-        """A checkpoint's offsets by log folder; none where it is missing or damaged."""
-        try:
-            content = self.storage.read_file(name)
-        except OSError as error:
-            logger.warning("%s cannot be read (%s), and what it says is not known", name, error.strerror or error)
-            content = None
-        if content is None:
-            return {}
-        try:
-            version, count, *lines = content.decode("ascii").splitlines()
-            found = {}
-            for line in lines:
-                topic, partition, offset = line.split(" ")
-                if int(partition) < 0 or int(offset) < 0:
-                    return {}
-                found[f"{topic}-{int(partition)}"] = int(offset)
-        except ValueError:
-            return {}
-        return found if version == str(_VERSION) and count == str(len(lines)) else {}

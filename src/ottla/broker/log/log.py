@@ -82,6 +82,8 @@ class Log:
         path = f"{self.folder}/{METADATA_FILE}"
         owner = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
         first = (file_name(0), b"")
+        if not self.storage.exists(self.folder):
+            self.directory.retract(self.folder)
         if self.storage.make_folder(self.folder, ((METADATA_FILE, owner), first)):
             self.directory.forget(self.folder)
             self.segments = [self.new_segment(0)]
@@ -216,13 +218,14 @@ class Log:
         """Close the segment written to and begin another; OSError: nothing has changed."""
         closed = self.segments[-1]
         base_offset = self.log_end_offset if base_offset is None else base_offset
-        closed.store_index(synced=False)
+        # Also what lies in front of it, where the last run came to an end before it was synced.
+        begun_to = self._syncs[-1][1] if self._syncs else self.recovery_point
+        # Of a segment that is synced already, a start after a power cut would believe what it finds of the index.
+        closed.store_index(synced=begun_to >= base_offset)
         self._store_transactions(closed)
         self.take_snapshot(base_offset)
         self.store_epochs()
         segment = self.new_segment(base_offset)
-        # Also what lies in front of it, where the last run came to an end before it was synced.
-        begun_to = self._syncs[-1][1] if self._syncs else self.recovery_point
         late = [each for each in self.segments if each.next_offset > begun_to or each is closed]
         begun = [done for each in late for done in each.begin_sync(with_index=True)]
         closed.next_offset = base_offset
@@ -329,6 +332,7 @@ class Log:
         active = segments[-1]
         active.truncate(offset)
         self.log_end_offset = end = active.next_offset
+        self.directory.retract(self.folder, end)
         self.cleaned_to = min(self.cleaned_to, end)
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
@@ -340,6 +344,7 @@ class Log:
 
     def start_anew(self, offset: int) -> None:
         """Forget all records; the next one gets `offset`. OSError as for `truncate`."""
+        self.directory.retract(self.folder, offset)
         self.cuts += 1
         self.cleaned_to = 0
         while self.segments:

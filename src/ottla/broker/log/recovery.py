@@ -51,6 +51,7 @@ def recover(log: Log) -> None:
         _write_again(log, bases)
     checked_from = _load_segments(log, bases)
     log.log_end_offset = end = log.active.next_offset
+    log.directory.retract_unreached(log.folder, end)
     log.log_start_offset = min(end, max(log.directory.log_start(log.folder), log.segments[0].base_offset))
     log.recovery_point = min(end, log.directory.recovery_point(log.folder))
     log.cleaned_to = min(end, log.directory.cleaned_to(log.folder))
