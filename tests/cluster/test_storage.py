@@ -446,23 +446,57 @@ def test_in_a_folder_that_does_not_last_nothing_is_synced(tmp_path: Path, monkey
     assert calls.made == ["replace marks"]
 
 
+class FailingOnce:
+    """The first sync fails, once it is let: the kernel tells of it once, and the next sync of the file succeeds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.may_fail = threading.Event(), threading.Event()
+        monkeypatch.setattr("ottla.cluster.storage._sync", self)
+
+    def __call__(self, fd: int) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.may_fail.wait(10)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.fsync(fd)
+
+
 def test_a_sync_in_the_background_that_failed_fails_the_next_one(
     storage: DiskStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel tells of it once, and the next sync of the file would succeed."""
     file: DiskFile = storage.open("t-0/0.log")
     file.append([b"a"])
-    failing = threading.Event()
-    failing.set()
-    sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
-
-    def once(fd: int) -> None:
-        if failing.is_set():
-            failing.clear()
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        sync(fd)
-
-    monkeypatch.setattr("ottla.cluster.storage._sync", once)
+    failing = FailingOnce(monkeypatch)
+    failing.may_fail.set()
     file.begin_sync()
     with pytest.raises(OSError, match="Input/output error"):
         file.sync()
+
+
+def test_a_sync_in_the_background_that_failed_fails_those_begun_behind_it(
+    storage: DiskStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file: DiskFile = storage.open("t-0/0.log")
+    file.append([b"a"])
+    failing = FailingOnce(monkeypatch)
+    file.begin_sync()
+    file.append([b"b"])
+    file.begin_sync()
+    failing.may_fail.set()
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+
+
+def test_a_sync_in_the_background_that_failed_fails_the_next_one_of_who_opens_the_file_anew(
+    storage: DiskStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the index files of a segment, which are opened for each sync."""
+    file: DiskFile = storage.open("t-0/0.index")
+    file.append([b"a"])
+    failing = FailingOnce(monkeypatch)
+    file.begin_sync()
+    file.close()
+    assert failing.begun.wait(10)
+    failing.may_fail.set()
+    with pytest.raises(OSError, match="Input/output error"):
+        storage.open("t-0/0.index").sync()

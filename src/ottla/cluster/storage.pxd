@@ -5,6 +5,7 @@ from ottla.host.disk_faults cimport DiskFaults
 
 
 cdef class DiskFile:
+    cdef public dict _begun
     cdef public bint _closed
     cdef public object _descriptor
     cdef public bint _failing
@@ -13,7 +14,6 @@ cdef class DiskFile:
     cdef public bint _lasts
     cdef public object _name
     cdef public object _open_files
-    cdef public object _syncing
     cdef public WriteBack _write_back
     cdef public object path
     cdef public object size

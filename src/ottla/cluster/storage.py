@@ -75,9 +75,19 @@ class _BackgroundSync:
     _waiting: SimpleQueue[_BackgroundSync] | None = None
 
     def __init__(
-        self, descriptor: _Descriptor, new_path: str | None, name: str, size: int, write_back: WriteBack
+        self,
+        descriptor: _Descriptor,
+        new_path: str | None,
+        name: str,
+        size: int,
+        write_back: WriteBack,
+        begun: dict[str, _BackgroundSync],
     ) -> None:
         self._descriptor: _Descriptor | None = descriptor
+        # By name, what was begun last of each file: what fails is told once, and must fail all that come behind it.
+        self._begun = begun
+        self._behind = begun.get(name)
+        begun[name] = self
         # Where its name may not be on the disk yet.
         self._new_path = new_path
         self._name = name
@@ -95,7 +105,10 @@ class _BackgroundSync:
     def run(self) -> None:
         """In the thread: sync the file."""
         begin_ns = time.perf_counter_ns()
+        behind, self._behind = self._behind, None
         try:
+            if behind is not None:
+                behind.wait()
             if self._descriptor is not None:
                 _sync(self._descriptor.fd)
                 if self._new_path is not None:
@@ -119,6 +132,8 @@ class _BackgroundSync:
             raise self._error
         if not self._counted:
             self._counted = True
+            if self._begun.get(self._name) is self:
+                del self._begun[self._name]
             self._write_back.synced_to(self._name, self._size)
             self._write_back.flushed(self._time_us)
         return True
@@ -212,6 +227,7 @@ class DiskFile:
     """An append-only file that can be cut; it must have no other writer. Made by `DiskStorage.open`."""
 
     __slots__ = (
+        "_begun",
         "_closed",
         "_descriptor",
         "_failing",
@@ -220,7 +236,6 @@ class DiskFile:
         "_lasts",
         "_name",
         "_open_files",
-        "_syncing",
         "_write_back",
         "path",
         "size",
@@ -235,12 +250,13 @@ class DiskFile:
         open_files: OpenFiles,
         write_back: WriteBack,
         faults: DiskFaults,
+        begun: dict[str, _BackgroundSync],
         lasts: bool,
     ) -> None:
         self._lasts = lasts
         self._is_named = False
-        # What was begun last, which may have failed without anybody having asked.
-        self._syncing: _BackgroundSync | None = None
+        # Of all files of the storage, by name: what was begun last may have failed without anybody having asked.
+        self._begun = begun
         self.path = path
         self.size = size
         self.used = False
@@ -299,9 +315,10 @@ class DiskFile:
         begin_ns = time.perf_counter_ns()
         self._check_sync()
         if self._lasts:
-            if self._syncing is not None:
-                self._syncing.wait()
-                self._syncing = None
+            begun = self._begun.get(self._name)
+            if begun is not None:
+                begun.wait()
+                del self._begun[self._name]
             _sync(self._open_descriptor().fd)
             if not self._is_named:
                 _sync_names(self.path)
@@ -318,10 +335,9 @@ class DiskFile:
                 return _Failed(error)
             return _done
         new_path = None if self._is_named else self.path
-        syncing = _BackgroundSync(self._open_descriptor(), new_path, self._name, self.size, self._write_back)
+        descriptor = self._open_descriptor()
         self._is_named = True
-        self._syncing = syncing
-        return syncing
+        return _BackgroundSync(descriptor, new_path, self._name, self.size, self._write_back, self._begun)
 
     def _check_sync(self) -> None:
         """OSError where a fault makes this sync fail; what was not synced may be gone from the page cache then."""
@@ -386,6 +402,7 @@ class DiskStorage:
         self._lasts = lasts
         self.write_back = WriteBack()
         self.faults = DiskFaults()
+        self._begun: dict[str, _BackgroundSync] = {}
         self._root = root
         self._open_files = open_files if open_files is not None else OpenFiles()
 
@@ -422,7 +439,7 @@ class DiskStorage:
             return file
 
     def _file(self, path: str, full: str, size: int) -> DiskFile:
-        return DiskFile(full, path, size, self._open_files, self.write_back, self.faults, self._lasts)
+        return DiskFile(full, path, size, self._open_files, self.write_back, self.faults, self._begun, self._lasts)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -478,12 +495,15 @@ class DiskStorage:
         except OSError:
             _remove_file(fresh)
             raise
+        self._begun.pop(path, None)
         self.write_back.synced(path)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, in place of what is there, or a folder one that nothing has."""
         self.faults.check(WRITE, old)
         os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
+        self._forget_begun(old)
+        self._forget_begun(new)
         self.write_back.renamed(old, new)
 
     def remove(self, path: str, *, synced: bool = False) -> None:
@@ -495,7 +515,14 @@ class DiskStorage:
         remove_tree(full)
         if synced and self._lasts:
             _sync_folder(os.path.dirname(full))
+        self._forget_begun(path)
         self.write_back.removed(path)
+
+    def _forget_begun(self, path: str) -> None:
+        """What was begun to be synced of this file, or of those in this folder, concerns nobody any more."""
+        start = path + "/"
+        for name in [each for each in self._begun if each == path or each.startswith(start)]:
+            del self._begun[name]
 
     def let_go(self) -> None:
         """Close all files, because who used them is gone."""
@@ -517,6 +544,7 @@ class DiskStorage:
 
     def power_off(self, rng: Random) -> None:
         """Cut the files back to what counts as synced, or a little more, as a power cut would leave them."""
+        self._begun.clear()
         for path, size in self.write_back.survivors(rng):
             try:
                 os.truncate(os.path.join(self._root, path), size)
