@@ -18,7 +18,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
-from .world import TOPIC, World, batch_of, fetch_request, produce_request, records_of
+from .world import TOPIC, MemoryStorage, World, batch_of, fetch_request, produce_request, records_of
 
 
 def log_bytes(world: World, broker_id: int) -> bytes:
@@ -394,3 +394,45 @@ def test_a_leader_that_appended_nothing_in_its_epoch_follows_the_next_one(replic
     log = replicated.brokers[for_a_while].topics[TOPIC][0].log
     assert log is not None
     assert [entry.epoch for entry in log.epochs.entries()] == [0, replicated.partition().leader_epoch]
+
+
+class Died(BaseException):
+    """The machine had no power any more."""
+
+
+class DyingStorage(MemoryStorage):
+    """Dies in front of the write behind so many."""
+
+    def __init__(self, contents: dict[str, bytearray], writes: int) -> None:
+        super().__init__()
+        self.contents = {path: bytearray(content) for path, content in contents.items()}
+        self.writes = writes
+
+    def check_writable(self, path: str) -> None:
+        if not self.writes:
+            raise Died
+        self.writes -= 1
+
+
+@pytest.mark.parametrize("torn", [b'{"version": 99, "topi', b'{"version": 99\0\0\0\0\0\0\0\0\0{}}}\n', bytes(30)])
+def test_a_controller_that_dies_again_while_it_starts_behind_a_torn_line_starts_the_next_time(
+    replicated: World, torn: bytes
+) -> None:
+    replicated.kill(replicated.leader())
+    replicated.pass_time(2000)
+    contents = replicated.storages[0].contents
+    contents["controller.changes"] += torn
+    addresses = [BrokerAddress(broker_id, "localhost", 9090 + broker_id) for broker_id in (1, 2, 3)]
+    has_died = True
+    writes = 0
+    while has_died:
+        storage = DyingStorage(contents, writes)
+        has_died = False
+        try:
+            ControllerCore(addresses, storage, replicated.settings, random.Random(1))
+        except Died:
+            has_died = True
+        again = ControllerCore(addresses, DyingStorage(storage.contents, 99), replicated.settings, random.Random(1))
+        assert [*again.image.topics] == [TOPIC], writes
+        writes += 1
+    assert writes > 3

@@ -41,6 +41,9 @@ PRODUCER_ID_BLOCK = 1000
 _ANNOUNCED_MAX = 1 << 20
 _CHANGES_BYTES_MIN = 64 << 10
 
+# What a power cut leaves in the place of a part that had not reached the disk; in no line that was answered.
+_HOLE = b"\0"
+
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
@@ -238,16 +241,18 @@ class ControllerState:
         content = self._storage.read_file(STATE_FILE)
         if content is None:
             return {}, 0, None
+        name = STATE_FILE
         try:
             state = json.loads(content)
             topics = {name: _read_topic(name, fields) for name, fields in state["topics"].items()}
             self.was_clean = bool(state.get("clean", False))
             self._take_others(state)
-            version = self._read_changes(topics, int(state["version"]))
-            cluster_id = str(state["cluster_id"])
+            cluster_id, version = str(state["cluster_id"]), int(state["version"])
+            name = CHANGES_FILE
+            version = self._read_changes(topics, version)
         except _DAMAGE as error:
             raise UserMistake(
-                f"{STATE_FILE} of the cluster is damaged ({error!r}): restore it, or name another folder."
+                f"{name} of the cluster is damaged ({error!r}): restore it, or name another folder."
             ) from error
         known = {address.broker_id: None for address in self.brokers}
         for topic in topics.values():
@@ -260,8 +265,12 @@ class ControllerState:
         return topics, version, cluster_id
 
     def _read_changes(self, topics: dict[str, TopicImage], version: int) -> int:
-        whole, _, _torn = (self._storage.read_file(CHANGES_FILE) or b"").rpartition(b"\n")
-        for line in whole.split(b"\n") if whole else ():
+        *lines, torn = (self._storage.read_file(CHANGES_FILE) or b"").split(b"\n")
+        if lines and _HOLE in lines[-1]:
+            torn = lines.pop()
+        # The next line must not be written behind it.
+        self._is_doubtful = bool(torn)
+        for line in lines:
             change = json.loads(line)
             if change["version"] < version or ("topics" in change and change["version"] == version):
                 continue
