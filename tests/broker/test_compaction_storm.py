@@ -20,42 +20,13 @@ from ottla.broker.topic_settings import TopicSettings
 from ottla.cluster.storage import DiskStorage
 from ottla.records.batch_header import check_crc, read_header
 from ottla.records.plain import Record, decode_batches, encode_batch
-from ottla.simulation.disk import Disk
+
+from .deadly_disk import DeadlyDisk, Death
 
 FOLDER = "flights-0"
 TOPIC_ID = bytes(range(16))
 CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", "1024"), ("delete.retention.ms", "300"))
 PRODUCERS = 3
-
-
-class Death(BaseException):
-    """The broker dies here."""
-
-
-class DeadlyDisk(Disk):
-    """A disk on which the broker dies in front of change number `dies_in`, where that is given."""
-
-    dies_in: int | None = None
-
-    def _count(self) -> None:
-        if self.dies_in is not None:
-            self.dies_in -= 1
-            if self.dies_in < 0:
-                self.dies_in = None
-                raise Death
-
-    def take(self, size: int) -> None:
-        self._count()
-        super().take(size)
-
-    def rename(self, old: str, new: str) -> None:
-        self._count()
-        super().rename(old, new)
-
-    def remove(self, path: str, *, synced: bool = False) -> None:
-        if self.exists(path):
-            self._count()
-        super().remove(path, synced=synced)
 
 
 class Written(NamedTuple):
