@@ -122,6 +122,10 @@ def test_a_marker_that_cannot_be_read_back_is_not_appended_twice() -> None:
     world.pass_time(20_000)
     contents = {bytes(world.storages[each].contents[LOG]) for each in world.brokers}
     assert len(contents) == 1
+    for core in world.brokers.values():
+        log = core.topics[TOPIC][0].log
+        assert log is not None
+        assert log.producers.stable_end(log.log_end_offset) == log.log_end_offset, "the transaction has ended"
 
 
 def test_a_produce_request_whose_client_has_gone_is_let_go(synced: World) -> None:

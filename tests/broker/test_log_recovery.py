@@ -39,6 +39,9 @@ def filled(disk: Disk | None = None, *, batches: int = 40, **configs: object) ->
     world = LogWorld(disk, segment_bytes=4096, index_interval_bytes=300, **configs)
     for number in range(batches):
         world.append(2, 200, timestamp_ms=1000 + 7 * number, producer=(number % 3, 0, 2 * (number // 3)))
+    # The syncs that were begun are done a little later.
+    world.disk.write_back.now_us += 1
+    assert world.log.settle_syncs()
     return world
 
 
