@@ -46,6 +46,7 @@ from .group_world import (
     offsets_partition,
     stable_pair,
 )
+from .transaction_world import Producer
 from .world import TOPIC, WALL_OFFSET_US, World, batch_of
 
 
@@ -370,9 +371,19 @@ def understood(key: bytes, value: bytes | None) -> Any:
         return None
 
 
-def test_the_time_of_a_commit_is_that_of_the_wall_clock(world: World) -> None:
-    commit(world, 5)
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_time_of_a_commit_is_that_of_the_wall_clock(world: World, in_transaction: bool) -> None:
+    if in_transaction:
+        producer = Producer(world)
+        producer.init()
+        assert producer.commit_offset(GROUP, 5) == 0
+    else:
+        commit(world, 5)
     records = world.stored(OFFSETS_TOPIC, offsets_partition(world))
-    entries = [understood(record.key, record.value) for record in records if record.key is not None]
+    entries = [
+        understood(record.key, record.value)
+        for record in records
+        if record.key is not None and record.value is not None
+    ]
     [told] = [entry[2] for entry in entries if entry is not None and isinstance(entry[2], CommittedOffset)]
     assert 0 <= (WALL_OFFSET_US + world.now_us) // 1000 - told.committed_ms < 60_000
