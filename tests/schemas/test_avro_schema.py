@@ -89,6 +89,7 @@ def test_an_error_is_a_record():
         ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "'a-b', a symbol of the enum E, is not a name"),
         ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "'B', the default of the enum E"),
         ({"type": "enum", "name": "E", "symbols": "A"}, '"symbols" is a list of names'),
+        ([], "a union holds no type"),
         (["int", ["null"]], "a union holds a union"),
         (["int", {"type": "int", "logicalType": "date"}], "a union holds 'int' twice"),
         (record("R", record("R")), "at 'f0': the name 'R' is defined twice"),

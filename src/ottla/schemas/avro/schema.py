@@ -44,6 +44,10 @@ MISSING: Final[Any] = object()
 class SchemaError(UserMistake, ValueError):
     """A schema that cannot be used; the message says where in it and why."""
 
+    def __init__(self, told: str) -> None:
+        # Names in a schema may be of any length.
+        super().__init__(told if len(told) <= 800 else f"{told[:795]} ... .")
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class AvroType:
@@ -160,6 +164,8 @@ class _Parser:
         raise _wrong(where, f"there is no type {_short(full)}; it is not of Avro, and nothing before it defines it")
 
     def _union(self, given: list[Any], namespace: str, where: str, depth: int) -> AvroType:
+        if not given:
+            raise _wrong(where, "a union holds no type")
         made = AvroType("union")
         branches: list[AvroType] = []
         taken: set[str] = set()
