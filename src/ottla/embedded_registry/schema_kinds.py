@@ -68,7 +68,10 @@ def meaning(kind: str, text: str) -> str:
             return avro_schema.written(avro_schema.normalized(json.loads(text)))
         if kind == JSON:
             return json_schema.written(json.loads(text), normalize=True)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        from ottla.embedded_registry.protobuf_schema import meaning as of_protobuf
+
+        return of_protobuf(text)
+    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # of another registry, and not read here: what it says is its text
     return text
 
@@ -83,10 +86,10 @@ def _parse_json(text: str, references: Mapping[str, str], normalize: bool, stric
     return Parsed(JSON, json_schema.written(tree.loaded, normalize=normalize), tree)
 
 
-def _parse_protobuf(text: str, references: Mapping[str, str], normalize: bool, _strict: bool) -> Parsed:
+def _parse_protobuf(text: str, references: Mapping[str, str], _normalize: bool, _strict: bool) -> Parsed:
     from ottla.embedded_registry import protobuf_schema
 
-    return Parsed(PROTOBUF, *protobuf_schema.parse_protobuf(text, references, normalize=normalize))
+    return Parsed(PROTOBUF, text, protobuf_schema.parse_protobuf(text, references))
 
 
 def _compare_avro(reader: Any, writer: Any) -> list[Difference]:
