@@ -88,7 +88,9 @@ def _load(text: str, what: str) -> Any:
         loaded = json.loads(text, parse_constant=_no_constant)
         text.encode()
         json.dumps(loaded, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidSchema(f"{what} is nested too deep.") from None
+    except ValueError as error:
         # A bare name is what many write by mistake for a schema of one primitive type.
         hint = f'; write "{text}" with quotation marks' if text in PRIMITIVES else ""
         where = (

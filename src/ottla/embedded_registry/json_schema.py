@@ -87,7 +87,9 @@ def _load(text: str, what: str) -> Any:
     try:
         loaded = json.loads(text)
         json.dumps(loaded, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidSchema(f"{what} is nested too deep.") from None
+    except ValueError as error:
         where = (
             f": {error.msg} at line {error.lineno} column {error.colno}"
             if isinstance(error, json.JSONDecodeError)

@@ -18,11 +18,14 @@ from ottla.embedded_registry.topic import DEFAULT_TOPIC
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError
 from ottla.sockets.control import ControlClient, child_environment
 from ottla.sockets.listener import Listener
+from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
     import subprocess
 
+# What it takes besides to read all there is.
 _START_TIMEOUT_S = 90.0
+_FOR_EVER_S = 86_400.0
 _STOP_TIMEOUT_S = 30.0
 _PROTOCOLS = ("PLAINTEXT", "SSL")
 
@@ -36,8 +39,9 @@ class Registry:
 
     `url` is what clients are given. `port` 0 takes a free one. `listener`: host, port and TLS in an `ottla.Listener`
     instead (PLAINTEXT or SSL). `users`: passwords by name, asked for by basic authentication; `token`: a bearer token
-    that is let in, too. `in_process`: run it in threads of this program, to debug it. Settings are those of all clients
-    (`security_protocol="SASL_SSL"`, ...); docs/schema-registry.md tells what is understood.
+    that is let in, too. `start_timeout_s`: how long brokers may be out of reach at the start. `in_process`: run it in
+    threads of this program, to debug it. Settings are those of all clients (`security_protocol="SASL_SSL"`, ...);
+    docs/schema-registry.md tells what is understood.
 
     Errors: UserMistake (port in use), ConfigError, Unreachable and KafkaError where the topic cannot be had.
     """
@@ -53,6 +57,7 @@ class Registry:
         token: str | None = None,
         topic: str = DEFAULT_TOPIC,
         replication_factor: int | None = None,
+        start_timeout_s: float | None = 30.0,
         in_process: bool = False,
         **settings: Any,
     ) -> None:
@@ -65,6 +70,8 @@ class Registry:
         _check_users(users, token)
         if not isinstance(topic, str) or not topic:
             raise ConfigError(f"topic={topic!r:.60} must be the name of a topic, such as {DEFAULT_TOPIC}")
+        limit_s = seconds(start_timeout_s)
+        patience_s = _FOR_EVER_S if limit_s is None else limit_s
         self._owner_pid = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -74,11 +81,12 @@ class Registry:
             self._control = ControlClient(self._launch(in_process))
             told = self._ask(
                 "start",
-                _START_TIMEOUT_S,
+                patience_s + _START_TIMEOUT_S,
                 servers=servers,
                 topic=topic,
                 replication_factor=replication_factor,
                 settings=settings,
+                patience_s=patience_s,
                 listener=listener.to_dict(),
                 users=dict(users or {}),
                 token=token,

@@ -105,6 +105,7 @@ class RegistryServer:
         topic: str,
         replication_factor: int | None,
         settings: dict[str, Any],
+        patience_s: float,
         listener: dict[str, Any],
         users: Mapping[str, str],
         token: str | None,
@@ -119,7 +120,7 @@ class RegistryServer:
 
         def read_all() -> None:
             try:
-                record_bytes_max = open_topic(servers, topic, replication_factor, settings)
+                record_bytes_max = open_topic(servers, topic, replication_factor, settings, patience_s)
                 self._reader = TopicReader(servers, topic, settings, self._took)
                 self._writer = TopicWriter(
                     servers, topic, settings, self._reader, self._copy, record_bytes_max=record_bytes_max

@@ -14,9 +14,11 @@ _RECORD_BYTES = 8 << 20
 _REPLICAS = 3
 
 
-def open_topic(servers: str, topic: str, replication_factor: int | None, settings: Mapping[str, Any]) -> int:
+def open_topic(
+    servers: str, topic: str, replication_factor: int | None, settings: Mapping[str, Any], patience_s: float
+) -> int:
     """How many bytes a record of it may have; raises ConfigError for a topic that would lose schemas."""
-    with Admin(servers, **settings) as admin:
+    with Admin(servers, **settings, default_api_timeout_ms=max(1, int(1000 * patience_s))) as admin:
         try:
             description = admin.describe(topic)
         except KafkaError as error:

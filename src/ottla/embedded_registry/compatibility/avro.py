@@ -102,6 +102,7 @@ class _Comparison:
         return _compare_decimals(reader, writer, path)
 
     def _records(self, reader: Node, writer: Node, path: str) -> list[Difference]:
+        self._budget.spend(len(reader.fields) + len(writer.fields))
         found = []
         written = {field.name: field for field in writer.fields}
         for field in reader.fields:

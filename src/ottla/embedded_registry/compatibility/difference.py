@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ottla.embedded_registry.refusals import INVALID_SCHEMA, Refusal
 
-_STEPS_MAX = 100_000
+STEPS_MAX = 100_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,13 +24,11 @@ class Difference:
 class Budget:
     """Bounds one comparison: two schemas can be made so that to compare them takes for ever."""
 
-    def __init__(self) -> None:
-        self._left = _STEPS_MAX
+    def __init__(self, steps_max: int = STEPS_MAX) -> None:
+        self._left = steps_max
 
     def spend(self, steps: int = 1) -> None:
         """Refusal where too many steps were taken."""
         self._left -= steps
         if self._left < 0:
-            raise Refusal(
-                INVALID_SCHEMA, f"the schemas are too large to compare: more than {_STEPS_MAX} pairs of types."
-            )
+            raise Refusal(INVALID_SCHEMA, "the schemas are too large to compare: they have too many pairs of types.")

@@ -27,6 +27,8 @@ _OF_ITEMS = ("additionalItems", "items", "prefixItems")
 # What these say depends on the words beside them, or on where a reference comes from.
 _OF_ALL = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
 _DEPTH_MAX = 100
+# Each takes tens of microseconds.
+_STEPS_MAX = 10_000
 
 # A schema, and the document that its references are looked up in.
 Part = tuple[Any, Any]
@@ -41,7 +43,7 @@ class _Comparison:
     def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
         self._reader, self._writer = reader, writer
         self._under_way: dict[tuple[int, int], None] = {}
-        self._budget = Budget()
+        self._budget = Budget(_STEPS_MAX)
 
     def compare(self, reader: Part, writer: Part, path: str, depth: int) -> list[Difference]:
         self._budget.spend()
@@ -54,7 +56,9 @@ class _Comparison:
             return []
         self._under_way[pair] = None
         try:
-            return self._compare(reader, writer, path, depth)
+            found = self._compare(reader, writer, path, depth)
+            # What is not understood and not changed allows what it allowed.
+            return [] if found and _is_the_same(reader, writer) else found
         finally:
             del self._under_way[pair]
 
@@ -73,7 +77,7 @@ class _Comparison:
                 rest = {name: value for name, value in written.items() if name not in ("anyOf", "oneOf")}
                 return self._each_branch(reader, written[word], rest, writer[1], f"{path}/{word}", path, depth)
         if "allOf" in written:
-            writer = _joined(self._writer, writer)
+            writer = _joined(self._writer, writer, self._budget, depth)
             written = writer[0]
         found = []
         for part in allowed.get("allOf", ()):
@@ -197,17 +201,19 @@ def _followed(schema: JsonSchema, part: Part, *, narrow: bool = False) -> Part:
     return part
 
 
-def _joined(schema: JsonSchema, part: Part) -> Part:
+def _joined(schema: JsonSchema, part: Part, budget: Budget, depth: int) -> Part:
     """What a writer's allOf allows, as one schema: words that meet are told by the narrower one where that is clear."""
     given, document = part
     whole = {name: value for name, value in given.items() if name != "allOf"}
     for each in given["allOf"]:
+        budget.spend()
         found, its_document = _followed(schema, (each, document))
         if its_document is not document and found not in (True, {}):
             # References of another document cannot be mixed with ours: what is left out only widens what was written.
             continue
         if isinstance(found, dict) and "allOf" in found:
-            found = _joined(schema, (found, document))[0]
+            # One that is part of itself says nothing more.
+            found = _joined(schema, (found, document), budget, depth + 1)[0] if depth < _DEPTH_MAX else {}
         if found is False:
             return False, document
         has_items = any(word in whole for word in _OF_ITEMS)
@@ -322,6 +328,12 @@ def _is_unchanged(word: str, reader: Part, writer: Part) -> bool:
     if word in _OF_ALL:
         return _same(reader[1], writer[1])
     return "$ref" not in _text(allowed[word]) or _same(reader[1], writer[1])
+
+
+def _is_the_same(reader: Part, writer: Part) -> bool:
+    text = _text(reader[0])
+    refers = "$ref" in text or any(word in text for word in _OF_ALL[:2])
+    return text == _text(writer[0]) and (not refers or _same(reader[1], writer[1]))
 
 
 def _is_number(value: Any) -> bool:
