@@ -165,6 +165,7 @@ def test_public_imports_are_seen_and_private_ones_are_not() -> None:
         ('edition = "2023"; message M {}', "edition '2023' is not supported"),
         ('syntax = "proto4";', "syntax 'proto4' is not supported"),
         ("message M {", "line 1: optional, required or repeated is expected here, and the file ends"),
+        ("enum E { Z = 0;", "a name is expected here, and the file ends"),
         ("\n\nmessage 5 {}", "line 3: a name is expected here, and there is '5'"),
         ('syntax = "proto3"; message M { required int32 a = 1; }', "proto3 does not have"),
         ('syntax = "proto3"; message M { int32 a = 0; }', "a number from 1 to 536870911"),
@@ -203,3 +204,11 @@ def test_a_chain_of_imports_is_bounded() -> None:
     assert len(chain) > sys.getrecursionlimit()
     with pytest.raises(ProtobufSchemaError, match="more than 300 files"):
         ProtobufSchema('import "0.proto";', references=chain)
+
+
+def test_a_descriptor_whose_names_are_not_utf8_is_refused() -> None:
+    proto = pb.FileDescriptorProto(name="x")
+    proto.message_type.add(name="Mess")
+    text = base64.b64encode(proto.SerializeToString().replace(b"Mess", b"M\xe9ss")).decode()
+    with pytest.raises(ProtobufSchemaError, match="not UTF-8"):
+        ProtobufSchema(text)

@@ -53,6 +53,11 @@ class _Parser:
     def _next(self) -> Token:
         return self._tokens[self._at]
 
+    @property
+    def _after(self) -> Token:
+        """The word behind the next one."""
+        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+
     def _wrong(self, expected: str, token: Token | None = None) -> ProtobufSchemaError:
         token = token or self._next
         found = "the file ends" if token.kind == "end" else f"there is {token.text[:50]!r}"
@@ -261,7 +266,7 @@ class _Parser:
 
     def _element(self, message: pb.DescriptorProto) -> None:
         # Words of the language may be names of types, too: `message.Type field = 1;`
-        follows = self._tokens[self._at + 1] if self._next.kind != "end" else self._next
+        follows = self._after
         named = follows.kind in ("name", "string", "integer") or follows.text == "("
         if self._accept(";"):
             return
@@ -308,7 +313,7 @@ class _Parser:
             field.label = FieldProto.LABEL_OPTIONAL
         if oneof is not None:
             field.oneof_index = oneof
-        if self._has("group") and self._tokens[self._at + 1].kind == "name":
+        if self._has("group") and self._after.kind == "name":
             self._group(field, groups)
             return
         type_name = self._dotted()
@@ -372,7 +377,7 @@ class _Parser:
         while not self._accept("}"):
             if self._accept(";"):
                 continue
-            if self._has("option") and self._tokens[self._at + 1].text != ".":
+            if self._has("option") and self._after.text != ".":
                 self._expect("option")
                 self._option(oneof.options)
                 self._expect(";")
@@ -415,7 +420,7 @@ class _Parser:
         while not self._accept("}"):
             if self._accept(";"):
                 continue
-            follows = self._tokens[self._at + 1]
+            follows = self._after
             if self._has("option") and follows.text != "=":
                 self._expect("option")
                 self._option(enum.options)
@@ -459,7 +464,7 @@ class _Parser:
 
     def _rpc_type(self, method: pb.MethodDescriptorProto, streaming: str) -> str:
         self._expect("(")
-        if self._has("stream") and self._tokens[self._at + 1].text != ")":
+        if self._has("stream") and self._after.text != ")":
             self._expect("stream")
             setattr(method, streaming, True)
         name = self._dotted()

@@ -192,6 +192,19 @@ def _read(text: str, name: str) -> pb.FileDescriptorProto:
         raise ProtobufSchemaError(f"{name} is neither .proto text nor a FileDescriptorProto in base64.") from None
     if proto.syntax not in ("", "proto2", "proto3"):
         raise ProtobufSchemaError(f"{name}: {proto.syntax} is not supported; use syntax 'proto2' or 'proto3'.")
+    if not _is_text(proto):
+        raise ProtobufSchemaError(f"{name}: a name or a text in the FileDescriptorProto is not UTF-8.")
     # A registry's schema has no name of its own, or that of another place.
     proto.name = name
     return proto
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all texts are UTF-8; the runtime hands over others as bytes, since descriptors are proto2."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else [value]:
+            if field.type == field.TYPE_STRING and not isinstance(each, str):
+                return False
+            if field.type == field.TYPE_MESSAGE and not _is_text(each):
+                return False
+    return True
