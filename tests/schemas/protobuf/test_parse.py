@@ -212,3 +212,23 @@ def test_a_descriptor_whose_names_are_not_utf8_is_refused() -> None:
     text = base64.b64encode(proto.SerializeToString().replace(b"Mess", b"M\xe9ss")).decode()
     with pytest.raises(ProtobufSchemaError, match="not UTF-8"):
         ProtobufSchema(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda message: message.nested_type[0].field.pop(),
+        lambda message: setattr(message.nested_type[0].field[0], "type", pb.FieldDescriptorProto.TYPE_DOUBLE),
+        lambda message: setattr(message.nested_type[0].field[1], "label", pb.FieldDescriptorProto.LABEL_REPEATED),
+        lambda message: setattr(message.field[0], "label", pb.FieldDescriptorProto.LABEL_OPTIONAL),
+        lambda message: message.nested_type.add(name="In").field.add(
+            name="x", number=7, label=3, type=11, type_name=".M.AEntry"
+        ),
+    ],
+)
+def test_an_entry_of_a_map_that_is_none_is_refused(change: Any) -> None:
+    proto = ProtobufSchema('syntax = "proto3"; message M { map<int32, string> a = 1; }').proto
+    change(proto.message_type[0])
+    text = base64.b64encode(proto.SerializeToString()).decode()
+    with pytest.raises(ProtobufSchemaError, match=r"is no entry of a map|has no map of its own"):
+        ProtobufSchema(text)

@@ -90,6 +90,8 @@ def default_text(value: Token | bytes, field: pb.FieldDescriptorProto, where: st
 
 def set_option(options: Any, name: str, value: Token | bytes, where: str) -> None:
     """Set an option that Protobuf itself defines (`packed`, `java_package`), of the type that it has."""
+    if name == "map_entry":
+        raise ProtobufSchemaError(f"{where}: map_entry is set by map<...> alone.")
     parts = name.split(".")
     for part in parts[:-1]:
         if options.DESCRIPTOR.fields_by_name.get(part) is None or not hasattr(getattr(options, part), "DESCRIPTOR"):

@@ -2,6 +2,9 @@
 
 A name is looked up in the innermost message first, then outwards, then in the packages. The first part of a dotted name
 decides; if it names a message or a package there, the rest has to be in it.
+
+The message that a map's entries are is the business of that map alone: Protobuf's runtimes rely on its fields, so one
+that is made otherwise, or that another field names, is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +17,14 @@ from google.protobuf import descriptor_pb2 as pb
 from ottla.schemas.protobuf.errors import ProtobufSchemaError
 
 _MESSAGE: Final = "message"
+_ENTRY: Final = "entry of a map"
 _ENUM: Final = "enum"
 _PACKAGE: Final = "package"
+_TYPES: Final = (_MESSAGE, _ENTRY, _ENUM)
+_Field: Final = pb.FieldDescriptorProto
+_NO_KEYS: Final = {
+    _Field.TYPE_DOUBLE, _Field.TYPE_FLOAT, _Field.TYPE_BYTES, _Field.TYPE_MESSAGE, _Field.TYPE_ENUM, _Field.TYPE_GROUP,
+}  # fmt: skip
 
 
 def declared(proto: pb.FileDescriptorProto) -> dict[str, str]:
@@ -33,7 +42,7 @@ def _declare(scope: str, messages: Any, enums: Any, found: dict[str, str]) -> No
         found[_in(scope, enum.name)] = _ENUM
     for message in messages:
         name = _in(scope, message.name)
-        found[name] = _MESSAGE
+        found[name] = _ENTRY if message.options.map_entry else _MESSAGE
         _declare(name, message.nested_type, message.enum_type, found)
 
 
@@ -42,10 +51,15 @@ def resolve(proto: pb.FileDescriptorProto, visible: Iterable[dict[str, str]]) ->
     known: dict[str, str] = {}
     for each in visible:
         known.update(each)
+    _check_entries(proto, proto.package, proto.message_type)
     for scope, field in _fields(proto.package, proto.message_type, proto.extension):
         if field.type_name:
             whole, kind = _find(field.type_name, scope, known, proto.name, f"field {field.name}")
             field.type_name = f".{whole}"
+            if kind == _ENTRY and (field.label != field.LABEL_REPEATED or whole.rpartition(".")[0] != scope):
+                raise ProtobufSchemaError(
+                    f"{proto.name}: field {field.name} of {scope} has no map of its own as its type."
+                )
             if kind == _ENUM:
                 field.type = field.TYPE_ENUM
             elif field.type != field.TYPE_GROUP:
@@ -58,6 +72,21 @@ def resolve(proto: pb.FileDescriptorProto, visible: Iterable[dict[str, str]]) ->
             place = f"rpc {method.name}"
             method.input_type = "." + _find(method.input_type, scope, known, proto.name, place)[0]
             method.output_type = "." + _find(method.output_type, scope, known, proto.name, place)[0]
+
+
+def _check_entries(proto: pb.FileDescriptorProto, scope: str, messages: Any) -> None:
+    for message in messages:
+        name = _in(scope, message.name)
+        _check_entries(proto, name, message.nested_type)
+        if message.options.map_entry and (
+            [(field.name, field.number, field.label) for field in message.field]
+            != [("key", 1, _Field.LABEL_OPTIONAL), ("value", 2, _Field.LABEL_OPTIONAL)]
+            or message.field[0].type in _NO_KEYS
+            or message.field[1].type == _Field.TYPE_GROUP
+            or message.oneof_decl
+            or message.extension_range
+        ):
+            raise ProtobufSchemaError(f"{proto.name}: message {name} is no entry of a map.")
 
 
 def _fields(scope: str, messages: Any, extensions: Any) -> Iterator[tuple[str, pb.FieldDescriptorProto]]:
@@ -73,7 +102,7 @@ def _fields(scope: str, messages: Any, extensions: Any) -> Iterator[tuple[str, p
 def _find(name: str, scope: str, known: dict[str, str], file: str, place: str) -> tuple[str, str]:
     if name.startswith("."):
         kind = known.get(name[1:])
-        if kind in (_MESSAGE, _ENUM):
+        if kind in _TYPES:
             return name[1:], kind
         raise _missing(name, file, place)
     first, _, rest = name.partition(".")
@@ -82,13 +111,13 @@ def _find(name: str, scope: str, known: dict[str, str], file: str, place: str) -
         if kind is not None and rest:
             whole = f"{_in(scope, first)}.{rest}"
             kind = known.get(whole)
-            if kind in (_MESSAGE, _ENUM):
+            if kind in _TYPES:
                 return whole, kind
             raise ProtobufSchemaError(
                 f"{file}: the type {name!r} of {place} is looked for as {whole!r}, which is not there; "
                 f"write '.{name}' if the outer one is meant."
             )
-        if kind in (_MESSAGE, _ENUM):
+        if kind in _TYPES:
             return _in(scope, first), kind
         if not scope:
             raise _missing(name, file, place)
