@@ -64,6 +64,12 @@ if TYPE_CHECKING:
     from ottla.registry.client import RegistryClient as RegistryClient
     from ottla.registry.registered import RegisteredSchema as RegisteredSchema
     from ottla.registry.registered import SchemaReference as SchemaReference
+    from ottla.registry.serializers import AvroDeserializer as AvroDeserializer
+    from ottla.registry.serializers import AvroSerializer as AvroSerializer
+    from ottla.registry.serializers import JsonSchemaDeserializer as JsonSchemaDeserializer
+    from ottla.registry.serializers import JsonSchemaSerializer as JsonSchemaSerializer
+    from ottla.registry.serializers import ProtobufDeserializer as ProtobufDeserializer
+    from ottla.registry.serializers import ProtobufSerializer as ProtobufSerializer
     from ottla.sockets.listener import Listener as Listener
 
 _HOMES = {
@@ -98,6 +104,19 @@ _HOMES = {
     "read_table": "ottla.client.tables",
     "write_table": "ottla.client.tables",
 }
+_HOMES.update(
+    dict.fromkeys(
+        (
+            "AvroDeserializer",
+            "AvroSerializer",
+            "JsonSchemaDeserializer",
+            "JsonSchemaSerializer",
+            "ProtobufDeserializer",
+            "ProtobufSerializer",
+        ),
+        "ottla.registry.serializers",
+    )
+)
 _ERRORS = (
     "AuthenticationError",
     "BufferFull",

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.arrow import need_pyarrow
 from ottla.connection.setting import nearest_name, shown
-from ottla.errors import ConfigError, DeserializationError, OttlaError
+from ottla.errors import ConfigError, DeserializationError, OttlaError, RegistryError
 
 if TYPE_CHECKING:
     from ottla.client.reader import Reader
 
 Headers = tuple[tuple[str, bytes | None], ...]
+_NOT_FOUND = 404
 _Deserialize = Callable[[str, bytes, Headers], Any]
 
 
@@ -69,18 +70,26 @@ def _made(
 ) -> Any:
     if stored is None or deserialize is None:
         return stored
-    topic, partition, offset = place
     try:
-        return deserialize(topic, stored, headers)
-    except OttlaError:
-        raise
+        return deserialize(place[0], stored, headers)
+    except RegistryError as error:
+        # A registry that does not answer says nothing of the record.
+        if error.status != _NOT_FOUND:
+            raise
+        raise _unread(what, place, error) from error
     except Exception as error:
-        raise DeserializationError(
-            f"the {what} of the record at offset {offset} of {topic}-{partition} cannot be read by "
-            f"{what}.deserializer: {type(error).__name__}: {str(error)[:200]}",
-            topic=topic,
-            partition=partition,
-        ) from error
+        raise _unread(what, place, error) from error
+
+
+def _unread(what: str, place: tuple[str, int, int], error: Exception) -> DeserializationError:
+    topic, partition, offset = place
+    told = str(error) if isinstance(error, OttlaError) else f"{type(error).__name__}: {error}"
+    return DeserializationError(
+        f"the {what} of the record at offset {offset} of {topic}-{partition} cannot be read by {what}.deserializer: "
+        f"{told[:500]}",
+        topic=topic,
+        partition=partition,
+    )
 
 
 def _deserializer(setting: str, given: Any) -> _Deserialize | None:
@@ -103,6 +112,9 @@ def _deserializer(setting: str, given: Any) -> _Deserialize | None:
     if confluent is not None and isinstance(given, confluent.Deserializer):
         field = confluent.MessageField(setting.partition(".")[0])
         return lambda topic, stored, headers: given(stored, confluent.SerializationContext(topic, field, list(headers)))
+    # One with a schema registry asks for the part of the record that it is for.
+    if hasattr(given, "of_part"):
+        given = given.of_part(setting.partition(".")[0])
     with_headers = getattr(given, "deserialize_with_headers", None)
     if with_headers is not None:
         return lambda topic, stored, headers: with_headers(topic, stored, headers)

@@ -15,13 +15,15 @@ from ottla.errors import ConfigError
 def function_reader(setting: str, methods: tuple[str, ...], called: str) -> Callable[[Any], Any]:
     """Return what reads this setting; it raises ConfigError for the rest.
 
-    `methods`: one of them makes an object such a function, the last one is `called` in errors.
+    `methods`: one of them makes an object such a function, the last one is `called` in errors. Objects with a schema
+    registry have `of_part` instead, which makes one for keys or for values.
     """
 
     def read(given: Any) -> Any:
         if isinstance(given, str):
             return given.strip()
-        method = next((found for name in methods if (found := getattr(given, name, None)) is not None), None)
+        named = ("of_part", *methods)
+        method = next((found for name in named if (found := getattr(given, name, None)) is not None), None)
         if isinstance(given, type) and method is not None:
             raise ConfigError(f"{setting}={given.__qualname__} is a class; give an object of it.")
         if callable(given) or callable(method):

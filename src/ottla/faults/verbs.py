@@ -154,7 +154,7 @@ class Verbs:
         self._made: dict[int, Fault] = {}
 
     def add(self, what: kinds.Fault) -> Fault:
-        """Put a fault in force that `ottla.faults.fault.make_fault` has made, such as `make_fault("lose_ack", nth=1)`."""
+        """Put a fault in force that `ottla.faults.fault.make_fault` has made: `make_fault("lose_ack", nth=1)`."""
         if not isinstance(what, kinds.Fault):
             raise ConfigError(
                 f"{what!r} is no fault: call its own method, such as lose_ack(nth=1), or make one with "

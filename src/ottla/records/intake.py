@@ -40,6 +40,10 @@ class Serialization:
 
     def __init__(self, setting: str, serializer: object, name: object = None) -> None:
         self._setting = setting
+        given = serializer
+        # One with a schema registry asks for the part of the record that it is for.
+        if hasattr(serializer, "of_part"):
+            serializer = serializer.of_part(setting.partition(".")[0])
         method = getattr(serializer, "serialize_with_headers", None)
         self.writes_headers = method is not None
         if method is None:
@@ -53,7 +57,7 @@ class Serialization:
             self._field = confluent.MessageField(setting.partition(".")[0])
             self._function = serializer
             self.writes_headers = True
-        named = type(serializer) if method is not None or not hasattr(serializer, "__qualname__") else serializer
+        named = type(given) if method is not None or not hasattr(given, "__qualname__") else given
         self.name = named.__qualname__ if name is None else name
 
     @cython.cfunc

@@ -1,0 +1,241 @@
+"""Serializers and deserializers with a schema registry, for `value_serializer`, `key_deserializer` and their like.
+
+What is asked of the registry is asked with the first record of a topic, or of a schema; after that a record costs a
+look into a dict and the encoding itself. They are shared by threads, as the registry's client is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+from uuid import UUID
+
+from ottla.errors import ConfigError
+from ottla.registry.client import RegistryClient
+from ottla.registry.codecs import Decode, decoder, encoder, record_name
+from ottla.registry.columns import client_of
+from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
+from ottla.registry.subjects import SubjectNameStrategy, read_strategy
+from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, guid_header, id_prefix, read_frame
+
+_PLACES = ("prefix", "header")
+_DECODERS_MOST = 1_000
+
+
+class RegistrySerializer:
+    """What serializers of every kind have in common."""
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        registry: str | Sequence[str] | RegistryClient,
+        schema: str | RegisteredSchema | None = None,
+        *,
+        references: Sequence[SchemaReference] = (),
+        subject_name_strategy: str | SubjectNameStrategy = "topic",
+        auto_register_schemas: bool = True,
+        use_latest_version: bool = False,
+        normalize_schemas: bool = False,
+        schema_id_in: str = "prefix",
+        to_dict: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """`schema` is a text, registered for the subject unless `auto_register_schemas` is False, or a registered one.
+
+        With `use_latest_version` the subject's latest schema is written instead. `schema_id_in` says where a record
+        names its schema: by an id in front of the payload ("prefix"), or by a GUID in a header ("header"). `to_dict` is
+        applied to each object first. ConfigError for what cannot be used; RegistryError comes from `send`.
+        """
+        self._registry = client_of(registry)
+        self._schema, self._references = schema, tuple(references)
+        self._strategy = read_strategy(subject_name_strategy)
+        self._settings = {
+            "auto_register_schemas": auto_register_schemas,
+            "use_latest_version": use_latest_version,
+            "normalize_schemas": normalize_schemas,
+        }
+        self._to_dict = to_dict
+        self._message: str | None = None
+        if schema_id_in not in _PLACES:
+            raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(_PLACES)}.")
+        self._in_header = schema_id_in == "header"
+        if schema is None and not use_latest_version:
+            raise ConfigError("schema is missing: give its text, or use_latest_version=True for that of the subject.")
+        if isinstance(schema, RegisteredSchema) and schema.kind != self.kind:
+            raise ConfigError(f"The schema is of type {schema.kind}; {type(self).__name__} writes {self.kind}.")
+
+    def of_part(self, part: str) -> Any:
+        """The serializer of keys ("key") or of values ("value")."""
+        return (_Headed if self._in_header else _Prefixed)(self, part)
+
+    def prepare(self, topic: str, part: str) -> tuple[RegisteredSchema, Callable[[Any], bytes], Any]:
+        """The schema for a topic's keys or values, what encodes by it, and the message's indexes."""
+        schema = self._schema
+        if not isinstance(schema, RegisteredSchema):
+            schema = self._registry.for_writing(
+                self._subject(topic, part, schema), schema or "", self.kind, self._references, **self._settings
+            )
+            if schema.kind != self.kind:
+                raise ConfigError(f"The latest schema of {schema.subject!r} is of type {schema.kind}, not {self.kind}.")
+        encode, indexes = encoder(schema, self._registry.referred(schema), self._message)
+        to_dict = self._to_dict
+        return schema, encode if to_dict is None else lambda given: encode(to_dict(given)), indexes
+
+    def _subject(self, topic: str, part: str, text: str | None) -> str:
+        if text is None:
+            return self._strategy(topic, part, None)
+        like = RegisteredSchema(0, "", self.kind, text, self._references)
+        references = self._registry.referred(like) if self._references else {}
+        return self._strategy(topic, part, record_name(text, self.kind, references, self._message))
+
+
+class AvroSerializer(RegistrySerializer):
+    """Writes dicts (and whatever else fastavro takes for a schema) as Avro."""
+
+    kind = AVRO
+
+
+class JsonSchemaSerializer(RegistrySerializer):
+    """Writes what its schema allows as JSON."""
+
+    kind = JSON
+
+
+class ProtobufSerializer(RegistrySerializer):
+    """Writes dicts and messages as Protobuf, without generated classes; `message` names the message of the file."""
+
+    kind = PROTOBUF
+
+    def __init__(self, registry: Any, schema: Any = None, *, message: str | None = None, **more: Any) -> None:
+        super().__init__(registry, schema, **more)
+        self._message = message
+
+
+class _Prefixed:
+    """Writes the schema's id in front."""
+
+    def __init__(self, whole: RegistrySerializer, part: str) -> None:
+        self._whole, self._part = whole, part
+        self._topics: dict[str, tuple[bytes, Callable[[Any], bytes]]] = {}
+
+    def serialize(self, topic: str, given: Any) -> bytes:
+        known = self._topics.get(topic)
+        if known is None:
+            schema, encode, indexes = self._whole.prepare(topic, self._part)
+            known = self._topics[topic] = id_prefix(schema.id, indexes), encode
+        return known[0] + known[1](given)
+
+
+class _Headed:
+    """Writes the schema's GUID into a header."""
+
+    def __init__(self, whole: RegistrySerializer, part: str) -> None:
+        self._whole, self._part = whole, part
+        self._topics: dict[str, tuple[tuple[str, bytes], Callable[[Any], bytes]]] = {}
+
+    def serialize_with_headers(self, topic: str, given: Any, headers: list[tuple[str, bytes]]) -> bytes:
+        known = self._topics.get(topic)
+        if known is None:
+            schema, encode, indexes = self._whole.prepare(topic, self._part)
+            if not schema.guid:
+                raise ConfigError("The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it.")
+            header = KEY_HEADER if self._part == "key" else VALUE_HEADER, guid_header(UUID(schema.guid), indexes)
+            known = self._topics[topic] = header, encode
+        made = known[1](given)
+        headers.append(known[0])
+        return made
+
+
+class RegistryDeserializer:
+    """What deserializers of every kind have in common."""
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        registry: str | Sequence[str] | RegistryClient,
+        schema: str | None = None,
+        *,
+        from_dict: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Each record names its schema; `schema` is the text of another one to read all as. `from_dict` comes last."""
+        self.registry, self.schema, self.from_dict = client_of(registry), schema, from_dict
+        self.message: str | None = None
+
+    def of_part(self, part: str) -> _Reading:
+        """The deserializer of keys ("key") or of values ("value")."""
+        return _Reading(self, part)
+
+
+class AvroDeserializer(RegistryDeserializer):
+    """Reads Avro into what fastavro makes of it: records are dicts."""
+
+    kind = AVRO
+
+
+class JsonSchemaDeserializer(RegistryDeserializer):
+    """Reads JSON, and checks it against its schema."""
+
+    kind = JSON
+
+
+class ProtobufDeserializer(RegistryDeserializer):
+    """Reads Protobuf into dicts, without generated classes; without `message` a record's own message is read."""
+
+    kind = PROTOBUF
+
+    def __init__(self, registry: Any, schema: str | None = None, *, message: str | None = None, **more: Any) -> None:
+        super().__init__(registry, schema, **more)
+        self.message = message
+
+
+class _Reading:
+    """Reads by the schema that a header or the bytes themselves name."""
+
+    def __init__(self, whole: RegistryDeserializer, part: str) -> None:
+        self._whole = whole
+        self._header = KEY_HEADER if part == "key" else VALUE_HEADER
+        self._known: dict[bytes, tuple[Decode, int]] = {}
+
+    def deserialize_with_headers(self, topic: str, stored: bytes, headers: Sequence[tuple[str, bytes | None]]) -> Any:
+        named = next((value for name, value in reversed(headers) if name == self._header), None) if headers else None
+        if named is not None:
+            decode, _ = self._decoder(named, in_header=True)
+            found = decode(stored)
+        else:
+            prefix = self._prefix(stored)
+            decode, _ = self._decoder(prefix, in_header=False)
+            found = decode(stored[len(prefix) :])
+        return found if self._whole.from_dict is None else self._whole.from_dict(found)
+
+    def _prefix(self, stored: bytes) -> bytes:
+        if self._whole.kind != PROTOBUF and stored[:1] == b"\0" and len(stored) >= PREFIX_BYTES:
+            return stored[:PREFIX_BYTES]
+        return stored[: read_frame(stored, has_indexes=self._whole.kind == PROTOBUF).payload_at]
+
+    def _decoder(self, prefix: bytes, *, in_header: bool) -> tuple[Decode, int]:
+        known = self._known.get(prefix)
+        if known is None:
+            known = self._made(prefix), len(prefix)
+            if len(self._known) >= _DECODERS_MOST:
+                self._known.clear()
+            self._known[prefix] = known
+        return known
+
+    def _made(self, prefix: bytes) -> Decode:
+        whole = self._whole
+        registry = whole.registry
+        frame = read_frame(prefix, has_indexes=whole.kind == PROTOBUF)
+        writer = registry.by_guid(str(frame.guid)) if frame.guid else registry.by_id(frame.schema_id or 0)
+        if writer.kind != whole.kind:
+            raise ValueError(f"its schema is of type {writer.kind}, not {whole.kind}")
+        references = registry.referred(writer)
+        message = whole.message
+        if whole.kind == PROTOBUF:
+            from ottla.schemas.protobuf.schema import ProtobufSchema
+
+            written = ProtobufSchema(writer.text, references=references).message_at(frame.message_indexes).full_name
+            if message is not None and written != message and not written.endswith(f".{message}"):
+                raise ValueError(f"it is a message {written}, not {message}")
+            message = written
+        return decoder(writer, references, whole.schema, message)

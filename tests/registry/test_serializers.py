@@ -1,0 +1,153 @@
+"""Serializers and deserializers with a registry: there and back, beside confluent_kafka's own, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentDeserializer
+from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentSerializer
+from tests.read_back import stored
+
+import ottla
+
+AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "com.acme.Order",
+        "fields": [{"name": "item", "type": "string"}, {"name": "count", "type": "int", "default": 1}],
+    }
+)
+PROTO = """syntax = "proto3"; package acme;
+message Other { string a = 1; }
+message Order { string item = 1; int32 count = 2; }"""
+ORDER = {"item": "tea", "count": 2}
+
+
+@pytest.fixture(scope="module")
+def url(kafka_cluster: ottla.Cluster) -> Iterator[str]:
+    with ottla.Registry(kafka_cluster.bootstrap_servers) as registry:
+        yield registry.url
+
+
+def send(cluster: ottla.Cluster, topic: str, value: Any, **settings: Any) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
+        producer.send(topic, value, value if "key_serializer" in settings else None)
+
+
+def read(cluster: ottla.Cluster, topic: str, **settings: Any) -> list[ottla.ReadRecord]:
+    with ottla.Reader(cluster.bootstrap_servers, topic, **settings) as reader:
+        return list(reader.records())
+
+
+@pytest.mark.parametrize("place", ["prefix", "header"])
+def test_avro_comes_back_as_it_was(place: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    serializer = ottla.AvroSerializer(url, AVRO, schema_id_in=place)
+    send(kafka_cluster, kafka_topic, ORDER, key_serializer=serializer, value_serializer=serializer)
+    deserializer = ottla.AvroDeserializer(url)
+    [record] = read(kafka_cluster, kafka_topic, key_deserializer=deserializer, value_deserializer=deserializer)
+    assert (record.key, record.value) == (ORDER, ORDER)
+    assert [name for name, _ in record.headers] == (
+        [] if place == "prefix" else ["__key_schema_id", "__value_schema_id"]
+    )
+    with ottla.RegistryClient(url) as client:
+        assert set(client.subjects(kafka_topic)) == {f"{kafka_topic}-key", f"{kafka_topic}-value"}
+
+
+@pytest.mark.parametrize("place", ["prefix", "header"])
+def test_messages_come_back_as_they_were(place: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    serializer = ottla.ProtobufSerializer(url, PROTO, message="Order", schema_id_in=place)
+    send(kafka_cluster, kafka_topic, ORDER, value_serializer=serializer)
+    for deserializer in (ottla.ProtobufDeserializer(url), ottla.ProtobufDeserializer(url, message="acme.Order")):
+        [record] = read(kafka_cluster, kafka_topic, value_deserializer=deserializer)
+        assert record.value == ORDER
+    with pytest.raises(ottla.DeserializationError, match=r"it is a message acme\.Order, not Other"):
+        read(kafka_cluster, kafka_topic, value_deserializer=ottla.ProtobufDeserializer(url, message="Other"))
+
+
+def test_what_confluents_client_wrote_is_read_and_the_other_way_round(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    theirs = SchemaRegistryClient({"url": url})
+    send(kafka_cluster, kafka_topic, ORDER, value_serializer=ConfluentSerializer(theirs, AVRO))
+    send(kafka_cluster, kafka_topic, ORDER, value_serializer=ottla.AvroSerializer(url, AVRO))
+    first, second = stored(kafka_cluster, kafka_topic)
+    assert first == second
+    for deserializer in (ottla.AvroDeserializer(url), ConfluentDeserializer(theirs)):
+        found = read(kafka_cluster, kafka_topic, value_deserializer=deserializer)
+        assert [record.value for record in found] == [ORDER, ORDER]
+
+
+def test_records_of_an_older_schema_are_read_as_a_newer_one(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    send(kafka_cluster, kafka_topic, ORDER, value_serializer=ottla.AvroSerializer(url, AVRO))
+    newer = json.loads(AVRO)
+    newer["fields"] = [{"name": "item", "type": "string"}, {"name": "note", "type": "string", "default": "-"}]
+    deserializer = ottla.AvroDeserializer(url, json.dumps(newer), from_dict=lambda found: tuple(found.values()))
+    [record] = read(kafka_cluster, kafka_topic, value_deserializer=deserializer)
+    assert record.value == ("tea", "-")
+
+
+def test_the_latest_schema_of_a_subject_is_written(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    with ottla.RegistryClient(url) as client:
+        client.register("com.acme.Order", AVRO)
+        latest = client.version("com.acme.Order")
+        by_name = ottla.AvroSerializer(
+            client, AVRO, subject_name_strategy="record", auto_register_schemas=False, to_dict=vars
+        )
+
+        class Order:
+            def __init__(self) -> None:
+                self.item, self.count = "tea", 2
+
+        send(kafka_cluster, kafka_topic, Order(), value_serializer=by_name)
+        assert client.subjects(kafka_topic) == []
+    [value] = stored(kafka_cluster, kafka_topic)
+    assert value[:5] == b"\0" + latest.id.to_bytes(4, "big")
+
+
+def test_a_value_that_does_not_match_is_refused_and_the_next_one_is_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    serializer = ottla.AvroSerializer(url, AVRO)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+        with pytest.raises(ottla.RecordError, match=r"value\.serializer AvroSerializer cannot take a dict"):
+            producer.send(kafka_topic, {"item": 7})
+        producer.send(kafka_topic, ORDER)
+    assert len(stored(kafka_cluster, kafka_topic)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"plain", "The magic byte is 112; a schema is named behind 0"),
+        (b"\0\0\x7f\0\0x", r"\(40403: Schema 8323072 not found\)"),
+        (b"\0\0", "There are 2 bytes; a schema is named by 5"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_named(
+    value: bytes, told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        place = producer.send(kafka_topic, value).result()
+    with pytest.raises(
+        ottla.DeserializationError, match=f"offset {place.offset} of {kafka_topic}-{place.partition} .*{told}"
+    ):
+        read(kafka_cluster, kafka_topic, value_deserializer=ottla.AvroDeserializer(url))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "schema is missing: give its text, or use_latest_version=True"),
+        ({"schema": AVRO, "schema_id_in": "footer"}, "schema_id_in='footer' is not known; allowed are prefix, header"),
+        ({"schema": AVRO, "subject_name_strategy": "x"}, r"subject\.name\.strategy='x' is not known"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(given: dict[str, Any], told: str, url: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=told):
+        ottla.AvroSerializer(url, **given)
