@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from ottla.cli.characters import use_look_alikes
 from ottla.cli.signals import Ended, ending_in_order
-from ottla.errors import KafkaError, NotKafka, OttlaError, Unreachable, UserMistake
+from ottla.errors import KafkaError, NotKafka, OttlaError, RegistryError, Unreachable, UserMistake
 from ottla.printable import printable
 
 FAILED = 1
@@ -25,7 +25,7 @@ INTERRUPTED = 130
 # As a shell reports a program that SIGPIPE has ended.
 PIPE_CLOSED = 141
 # Errors whose cause lies in what was given: a file, a folder, an address, a topic.
-_GIVEN = (UserMistake, Unreachable, NotKafka, KafkaError)
+_GIVEN = (UserMistake, Unreachable, NotKafka, KafkaError, RegistryError)
 # Which extra brings a module, for those who installed less than a command needs.
 _EXTRAS = {
     "typer": "cli",

@@ -13,6 +13,7 @@ from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.cli.output import counted
 from ottla.cli.signals import Ended
+from ottla.cli.value_schema import MessageName, RegistryUrl, SchemaFile, ValueFormat, ValueSchema, read_value_schema
 from ottla.errors import DeliveryError, UserMistake
 
 if TYPE_CHECKING:
@@ -39,15 +40,24 @@ def produce(
         str | None,
         typer.Option("--compression", help="none (the default), gzip, snappy, lz4 or zstd.", metavar="CODEC"),
     ] = None,
+    value_format: ValueFormat = None,
+    registry: RegistryUrl = None,
+    value_schema: SchemaFile = None,
+    value_message: MessageName = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements.
+
+    With --value-format lines are JSON objects, and are written by --value-schema, or by the topic's latest schema. So
+    are the rows of a file; without --value-schema their columns' own Avro schema is registered for the topic.
 
     For example:
 
     - `echo ada:1 | ottla produce orders --key-separator :`
 
     - `ottla produce orders --input orders.csv --key customer`
+
+    - `ottla produce orders --value-format avro --registry http://localhost:8081 < orders.ndjson`
 
     Exit status: 0 when all records were acknowledged, 1 when some were not, 2 when a topic, a file, an address or an
     option cannot be used.
@@ -58,6 +68,7 @@ def produce(
         raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
     if key_separator == "":
         raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
+    schema = read_value_schema(value_format, registry, value_schema, value_message)
     from ottla.producer.settings import ProducerSettings
 
     bootstrap_servers, settings = client_arguments(
@@ -71,9 +82,11 @@ def produce(
     if compression is not None:
         settings["compression_type"] = compression
     if input_file is None:
+        if schema is not None:
+            settings["value_serializer"] = schema.serializer()
         count = _send_lines(bootstrap_servers, topic, key_separator, settings)
     else:
-        count = _send_rows(bootstrap_servers, topic, input_file, key, settings)
+        count = _send_rows(bootstrap_servers, topic, input_file, key, settings, schema)
     told = "and with acks=0 nobody says whether they arrived" if settings.get("acks") == "0" else "all acknowledged"
     typer.echo(f"{counted(count, 'record')} sent to {topic}, {told}", err=True)
 
@@ -122,7 +135,14 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
     return _deliver(bootstrap_servers, settings, send)
 
 
-def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, Any]) -> int:
+def _send_rows(
+    bootstrap_servers: str,
+    topic: str,
+    input_file: str,
+    key: str | None,
+    settings: dict[str, Any],
+    schema: ValueSchema | None,
+) -> int:
     from ottla.inputs.source import open_source
     from ottla.inputs.table import read_source
 
@@ -130,7 +150,8 @@ def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | N
     table = read_source(source)
 
     def send(producer: Producer) -> int:
-        producer.send_table(topic, table, key=source.key, value_format="json")
+        how = {"value_format": "json"} if schema is None else schema.of_table()
+        producer.send_table(topic, table, key=source.key, **how)
         rows: int = table.num_rows
         return rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,12 +14,15 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
+from ottla.cli.value_schema import MessageName, RegistryUrl, SchemaFile, ValueFormat, ValueSchema, read_value_schema
 from ottla.errors import UserMistake
 from ottla.printable import printable
 from ottla.whole_file import writing_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ottla.client.reader import Reader
 
 _PATIENCE_MS = 5_000
 
@@ -55,15 +59,23 @@ def read(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a Parquet file instead.", metavar="FILE.parquet")
     ] = None,
+    value_format: ValueFormat = None,
+    registry: RegistryUrl = None,
+    value_schema: SchemaFile = None,
+    value_message: MessageName = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic as they are stored now, partition by partition.
+
+    With --value-format each value is decoded by the schema that it names in --registry, and shown as JSON.
 
     For example:
 
     - `ottla read orders --limit 10 --format json`
 
     - `ottla read orders --output orders.parquet`
+
+    - `ottla read orders --value-format avro --registry http://localhost:8081`
 
     Exit status: 0 when all was read, 2 when a topic, an address or an option cannot be used.
     """
@@ -72,6 +84,7 @@ def read(
         raise UserMistake(f"--format {style} is not one of {', '.join(_FORMATS)}")
     if output is not None and follow:
         raise UserMistake("--follow never ends and --output needs an end: give one of the two")
+    schema = read_value_schema(value_format, registry, value_schema, value_message)
     from ottla.client.reader import Reader
     from ottla.reader.settings import ReaderSettings
 
@@ -81,11 +94,23 @@ def read(
     with Reader(
         bootstrap_servers, topic, start=_parse_start(start), end=None if follow else "latest", **settings
     ) as reader:
-        batches = _limited(reader, limit)
+        if schema is None:
+            shape, batches = reader.schema, _limited(reader, limit)
+        else:
+            shape, batches = _decoded(reader, topic, schema, limit)
         if output is not None:
-            _write_parquet(output, reader.schema, batches)
+            _write_parquet(output, shape, batches)
             return
         _print(batches, line_of)
+
+
+def _decoded(
+    reader: Reader, topic: str, schema: ValueSchema, limit: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    from ottla.registry.record_decoder import RecordDecoder
+
+    decoder = RecordDecoder.of(schema.registry, schema.format, topic, schema=schema.schema, message=schema.message)
+    return decoder.schema_of(reader.schema), (decoder.decode_batch(batch, topic) for batch in _limited(reader, limit))
 
 
 def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
@@ -153,15 +178,32 @@ def _as_json(record: dict[str, Any]) -> bytes:
         "offset": record["offset"],
         "timestamp": None if timestamp is None else timestamp.isoformat(timespec="milliseconds"),
         "key": _as_words(record["key"]),
-        "value": _as_words(record["value"]),
+        "value": _plain(record["value"]),
         "headers": [[_as_words(h["key"]), _as_words(h["value"])] for h in record["headers"] or ()],
     }
     return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
 
 
 def _value(record: dict[str, Any]) -> bytes:
-    value: bytes | None = record["value"]
-    return b"" if value is None else value
+    value = record["value"]
+    if value is None or isinstance(value, bytes):
+        return value or b""
+    return json.dumps(_plain(value), ensure_ascii=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A decoded value as JSON has it: bytes and times as text, decimals too, which would lose digits as numbers."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, bytes):
+        return _as_words(value)
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _as_words(data: bytes | str | None) -> str | None:

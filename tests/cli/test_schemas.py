@@ -1,0 +1,129 @@
+"""`produce` and `read` with a schema registry: lines and files of rows as Avro and Protobuf, and options that do not go
+together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ottla
+
+TIMEOUT_S = 60
+SCHEMA = """{"type": "record", "name": "Order", "fields": [
+    {"name": "item", "type": "string"}, {"name": "count", "type": ["null", "int"], "default": null}]}"""
+PROTO = 'syntax = "proto3"; message Other { string a = 1; } message Order { string item = 1; int32 count = 2; }'
+
+
+def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def url(kafka_cluster: ottla.Cluster) -> Iterator[str]:
+    with ottla.Registry(kafka_cluster.bootstrap_servers) as registry:
+        yield registry.url
+
+
+def where(cluster: ottla.Cluster, url: str, value_format: str = "avro") -> list[str]:
+    return ["--bootstrap-servers", cluster.bootstrap_servers, "--value-format", value_format, "--registry", url]
+
+
+@pytest.mark.parametrize(
+    ("value_format", "text", "more"),
+    [("avro", SCHEMA, []), ("protobuf", PROTO, ["--value-message", "Order"])],
+)
+def test_lines_of_json_come_back_decoded(
+    value_format: str,
+    text: str,
+    more: list[str],
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    url: str,
+    tmp_path: Path,
+) -> None:
+    schema = tmp_path / "order.schema"
+    schema.write_text(text)
+    there = [kafka_topic, *where(kafka_cluster, url, value_format), *more]
+    sent = run("produce", *there, "--value-schema", str(schema), given='{"item": "tea", "count": 2}\n')
+    assert sent.returncode == 0, sent.stderr
+    # From now on the topic has a schema.
+    sent = run("produce", *there, "--key-separator", "|", given='k|{"item": "käse", "count": 1}\n')
+    assert sent.returncode == 0, sent.stderr
+    found = run("read", *there, "--format", "json")
+    records = [json.loads(line) for line in found.stdout.splitlines()]
+    assert sorted((record["key"] or "", record["value"]["item"], record["value"]["count"]) for record in records) == [
+        ("", "tea", 2),
+        ("k", "käse", 1),
+    ]
+    values = run("read", *there, "--format", "value").stdout.splitlines()
+    assert sorted(json.loads(value)["item"] for value in values) == ["käse", "tea"]
+
+
+def test_rows_of_a_file_come_back_as_columns(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    rows, output = tmp_path / "rows.parquet", tmp_path / "read.parquet"
+    table = pa.table({"id": [7, 8], "name": ["Ada", None]})
+    pq.write_table(table, rows)
+    there = [kafka_topic, *where(kafka_cluster, url)]
+    sent = run("produce", *there, "--input", str(rows), "--key", "id")
+    assert sent.returncode == 0, sent.stderr
+    found = run("read", *there, "--output", str(output))
+    assert found.returncode == 0, found.stderr
+    assert sorted(pq.read_table(output).column("value").to_pylist(), key=str) == table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "told"),
+    [
+        (["produce", "--value-format", "avro"], "", "--value-format avro needs --registry: the address of a schema"),
+        (["read", "--value-format", "xml", "--registry", "URL"], "", "--value-format xml is not one of avro, protobuf"),
+        (["read", "--value-schema", "x.avsc"], "", "--value-schema needs --value-format: give avro or protobuf"),
+        (
+            ["read", "--value-format", "avro", "--registry", "URL", "--value-message", "M"],
+            "",
+            "--value-message is for --value-format protobuf",
+        ),
+        (
+            ["produce", "--value-format", "avro", "--registry", "URL", "--value-schema", "nowhere.avsc"],
+            "",
+            "nowhere.avsc cannot be read (No such file or directory): check --value-schema",
+        ),
+        (["produce", "--value-format", "avro", "--registry", "URL"], "{}\n", "40401"),
+        (["read", "--value-format", "avro", "--registry", "http://127.0.0.1:9"], "", "127.0.0.1:9"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(
+    command: list[str], given: str, told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    name, *options = [url if word == "URL" else word for word in command]
+    servers = ["--bootstrap-servers", kafka_cluster.bootstrap_servers]
+    found = run(name, kafka_topic, *servers, *options, given=given)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert told in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_line_that_is_no_json_is_named(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    schema = tmp_path / "order.avsc"
+    schema.write_text(SCHEMA)
+    there = [kafka_topic, *where(kafka_cluster, url), "--value-schema", str(schema)]
+    found = run("produce", *there, given='{"item": "tea"}\nplain\n')
+    assert found.returncode == 2
+    assert "the line 'plain' is not JSON" in found.stderr
