@@ -94,6 +94,59 @@ def test_small_batches_of_fast_records_want_a_longer_linger() -> None:
     assert limits(said({"linger.ms": 0}, **many, waits=80_000)) == []
 
 
+MANY: dict[str, Any] = {
+    # 20,000 records in a second, two in each batch.
+    "seconds": 1.0,
+    "requests": 5_000,
+    "batches": 10_000,
+    "records": 20_000,
+    "bytes": 10_000 * (61 + 2 * 100),
+    "queue_ms_total": 1_000.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "record_bytes", "linger_ms", "records"),
+    [
+        (2, 100, 5, "50"),  # ten times as large, and more, is enough
+        (10, 100, 10, "20"),
+        (100, 100, 100, "20"),
+        (2, 2_000, 5, "8.2"),  # eight records fill it
+        (250, 100, 100, "8"),
+        (251, 100, None, ""),  # not four times as large, at 100 ms
+    ],
+)
+def test_the_linger_to_try_is_the_shortest_that_is_worth_it(
+    partitions: int, record_bytes: int, linger_ms: int | None, records: str
+) -> None:
+    size = 10_000 * (61 + 2 * record_bytes)
+    found = said({"linger.ms": 0}, **{**MANY, "bytes": size}, partitions=partitions)
+    assert tried(found) == ({} if linger_ms is None else {"linger.ms": linger_ms})
+    assert linger_ms is None or f"lets about {records} records into a batch instead of 2." in str(found)
+
+
+def test_requests_are_many_or_few_for_each_broker_that_answers() -> None:
+    few = {**MANY, "requests": 700, "partitions": 2}
+    one, three = {1: NodeSeen(700, 700.0, 0.0)}, {number: NodeSeen(233, 233.0, 0.0) for number in (1, 2, 3)}
+    four = {number: NodeSeen(175, 175.0, 0.0) for number in (1, 2, 3, 4)}
+    never_answered = {-1: NodeSeen(0, 0.0, 0.0)}
+    assert limits(said({"linger.ms": 0}, **few, nodes=one)) == [Limit.SMALL_BATCHES]
+    assert limits(said({"linger.ms": 0}, **few, nodes={**three, **never_answered})) == [Limit.SMALL_BATCHES]
+    found = said({"linger.ms": 0}, **few, nodes=four)
+    assert limits(found) == []
+    assert "with so few requests that does no harm" in str(found)
+
+
+@pytest.mark.parametrize(("waits", "found"), [(9_000, [Limit.SMALL_BATCHES]), (11_000, [])])
+def test_records_that_are_waited_for_are_most_or_not(waits: int, found: list[Limit]) -> None:
+    diagnosis = said({"linger.ms": 0}, **MANY, partitions=2, waits=waits)
+    assert limits(diagnosis) == found
+    assert ("because callers wait for single records" in str(diagnosis)) == (not found)
+    # Full batches need no reason.
+    assert "callers wait" not in str(said(waits=960_000))
+    assert "does no harm" not in str(said())
+
+
 def test_batches_that_are_small_because_linger_is_over_are_told_without_acks_too() -> None:
     found = said(
         {"linger.ms": 0, "acks": "0"},
@@ -140,6 +193,11 @@ def test_one_slow_leader_of_three_is_told() -> None:
     assert "Broker 2 answers slowly: its request-latency-avg is 52 ms, that of the others 2.5 ms" in str(found)
     off = {"partitioner.adaptive.partitioning.enable": False}
     assert tried(said(off, nodes=nodes)) == {"partitioner.adaptive.partitioning.enable": "true"}
+    # Its share of all the time that requests took, or of the time that callers waited.
+    assert found.findings[0].weight == pytest.approx(2_600 / (600 + 2_600 + 900))
+    full = said(nodes=nodes, buffer_wait_s=9.0, queue_ms_total=6_000 * 900.0)
+    assert limits(full) == [Limit.SLOW_BROKER, Limit.FULL_BUFFER]
+    assert full.findings[0].weight == 0.9
     # With a partitioner that does not ask which brokers are fast there is nothing to set.
     assert tried(said({"partitioner.class": "round_robin"}, nodes=nodes)) == {None: None}
 
@@ -179,6 +237,18 @@ def test_far_brokers_want_more_requests_in_flight() -> None:
     assert limits(found) == []
 
 
+def test_batches_that_are_not_full_need_no_more_requests() -> None:
+    small = {**FAR, "bytes": 200 * 8_000}
+    assert limits(said({"max.in.flight.requests.per.connection": 1}, **small)) == []
+
+
+def test_the_busiest_of_several_connections_is_the_one_that_waits() -> None:
+    two = {**FAR, "nodes": {1: NodeSeen(200, 200 * 50.0, 0.0), 2: NodeSeen(20, 20 * 40.0, 0.0)}}
+    found = said({"max.in.flight.requests.per.connection": 1}, **two)
+    assert limits(found) == [Limit.FEW_IN_FLIGHT]
+    assert found.findings[0].evidence["requests in flight"] == 1.0
+
+
 def test_slow_answers_with_five_in_flight_want_larger_batches() -> None:
     slow = {**FAR, "nodes": {1: NodeSeen(200, 200 * 240.0, 0.0)}}
     found = said(None, **slow)
@@ -209,6 +279,16 @@ def test_a_buffer_of_the_size_of_a_batch_is_too_small() -> None:
     assert tried(found) == {"buffer.memory": 4 * 6 * 16_384}
     assert "send waits for room in it for 50 % of the time" in str(found)
     assert limits(said({"buffer.memory": 20_000}, buffer_wait_s=0.5)) == []
+
+
+@pytest.mark.parametrize(
+    ("partitions", "memory", "tried_out"),
+    [(1, 32_000, 4 * 32_000), (6, 190_000, 4 * 190_000), (1, 33_000, None), (6, 200_000, None), (0, 33_000, None)],
+)
+def test_a_buffer_is_small_for_so_many_partitions(partitions: int, memory: int, tried_out: int | None) -> None:
+    found = said({"buffer.memory": memory}, buffer_wait_s=5.0, partitions=partitions)
+    assert limits(found) == [Limit.FULL_BUFFER if tried_out is None else Limit.SMALL_BUFFER]
+    assert tried(found) == ({"compression.type": "lz4"} if tried_out is None else {"buffer.memory": tried_out})
 
 
 def test_a_call_that_waits_for_room_now_is_told_before_its_wait_is_over() -> None:

@@ -154,7 +154,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     sasl_login_refresh_window_factor: The share of an OAUTHBEARER token's time after which a new one is asked for.
         Default 0.8; 0.5 to 1.0.
     metrics_sample_window_ms: How long a sample is; rates, averages and maxima are those of the last samples. Also
-        how often metric.reporters are called. Default 30000; 1 to 2^63-1.
+        how often metric.reporters are called, and what limits the producer is looked at for the log. Default 30000;
+        1 to 2^63-1.
     metrics_num_samples: How many samples are kept beside the one under way. Default 2; 1 to 2^31-1.
     metrics_recording_level: Which metrics are recorded. All of a producer's are INFO, here and in Java, so every
         level records the same. Default INFO; INFO, DEBUG, TRACE.

@@ -28,7 +28,7 @@ METRIC_SETTINGS: tuple[Setting, ...] = (
         int,
         30_000,
         "How long a sample is; rates, averages and maxima are those of the last samples. Also how often "
-        "metric.reporters are called.",
+        "metric.reporters are called, and what limits the producer is looked at for the log.",
         lowest=1,
         highest=INT64_MAX,
         group="Metrics",
