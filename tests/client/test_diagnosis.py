@@ -292,6 +292,26 @@ def test_batches_of_one_record_want_a_longer_linger_where_many_records_come(
     assert [finding.setting for finding in diagnosis.findings] == ["linger.ms"] * len(found)
 
 
+@pytest.mark.parametrize(("passed_s", "found"), [(0.002, [Limit.COMPRESSION]), (50.0, [])])
+def test_compression_is_held_against_the_time_that_passes(
+    cluster: Cluster, topic: str, passed_s: float, found: list[Limit]
+) -> None:
+    """Twenty times 20 KB at level 19 take more than a millisecond of any processor, and less than 25 s."""
+    clock = ottla.Clock(stopped=True)
+    settings: Any = {"compression_type": "zstd", "compression_zstd_level": 19, "linger_ms": 0, "clock": clock}
+    with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
+        text = b"".join(b"%d, " % (number * number) for number in range(5_000))
+        for number in range(20):
+            sent = producer.send(topic, text[number * 100 : 20_000 + number * 100])
+            wait_until(sent.done)
+        clock.advance(passed_s)
+        diagnosis = producer.diagnosis()
+        clock.go_on()
+    assert diagnosis.is_certain
+    assert [finding.limit for finding in diagnosis.findings] == found
+    assert [finding.value for finding in diagnosis.findings] == [1] * len(found)
+
+
 def test_a_quota_is_told(own_kafka_cluster: ottla.Cluster) -> None:
     cluster = own_kafka_cluster
     cluster.create_topic("orders", partitions=1)

@@ -177,6 +177,37 @@ def test_a_quota_is_told_with_its_pauses() -> None:
     assert tried(said({"compression.type": "zstd"}, nodes=held_back)) == {None: None}
 
 
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"compression.type": "zstd"}, {"compression.zstd.level": 1}),
+        ({"compression.type": "zstd", "compression.zstd.level": 12}, {"compression.zstd.level": 1}),
+        ({"compression.type": "zstd", "compression.zstd.level": 1}, {"compression.type": "lz4"}),
+        ({"compression.type": "gzip"}, {"compression.type": "lz4"}),
+        ({"compression.type": "snappy"}, {"compression.type": "lz4"}),
+        ({"compression.type": "lz4", "compression.lz4.level": 12}, {"compression.lz4.level": 9}),
+        ({"compression.type": "lz4"}, {None: None}),
+    ],
+)
+def test_compression_that_takes_a_processor_is_told(settings: dict[str, Any], advice: dict[str | None, Any]) -> None:
+    found = said(settings, compression_s=8.0)
+    assert limits(found) == [Limit.COMPRESSION]
+    assert tried(found) == advice
+    assert f"Compression ({settings['compression.type']}) takes 80 % of a processor's time." in str(found)
+    assert found.findings[0].weight == 0.8
+
+
+def test_compression_is_why_batches_wait_where_it_takes_most_of_the_time() -> None:
+    slow = {**FAR, "nodes": {1: NodeSeen(200, 200 * 240.0, 0.0)}}
+    assert limits(said({"compression.type": "zstd"}, **slow, compression_s=9.0)) == [Limit.COMPRESSION]
+    found = said({"compression.type": "zstd"}, **slow, compression_s=4.0)
+    assert limits(found) == [Limit.SLOW_ANSWERS]
+    found = said({"compression.type": "zstd"}, compression_s=4.0)
+    assert limits(found) == []
+    assert "Compression takes 40 % of a processor's time." in str(found)
+    assert "Compression" not in str(said({"compression.type": "zstd"}, compression_s=0.5))
+
+
 def test_retries_are_told_with_the_last_reason() -> None:
     found = said(retried=96_000, last_retry="NOT_ENOUGH_REPLICAS from broker 2")
     assert limits(found) == [Limit.RETRIES]
@@ -381,6 +412,7 @@ _SETTINGS = st.fixed_dictionaries(
         partitions=_COUNTS,
         nodes=st.dictionaries(st.integers(-1, 5), st.builds(NodeSeen, _COUNTS, _TIMES, _TIMES), max_size=4),
         retried=_COUNTS,
+        compression_s=_TIMES,
         waits=_COUNTS,
         lone_waits=_COUNTS,
         buffer_wait_s=_TIMES,

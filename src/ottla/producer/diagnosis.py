@@ -32,6 +32,8 @@ _ANSWERS_MIN = 10
 _WAITING = 0.1
 _FLUSHING = 0.3
 _RETRIED = 0.01
+# So much of one processor is enough to hold up the threads that share it.
+_BUSY = 0.5
 # A batch below this share of batch.size is small, one above it is as good as full.
 _FULL = 0.5
 # So many requests a second to one broker are worth saving, where a linger of 100 ms at most saves most of them. It is
@@ -54,6 +56,7 @@ class Limit(Enum):
     QUOTA = "held back by a quota"
     RETRIES = "records are sent again"
     SLOW_BROKER = "one broker is slow"
+    COMPRESSION = "compression takes a processor"
     FEW_IN_FLIGHT = "too few requests in flight"
     SLOW_ANSWERS = "answers take long"
     SLOW_SENDER = "the sender is behind"
@@ -81,11 +84,12 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a producer has counted in the last `seconds`; `*_s` are seconds that its callers spent waiting.
+    """What a producer has counted in the last `seconds`.
 
     Of partitions there are those that something was sent to. `waits` counts the calls that waited for one delivery,
-    `lone_waits` those of them that began while no other record was on its way.
-    `last_retry` is why a batch was last sent again. `callers_waiting` and `buffer_available` are of this moment.
+    `lone_waits` those of them that began while no other record was on its way. `last_retry` is why a batch was last
+    sent again. `compression_s` is processor time, the other `*_s` are seconds that callers spent waiting.
+    `callers_waiting` and `buffer_available` are of this moment.
     """
 
     seconds: float
@@ -98,6 +102,7 @@ class Observed:
     nodes: Mapping[int, NodeSeen]
     retried: int = 0
     last_retry: str = ""
+    compression_s: float = 0.0
     waits: int = 0
     lone_waits: int = 0
     buffer_wait_s: float = 0.0
@@ -191,8 +196,8 @@ class _Case:
 
     def findings(self) -> list[Finding]:
         """Everything that limits it; of causes and what they bring about, the causes first."""
-        # Batches that wait for their request are explained by a quota, and by a broker that is slow.
-        why_behind = self._quota() or self._slow_broker() or self._behind()
+        # Each of these explains why batches wait for their request.
+        why_behind = self._quota() or self._slow_broker() or self._compression() or self._behind()
         found = [each for each in (why_behind, self._retries(), self._buffer()) if each is not None]
         waits = self._transactions() or self._flushes() or self._one_by_one()
         if waits is not None:
@@ -212,6 +217,9 @@ class _Case:
             f"Nothing in the producer limits it: it sends what the application gives it, {_number(rate)} records/s, "
             f"and send waits for room in buffer.memory for {_percent(self._buffer_share)} of the time."
         )
+        compressing = seen.per_second(seen.compression_s)
+        if compressing >= _WAITING:
+            told += f" Compression takes {_percent(compressing)} of a processor's time."
         if self._fill < _FULL and self._waits_for_most():
             told += " Its batches are small because callers wait for single records."
         elif self._fill < _FULL and not self._has_many_requests():
@@ -275,6 +283,26 @@ class _Case:
             told += f" {setting}={value} keeps records without a key from it while it takes none."
             return Finding(Limit.SLOW_BROKER, told, evidence, setting, value, weight)
         return Finding(Limit.SLOW_BROKER, told, evidence, None, None, weight)
+
+    def _compression(self) -> Finding | None:
+        seen, settings = self._seen, self._settings
+        processors = seen.per_second(seen.compression_s)
+        if processors < _BUSY:
+            return None
+        codec, level = settings.compression_type, settings.compression_level
+        setting: str | None = None
+        value: int | str | None = None
+        if codec == "zstd" and (level is None or level > 1):
+            setting, value = "compression.zstd.level", 1
+        elif codec == "lz4" and level is not None:
+            # Kafka's default stands for the fast compressor.
+            setting, value = "compression.lz4.level", 9
+        elif codec not in ("lz4", "none"):
+            setting, value = "compression.type", "lz4"
+        told = f"Compression ({codec}) takes {_percent(processors)} of a processor's time."
+        told += " More producers share that work." if setting is None else f" {setting}={value} takes less."
+        evidence = {"compression share of a processor": processors}
+        return Finding(Limit.COMPRESSION, told, evidence, setting, value, min(1.0, processors))
 
     def _behind(self) -> Finding | None:
         """Batches that are full wait for their request."""

@@ -16,6 +16,7 @@ cdef class TopicMeter(Meter):
     cdef public int64_t record_bytes
     cdef public double compression_ratio
     cdef public int64_t queue_us
+    cdef public int64_t pack_ns
     cdef public int64_t records_retried
     cdef public int64_t records_acked
     cdef public int64_t records_failed

@@ -34,6 +34,7 @@ class TopicMeter(Meter):
         "record_bytes",
         "compression_ratio",
         "queue_us",
+        "pack_ns",
         "records_retried",
         "records_acked",
         "records_failed",
@@ -50,6 +51,7 @@ class TopicMeter(Meter):
     record_bytes: int
     compression_ratio: float
     queue_us: int
+    pack_ns: int
     records_retried: int
     records_acked: int
     records_failed: int
@@ -69,6 +71,8 @@ class TopicMeter(Meter):
         self.record_bytes += uncompressed - HEADER_BYTES
         self.compression_ratio += size / uncompressed
         self.queue_us += queue_us
+        self.pack_ns += batch.pack_ns
+        batch.pack_ns = 0  # it may be sent again, and is compressed once
         if size > self.batch_bytes_max:
             self.batch_bytes_max = size
         if queue_us > self.queue_us_max:
@@ -201,6 +205,7 @@ class ProducerMetrics:
                 for node_id, node in nodes.items()
             },
             retried=int(sent["records_retried"]),
+            compression_s=sent["pack_ns"] / 1e9,
             last_retry=self.last_retry,
             waits=int(mine["waits"]),
             lone_waits=int(mine["lone_waits"]),

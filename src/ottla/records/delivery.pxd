@@ -25,6 +25,7 @@ cdef class SealedBatch:
     cdef readonly Py_ssize_t size_bytes
     cdef readonly Py_ssize_t buffer_bytes
     cdef readonly Py_ssize_t uncompressed_bytes
+    cdef public int64_t pack_ns
     cdef readonly int64_t record_bytes_max
     cdef readonly int64_t created_us
     cdef readonly int64_t base_timestamp
