@@ -58,6 +58,23 @@ def test_a_transaction_is_committed_by_the_coordinator_it_was_moved_to(cluster: 
     assert table.column("value").to_pylist() == [b"once"]
 
 
+def test_nobody_is_made_a_leader_who_has_just_ended() -> None:
+    """Until it is missed, the controller takes such a broker for alive."""
+    with ottla.Cluster(3, settings={"broker.session.timeout.ms": 600_000}) as cluster:
+        cluster.create_topic("moved")
+        leader, first, second = cluster.isr("moved", 0)
+        assert cluster.leader("moved", 0) == leader
+        cluster.kill(first)
+        with pytest.raises(UserMistake, match=f"broker {first} is down: it cannot lead now"):
+            cluster.move_leader("moved", 0, first)
+        assert cluster.move_leader("moved", 0) == second
+        cluster.kill(leader)
+        with pytest.raises(UserMistake, match=r"moved-0 cannot be led by another: \[.*\] are in sync, and down"):
+            cluster.move_leader("moved", 0)
+        with pytest.raises(ConfigError, match="size=0 must be an integer from 1"):
+            cluster.await_isr("moved", 0, 0)
+
+
 def test_what_cannot_be_moved_is_said(cluster: ottla.Cluster) -> None:
     cluster.create_topic("alone", replication_factor=1)
     with pytest.raises(UserMistake, match="no other replica in sync"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.errors import ConfigError
-from ottla.faults.fields import WAIT, YES_OR_NO, May
+from ottla.faults.fields import WAIT, YES_OR_NO, May, whole
 
 
 def _are_configs(value: Any) -> bool:
@@ -30,7 +30,7 @@ _WANTED = {
 _OPTIONAL = {
     "broker_id": _WHOLE,
     "other_than": _WHOLE,
-    "size": _WHOLE,
+    "size": whole(1),
     "replication_factor": _WHOLE,
     "group": _TEXT,
     "transactional_id": _TEXT,

@@ -277,6 +277,17 @@ class Commands:
         self._order(request, answer, outcome)
 
     def _move_leader(self, answer: Answer, topic: str, partition: int, broker_id: int | None) -> None:
+        """The controller takes a broker that has just ended for alive; who asks for a leader wants one that runs."""
+        down = [each for each, state in self._running().states().items() if state == DOWN]
+        if broker_id in down:
+            raise UserMistake(f"broker {broker_id} is down: it cannot lead now.")
+        image = None if self._image is None else self._image.topics.get(topic)
+        if broker_id is None and image is not None and 0 <= partition < len(image.partitions):
+            part = image.partitions[partition]
+            others = [each for each in part.isr if each != part.leader]
+            broker_id = next((each for each in others if each not in down), None)
+            if others and broker_id is None:
+                raise UserMistake(f"{topic}-{partition} cannot be led by another: {others} are in sync, and down.")
         order = MoveLeader(topic, partition, broker_id)
         self._order(order, answer, lambda moved: UserMistake(moved) if isinstance(moved, str) else moved)
 
