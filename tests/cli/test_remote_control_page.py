@@ -55,7 +55,7 @@ def run(serving: Serving, program: list[str], tmp_path: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("block", COMMANDS, ids=range(4))
+@pytest.mark.parametrize("block", COMMANDS, ids=range(len(COMMANDS)))
 def test_commands_run_one_after_the_other(block: str, serving: Serving, tmp_path: Path) -> None:
     if "curl" in block and shutil.which("curl") is None:
         pytest.skip("needs curl")
