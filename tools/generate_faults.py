@@ -97,8 +97,9 @@ BROKERS = """\
 ## Brokers that end or freeze
 
 Either a request decides which broker and when: `cluster.faults.kill(nth=3)` kills the broker that handles the third
-Produce request, at a `moment`. Or it happens at once: `cluster.faults.kill(moment="now", broker_id=2)` kills broker 2.
-After a power cut the same bytes are left for the same `seed`.
+Produce request, when it has appended the records (`moment="append"`, unless another moment is given). Or it happens at
+once: `cluster.faults.kill(moment="now", broker_id=2)` kills broker 2. Without `moment="now"` the same call waits for a
+request that broker 2 handles. After a power cut the same bytes are left for the same `seed`.
 
 """
 

@@ -84,7 +84,9 @@ def await_fired(
     fault_id: FaultId,
     count: Annotated[
         int,
-        typer.Option("--count", help="So often.", parser=whole("--count", 1, such_as=2), metavar="COUNT"),
+        typer.Option(
+            "--count", help="Until it has fired so often.", parser=whole("--count", 1, such_as=2), metavar="COUNT"
+        ),
     ] = 1,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     address: Address = None,

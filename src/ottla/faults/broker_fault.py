@@ -16,7 +16,7 @@ MOMENT = Field(
     "moment",
     one_of((*MOMENTS, NOW)),
     "when it fires: at a request (nothing is stored yet), an append (the leader has stored the records, no follower "
-    "has), an ack (stored as acks asks, the answer is not sent), or now (without a request)",
+    "has), an ack (stored as acks asks, the answer is not sent), or now (without a request); append unless given",
 )
 # The longest that a broker may be down after a request made the fault fire.
 _LASTS_US_MAX = 6_000_000

@@ -8,7 +8,9 @@ from ottla.faults.fields import ACK, REQUEST, Field, one_of
 from ottla.faults.request_fault import PRODUCE, WHICH, RequestFault
 
 _MOMENT = Field(
-    "moment", one_of((REQUEST, ACK)), "what is held: the request (nothing is stored yet), or the ack (the answer)"
+    "moment",
+    one_of((REQUEST, ACK)),
+    "what is held: the request (nothing is stored yet), or the ack (the answer); request unless given",
 )
 
 
