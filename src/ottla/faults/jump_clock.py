@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class JumpClock(Fault):
-    """A broker's clock jumps `jump_ms` ahead, or back if that is negative; healed, it is right again."""
+    """A broker's clock jumps `jump_ms` ahead, or back if that is negative; healed, it is right again.
+
+    A broker refuses records from more than an hour in its future with INVALID_TIMESTAMP.
+    """
 
     kind = "jump_clock"
     wanted = (BROKER, JUMP)
