@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
-from ottla.errors import ConfigError, UserMistake
+from ottla.errors import ConfigError, KafkaError, UserMistake
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,8 @@ def test_nobody_is_made_a_leader_who_has_just_ended() -> None:
             cluster.move_leader("moved", 0, first)
         assert cluster.move_leader("moved", 0) == second
         cluster.kill(leader)
+        with pytest.raises(KafkaError, match=f"PREFERRED_LEADER_NOT_AVAILABLE.*broker {leader}, is down"):
+            cluster.elect_leader("moved", 0)
         with pytest.raises(UserMistake, match=r"moved-0 cannot be led by another: \[.*\] are in sync, and down"):
             cluster.move_leader("moved", 0)
         with pytest.raises(ConfigError, match="size=0 must be an integer from 1"):

@@ -9,7 +9,8 @@ import pytest
 from ottla.client.producer import Producer
 from ottla.cluster import recorder
 from ottla.cluster.cluster import Cluster
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
+from ottla.faults.fault import make_fault
 from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
 
 TOPIC = "orders"
@@ -105,6 +106,24 @@ def test_the_end_of_a_leader_and_the_next_one_are_events() -> None:
     assert {"was": leader, "leader": after}.items() <= next(
         each for each in found["events"] if each["kind"] == "leads" and each["leader"] == after
     ).items()
+
+
+def test_a_fault_that_was_refused_has_not_begun() -> None:
+    with Cluster(2) as cluster:
+        cluster.create_topic(TOPIC)
+        cluster.record(TOPIC)
+        cluster.kill(2)
+        with pytest.raises(OttlaError, match="nothing to apply to"):
+            cluster.faults.stop(2)
+        with pytest.raises(OttlaError, match="for simulated clients"):
+            cluster.faults.add(make_fault("drift_clock", client_id="a", drift_ppm=1))
+        with cluster.faults.slow_disk(1, delay_ms=1):
+            pass
+        recorded = cluster.recorded()
+        assert recorded is not None
+        begun = [event["words"] for event in recorded["events"] if event["kind"] == "begins"]
+        assert len(begun) == 1
+        assert "broker 1" in begun[0]
 
 
 def test_what_finds_no_room_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ logger = logging.getLogger("ottla.cluster")
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
+_PREFERRED_LEADER_NOT_AVAILABLE = 80
 _ELECTION_NOT_NEEDED = 84
 
 Answer = Callable[[Any], None]
@@ -265,6 +266,10 @@ class Commands:
     def _elect_leader(self, answer: Answer, topic: str, partition: int, unclean: bool) -> None:
         from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
+        preferred = self._partition(topic, partition).replicas[0]
+        if not unclean and self._running().host.state(preferred) == DOWN:
+            # The controller takes it for alive until it is missed.
+            raise _kafka_error(_PREFERRED_LEADER_NOT_AVAILABLE, f"the preferred leader, broker {preferred}, is down")
         wanted = [TopicPartitions(topic=topic, partitions=[partition])]
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout_ms=_TIMEOUT_MS)
 
@@ -408,16 +413,20 @@ class Commands:
             if effect.missed:
                 # It is refused, so nobody will heal it.
                 effect.heal()
+                refused()
                 answer(UserMistake(f"the fault {effect.fault} has nothing to apply to: {effect.missed_because}."))
             else:
                 answer(effect.fault_id)
 
-        if brokers.recorder is not None:
-            brokers.recorder.fault_begins(made)
+        refused = _nothing if brokers.recorder is None else brokers.recorder.fault_begins(made)
         try:
             brokers.faults.add(made, began)
         except OSError as error:
+            refused()
             raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
+        except OttlaError:
+            refused()
+            raise
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         brokers = self._running()
@@ -460,6 +469,10 @@ class Commands:
             self._brokers.recorder.look_at_faults()
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
+
+
+def _nothing() -> None:
+    """Nobody has noted the fault."""
 
 
 def _check_api(fault: Fault) -> None:

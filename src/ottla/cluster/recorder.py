@@ -12,7 +12,7 @@ only its header and the numbers of its records are kept; its memory is let go wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -247,9 +247,15 @@ class Recorder:
                 if effect.fault.applies_to_requests or not before:
                     self._note(FIRES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
 
-    def fault_begins(self, fault: Fault) -> None:
-        """It is put in force next."""
-        self._note(BEGINS, broker=getattr(fault, "broker_id", None) or 0, words=fault.tell())
+    def fault_begins(self, fault: Fault) -> Callable[[], None]:
+        """It is put in force next; the result is called if it is refused."""
+        noted = self._note(BEGINS, broker=getattr(fault, "broker_id", None) or 0, words=fault.tell())
+
+        def refused() -> None:
+            if noted is not None:
+                self._events.remove(noted)
+
+        return refused
 
     def fault_healed(self, fault: Fault) -> None:
         """It is not in force any more."""
@@ -285,11 +291,14 @@ class Recorder:
                     isr=list(part.isr),
                 )
 
-    def _note(self, kind: str, **more: Any) -> None:
-        if len(self._events) < EVENTS_MAX:
-            self._events.append({"order": next(self._order), "at_us": self._host.schedule.now_us, "kind": kind, **more})
-        else:
+    def _note(self, kind: str, **more: Any) -> dict[str, Any] | None:
+        """The event, where there is room for it."""
+        if len(self._events) >= EVENTS_MAX:
             self._left_out += 1
+            return None
+        event = {"order": next(self._order), "at_us": self._host.schedule.now_us, "kind": kind, **more}
+        self._events.append(event)
+        return event
 
 
 def _note_append(exchange: _Exchange) -> None:
