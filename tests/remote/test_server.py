@@ -73,6 +73,18 @@ def test_a_page_in_a_browser_cannot_break_the_cluster(http: Http, cluster: ottla
     assert cluster.brokers()[1] == "running"
 
 
+@pytest.mark.parametrize("host", ["example.org:9190", "example.org", "a.example.org."])
+def test_a_page_whose_name_stands_for_this_machine_cannot_look_at_the_cluster(http: Http, host: str) -> None:
+    status, told = http.ask("GET", "/v1/cluster", Host=host)
+    assert status == 403
+    assert "at this address it must be localhost or 127.0.0.1" in told["error"]
+
+
+@pytest.mark.parametrize("host", ["localhost:9190", "127.0.0.1", "[::1]:9190", "[::ffff:127.0.0.1]:1", "a"])
+def test_this_machine_is_known_by_each_of_its_names(http: Http, host: str) -> None:
+    assert http.ask("GET", "/v1/cluster", Host=host)[0] == 200
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

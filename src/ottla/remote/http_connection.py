@@ -2,7 +2,9 @@
 
 What comes from outside is bounded: the time to send a request, its lines and headers (by `http.server`), its body. The
 token is looked at before anything else. A page in a browser may send requests to this machine, too, and must not break
-a cluster: browsers name the page in `Origin`, and such requests are refused.
+a cluster: browsers name the page in `Origin`, and such requests are refused. A page whose domain was made to stand for
+127.0.0.1 (DNS rebinding) may read without `Origin`, and its domain is in `Host`: at an address that only this machine
+reaches, requests to a domain are refused.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from ottla.printable import printable
+from ottla.remote.address import names_domain
 from ottla.remote.route import Refusal
 from ottla.remote.token import is_allowed
 
@@ -65,9 +68,12 @@ class HttpConnection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _READ_S
 
-    def __init__(self, sock: socket.socket, peer: str, token: str | None, carry_out: CarryOut) -> None:
+    def __init__(
+        self, sock: socket.socket, peer: str, token: str | None, carry_out: CarryOut, *, local_only: bool
+    ) -> None:
         self._peer = peer
         self._token = token
+        self._local_only = local_only
         self._carry_out = carry_out
         self._is_read = False
         super().__init__(sock, (peer, 0), None)  # type: ignore[arg-type]  # it asks no server for anything
@@ -122,6 +128,9 @@ class HttpConnection(BaseHTTPRequestHandler):
             raise Refusal(401, told, **{"WWW-Authenticate": "Bearer"})
         if "Origin" in self.headers:
             raise Refusal(403, "pages in a browser may not control a cluster; programs send no header Origin.")
+        host = self.headers.get("Host", "")
+        if self._local_only and self._token is None and names_domain(host):
+            raise Refusal(403, f"the header Host is {host!r:.80}: at this address it must be localhost or 127.0.0.1.")
 
     def _body(self) -> dict[str, Any]:
         size = self._body_bytes()

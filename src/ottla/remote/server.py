@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.remote.address import shown_address
+from ottla.remote.address import is_loopback, shown_address
 from ottla.remote.api import ROUTES, carry_out
 from ottla.remote.http_connection import HttpConnection
 from ottla.remote.route import Held, Refusal, Route
@@ -145,7 +145,7 @@ class ControlServer:
         try:
             # A client that is gone, or stops in the middle, is its own affair.
             with contextlib.suppress(OSError):
-                HttpConnection(sock, peer, self._token, do)
+                HttpConnection(sock, peer, self._token, do, local_only=is_loopback(self._host))
         finally:
             sock.close()
             with self._lock:
