@@ -20,7 +20,7 @@ class DeadlyStorm(Storm):
         super().__init__(seed)
         self.disk = DeadlyDisk()
         self.world = LogWorld(self.disk, **dict(self.world.configs))
-        self.deaths = 0
+        self.deaths = self.begun_anew = 0
 
     def die(self) -> None:
         """Do something; the broker dies before it is done, or just afterwards."""
@@ -43,6 +43,32 @@ class DeadlyStorm(Storm):
             world.disk.power_off(rng)
         self.open(tries=rng.choice((0, 0, 1, 3)))
         self.compare(safe, cuts_to, has_power=has_power)
+
+    def begin_anew(self) -> None:
+        """Follow a leader that has nothing of this log any more; the broker dies before that is done, or afterwards."""
+        rng, world = self.rng, self.world
+        end = world.log.log_end_offset
+        begin = rng.choice((end + rng.randint(1, 50), rng.randint(0, end)))
+        self.disk.dies_in = rng.randrange(12)
+        try:
+            world.log.start_anew(begin)
+        except Death:
+            self.deaths += 1
+        self.disk.dies_in = None
+        if rng.random() < 0.5:
+            world.disk.power_off(rng)
+        self.open(tries=rng.choice((0, 0, 1, 3)))
+        old, found = [batch.content for batch in world.model], [batch.content for batch in world.batches()]
+        self.start = world.log.log_start_offset
+        if found:
+            kept = [batch.content for batch in world.model if batch.header.last_offset >= self.start]
+            assert kept[: len(found)] == found
+            world.model = [batch for batch in world.model if batch.header.last_offset < world.log.log_end_offset]
+        else:
+            assert world.log.log_end_offset in (begin, self.start)
+            world.model = []
+            self.begun_anew += 1
+        assert len(world.model) <= len(old)
 
     def open(self, tries: int) -> None:
         """Open the log; so many times the broker dies while it does."""
@@ -83,3 +109,15 @@ def test_a_log_whose_broker_dies_at_any_change_keeps_what_it_had(seed: int) -> N
         else:
             storm.step()
     assert storm.deaths
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_log_that_begins_anew_is_the_old_one_or_the_new_one(seed: int) -> None:
+    storm = DeadlyStorm(seed)
+    for _ in range(20):
+        for _ in range(storm.rng.randint(1, 12)):
+            storm.append()
+        storm.begin_anew()
+        assert storm.world.log.log_start_offset <= storm.world.log.log_end_offset
+    assert storm.deaths
+    assert storm.begun_anew

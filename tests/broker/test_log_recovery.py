@@ -287,3 +287,17 @@ def test_jitter_closes_segments_earlier_and_not_all_at_once() -> None:
     lengths = [after - before for before, after in pairwise(bases)]
     assert all(20 <= length <= 101 for length in lengths)
     assert len(set(lengths)) > 5
+
+
+def test_a_log_that_finds_no_room_to_begin_anew_stays_where_it_was() -> None:
+    world = filled()
+    full = world.disk.faults.fill()
+    with pytest.raises(OSError, match="No space left"):
+        world.log.start_anew(1000)
+    world.log.give_up()
+    full.end()
+    world.open()
+    assert (world.log.log_start_offset, world.log.log_end_offset) == (0, 80)
+    world.check()
+    world.log.start_anew(1000)
+    assert (world.log.log_start_offset, world.log.log_end_offset) == (1000, 1000)

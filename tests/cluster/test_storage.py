@@ -446,6 +446,30 @@ def test_in_a_folder_that_does_not_last_nothing_is_synced(tmp_path: Path, monkey
     assert calls.made == ["replace marks"]
 
 
+@pytest.mark.parametrize("simulated", [False, True])
+def test_what_is_made_new_is_made_whole_or_not_at_all(tmp_path: Path, simulated: bool) -> None:
+    storage: DiskStorage | Disk = Disk() if simulated else DiskStorage(str(tmp_path))
+    storage.open("t-0/0.log").append([b"a"])
+    full = storage.faults.fill()
+    with pytest.raises(OSError, match="No space left"):
+        storage.open("t-0/1.log")
+    assert storage.files("t-0") == ["0.log"]
+    assert storage.open("t-0/0.log").size == 1
+    with pytest.raises(OSError, match="No space left"):
+        storage.make_folder("t-1", [("a", b"1"), ("b", b"2")])
+    full.end()
+    for name in ("t-1", "t-2", "t-3"):
+        failing = storage.faults.fail(WRITE, 2)
+        made = True
+        try:
+            storage.make_folder(name, [("a", b"1"), ("b", b"2")])
+        except OSError:
+            made = False
+        failing.end()
+        assert storage.exists(name) is made
+        assert storage.files(name) == (["a", "b"] if made else [])
+
+
 class FailingOnce:
     """The first sync fails, once it is let: the kernel tells of it once, and the next sync of the file succeeds."""
 

@@ -185,12 +185,18 @@ class Disk:
         """Make a folder with these files in it; False where there is one."""
         if self.exists(path):
             return False
-        for name, content in files:
-            self.write_file(f"{path}/{name}", content, synced=not content)
+        try:
+            for name, content in files:
+                self.write_file(f"{path}/{name}", content, synced=not content)
+        except OSError:
+            self.remove(path)
+            raise
         return True
 
     def open(self, path: str) -> DiskFile:
-        """The file at `path`, made where it is missing."""
+        """The file at `path`, made where it is missing, unless the disk is full, or fails."""
+        if path not in self._files:
+            self.faults.check_append()
         return DiskFile(self, path, self._files.setdefault(path, bytearray()))
 
     def exists(self, path: str) -> bool:

@@ -345,12 +345,16 @@ class Log:
     def start_anew(self, offset: int) -> None:
         """Forget all records; the next one gets `offset`. OSError as for `truncate`."""
         self.directory.retract(self.folder, offset)
+        self.recovery_point = min(self.recovery_point, offset)
         self.cuts += 1
         self.cleaned_to = 0
+        # First what may find no room: a log of which no segment is left says nothing of where it begins.
+        is_there = any(each.base_offset == offset for each in self.segments)
+        begun = None if is_there else self.new_segment(offset)
         while self.segments:
             self.segments[-1].remove()
             self.segments.pop()
-        self.segments.append(self.new_segment(offset))
+        self.segments.append(self.new_segment(offset) if begun is None else begun)
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
         self._syncs.clear()
         self.epochs = LeaderEpochs()
