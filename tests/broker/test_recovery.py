@@ -186,6 +186,13 @@ def test_a_damaged_controller_file_is_a_clear_mistake(content: bytes) -> None:
         World(1, world.storages)
 
 
+def test_a_missing_controller_file_is_no_new_cluster() -> None:
+    world = filled(1)
+    del world.storages[0].contents["controller.json"]
+    with pytest.raises(UserMistake, match=r"controller\.json of the cluster is missing"):
+        World(1, world.storages)
+
+
 def test_a_cluster_with_too_few_brokers_is_a_clear_mistake(replicated: World) -> None:
     with pytest.raises(UserMistake, match="as many brokers"):
         World(2, replicated.storages)

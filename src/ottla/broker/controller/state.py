@@ -240,6 +240,11 @@ class ControllerState:
     def _load(self) -> tuple[dict[str, TopicImage], int, str | None]:
         content = self._storage.read_file(STATE_FILE)
         if content is None:
+            if self._storage.read_file(CHANGES_FILE):
+                raise UserMistake(
+                    f"{STATE_FILE} of the cluster is missing, though {CHANGES_FILE} is there: "
+                    "restore it, or name another folder."
+                )
             return {}, 0, None
         name = STATE_FILE
         try:
