@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -174,6 +176,12 @@ def test_polars_and_streams_of_several_chunks_are_taken():
     expected = [encoded(schema, {"f0": 1, "f1": "a"}), encoded(schema, {"f0": 2, "f1": None})]
     assert payloads(schema, frame) == expected
     assert payloads(schema, [frame, frame.to_arrow()]) == expected * 2
+
+
+def test_the_example_of_the_guide_does_what_it_says(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
+    exec(re.search("## Avro.*?```python\n(.*?)```", text, re.DOTALL)[1], {})
+    assert capsys.readouterr().out == "[{'id': 1, 'note': 'fragile'}, {'id': 2, 'note': None}]\n"
 
 
 def test_a_row_that_is_null_has_no_payload():

@@ -75,7 +75,7 @@ class ColumnTree:
             if type_ in self._inside:
                 raise SchemaError(
                     f"The record {type_.name} contains itself{f' at {where!r}' if where else ''}. Arrow has no columns "
-                    "for that; read it row by row (decode_one), or with a reader's schema without that field."
+                    "for that; read it row by row (AvroRowDecoder), or with a reader's schema without that field."
                 )
             self._inside.append(type_)
             children = tuple(
@@ -100,3 +100,24 @@ class ColumnTree:
             return self.make(held[0], name, where, is_nullable=is_nullable)
         children = tuple(self.make(branch, f"member{i}", where, is_nullable=True) for i, branch in enumerate(held))
         return Column(name, "+s", is_nullable, children)
+
+
+def row_column(type_: AvroType, made: dict[AvroType, Column]) -> Column:
+    """What stands for a type's column where values become objects of Python: a type that contains itself may."""
+    known = made.get(type_)
+    if known is not None:
+        return known
+    held = members(type_)
+    if type_.kind == "union" and len(held) == 1:
+        made[type_] = row_column(held[0], made)
+        return made[type_]
+    kind = ("+s" if held else "n") if type_.kind == "union" else arrow_format(type_)
+    column = made[type_] = Column("", kind, True)
+    parts = [each.type for each in type_.fields] or held
+    if type_.items is not None:
+        parts = [type_.items]
+    children = tuple(row_column(part, made) for part in parts)
+    if type_.kind == "map":
+        children = (Column("entries", "+s", False, (Column("key", "u", False), children[0])),)
+    column.children = children
+    return column

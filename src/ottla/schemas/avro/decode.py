@@ -44,7 +44,7 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import ColumnTree
 from ottla.schemas.avro.reasons import told
-from ottla.schemas.avro.resolution import Resolver
+from ottla.schemas.avro.resolution import Resolver, is_empty
 from ottla.schemas.avro.schema import SchemaError, parse_schema
 
 # In the order of `Op` in building.pxd.
@@ -61,8 +61,8 @@ _OPS = {
 }  # fmt: skip
 _WIDTHS = {"i": 4, "l": 8, "f": 4, "g": 8, "tdD": 4, "ttm": 4, "ttu": 8}
 
-# Items that take no bytes (of type null, say): so many are believed.
-_EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 24)
+# Items that take no bytes (of type null, say): so many are believed, of a row's payload and all before it.
+_EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
 _MEMORY_BYTES = 1 << 30
 _MEMORY_FACTOR = 256
 
@@ -216,7 +216,7 @@ class _Program:
         for k in range(step.child_count):
             step.children[k] = cython.address(self.steps[cython.cast(cython.int, numbers[plan.children[k]])])
         if op in ("array", "skip_array"):
-            step.size = 0 if _is_empty(plan.children[0], 0) else 1
+            step.size = 0 if is_empty(plan.children[0]) else 1
         elif op in ("map", "skip_map"):
             step.size = 1
         elif op == "enum":
@@ -255,18 +255,6 @@ class _Program:
             begin += 0 if symbol is None else len(symbol)
         self._keep(step, b"".join([symbol for symbol in symbols if symbol is not None]))
         return None
-
-
-def _is_empty(plan: object, depth: int) -> bool:
-    """Whether a value takes no bytes in a payload; a record that contains itself is none."""
-    if plan.op in ("null", "skip_nothing", "constant"):
-        return True
-    if plan.op in ("fixed", "skip_bytes"):
-        return plan.number == 0
-    if plan.op == "fail":
-        # It ends the row before an item is counted.
-        return False
-    return plan.op in ("record", "member") and depth < 100 and all(_is_empty(each, depth + 1) for each in plan.children)
 
 
 @cython.final

@@ -41,7 +41,8 @@ class Step:
     """What to do next with a payload. `column` is where the value goes; None where it is skipped.
 
     `op` says what, see `Op` in building.pxd; `number` is a size, the branch that is null, or the member; `symbols` are
-    what the writer's symbols are read as; `constant` is an encoded default; `message` is why a step fails.
+    what the writer's symbols are read as; `names` are a record's fields, as the reader calls them (None for one that it
+    does not have); `constant` is an encoded default; `message` is why a step fails.
     """
 
     op: str
@@ -50,6 +51,7 @@ class Step:
     children: list[Step] = field(default_factory=list)
     number: int = 0
     symbols: tuple[bytes | None, ...] = ()
+    names: list[str | None] = field(default_factory=list)
     constant: bytes = b""
     message: str = ""
 
@@ -60,6 +62,8 @@ class Resolver:
     def __init__(self) -> None:
         self._count = 0
         self._skipped: dict[AvroType, Step] = {}
+        # What contains itself meets itself again here, where columns allow for that (`row_column`).
+        self._records: dict[tuple[AvroType, AvroType, Column], Step] = {}
 
     def resolve(self, writer: AvroType, reader: AvroType, column: Column, path: str = "") -> Step:
         """The step that reads a value of `writer` into the column of `reader`."""
@@ -137,7 +141,10 @@ class Resolver:
         return Step(kind, column, path, number=reader.size)
 
     def _record(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
-        step = Step("record", column, path)
+        known = self._records.get((writer, reader, column))
+        if known is not None:
+            return known
+        step = self._records[writer, reader, column] = Step("record", column, path)
         numbers = {each.name: i for i, each in enumerate(reader.fields)}
         aliases = {alias: i for i, each in enumerate(reader.fields) for alias in each.aliases}
         written: set[int] = set()
@@ -147,13 +154,16 @@ class Resolver:
             # A field that has come already, by its name or another alias, does not come again.
             if number is None or number in written:
                 step.children.append(self.skip(each.type, at))
+                step.names.append(None)
                 continue
             written.add(number)
+            step.names.append(reader.fields[number].name)
             step.children.append(self.resolve(each.type, reader.fields[number].type, column.children[number], at))
         for number, each in enumerate(reader.fields):
             if number not in written:
                 at = f"{path}.{each.name}" if path else each.name
                 step.children.append(self._default(each, column.children[number], at))
+                step.names.append(each.name)
         return step
 
     def _default(self, missing: AvroField, column: Column, path: str) -> Step:
@@ -162,7 +172,9 @@ class Resolver:
                 f"The writer's Avro schema has no field '{path}', and the reader's has no default for it."
             )
         constant = default_bytes(missing.type, missing.default, path)
-        return Step("constant", column, path, [self.resolve(missing.type, missing.type, column, path)], 0, (), constant)
+        step = Step("constant", column, path, [self.resolve(missing.type, missing.type, column, path)])
+        step.constant = constant
+        return step
 
     # ------------------------------------------------------------------ what the reader does not want
 
@@ -217,3 +229,12 @@ def _match(writer: AvroType, reader: AvroType) -> bool:
 def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:
     place = f" at '{path}'" if path else ""
     return SchemaError(f"The writer's {writer.shown}{place} cannot be read as the reader's {reader.shown}.")
+
+
+def is_empty(step: Step, depth: int = 0) -> bool:
+    """Whether a value takes no bytes in a payload; one that contains itself, or that fails, never gets so far."""
+    if step.op in ("null", "skip_nothing", "constant"):
+        return True
+    if step.op in ("fixed", "skip_bytes"):
+        return step.number == 0
+    return step.op in ("record", "member") and depth < 100 and all(is_empty(each, depth + 1) for each in step.children)

@@ -1,0 +1,369 @@
+"""One object of Python -> one payload of Avro (compiled): for `send`.
+
+Records are dicts, arrays lists or tuples, maps dicts; logical types take Python's own objects (`objects.py`). A schema
+becomes a tree once; a type that contains itself is met again there as the same node.
+
+Invariant: as with columns, nothing is lost and nothing is guessed. A key that the schema has no field for, a number out
+of range and an object of another type are refused, with the path to them.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.ottla.records.arrow_layout import Growing, reserve
+from cython.cimports.ottla.records.wire import put_varint, zigzag
+from cython.cimports.ottla.schemas.avro.building import (
+    OP_ARRAY,
+    OP_BOOLEAN,
+    OP_BYTES,
+    OP_DOUBLE,
+    OP_ENUM,
+    OP_FIXED,
+    OP_FLOAT,
+    OP_INT,
+    OP_LONG,
+    OP_MAP,
+    OP_NULL,
+    OP_OPTIONAL,
+    OP_RECORD,
+    OP_STRING,
+    OP_UNION,
+)
+
+from ottla.errors import RecordError
+from ottla.schemas.avro.defaults import default_bytes
+from ottla.schemas.avro.objects import TO_AVRO
+from ottla.schemas.avro.schema import MISSING, parse_schema
+
+_DEPTH_MAX = cython.declare(cython.int, 200)
+_KINDS = {
+    "null": OP_NULL, "boolean": OP_BOOLEAN, "int": OP_INT, "long": OP_LONG, "float": OP_FLOAT, "double": OP_DOUBLE,
+    "bytes": OP_BYTES, "string": OP_STRING, "fixed": OP_FIXED, "enum": OP_ENUM, "record": OP_RECORD,
+    "array": OP_ARRAY, "map": OP_MAP, "union": OP_UNION,
+}  # fmt: skip
+
+
+@cython.final
+@cython.cclass
+class _Node:
+    """A type, as it is written."""
+
+    op = cython.declare(cython.int)
+    type_ = cython.declare(object)
+    path = cython.declare(str)
+    convert = cython.declare(object)
+    children = cython.declare(list)
+    # Of a record: the names of its fields, and the encoded defaults (None for none).
+    names = cython.declare(list)
+    constants = cython.declare(list)
+    symbols = cython.declare(dict)
+    size = cython.declare(int64_t)
+    null_branch = cython.declare(cython.int)
+
+    def __init__(self, type_: object, path: str) -> None:
+        self.type_ = type_
+        self.path = path
+        self.op = _KINDS[type_.kind]
+        self.convert = TO_AVRO.get(type_.logical)
+        self.children = []
+        self.names = []
+        self.constants = []
+        self.size = type_.size
+        self.null_branch = -1
+        self.symbols = {symbol: number for number, symbol in enumerate(type_.symbols)}
+
+
+@cython.cfunc
+def _node(type_: object, path: str, made: dict) -> _Node:
+    if type_ in made:
+        return made[type_]
+    node: _Node = _Node(type_, path)
+    made[type_] = node
+    for each in type_.fields:
+        at = f"{path}.{each.name}" if path else each.name
+        node.names.append(each.name)
+        node.children.append(_node(each.type, at, made))
+        node.constants.append(None if each.default is MISSING else default_bytes(each.type, each.default, at))
+    for branch in type_.branches:
+        node.children.append(_node(branch, path, made))
+    if type_.items is not None:
+        node.children.append(_node(type_.items, path + ("[]" if type_.kind == "array" else "{}"), made))
+    kinds: list = [branch.kind for branch in type_.branches]
+    if "null" in kinds:
+        node.null_branch = kinds.index("null")
+        if len(kinds) == 2:
+            node.op = OP_OPTIONAL
+    return node
+
+
+@cython.final
+@cython.cclass
+class AvroRowEncoder:
+    """Encodes objects by a schema; SchemaError for a schema that cannot be used."""
+
+    _root = cython.declare(_Node)
+
+    def __init__(self, schema_text: str, *, references: object = None) -> None:
+        self._root = _node(parse_schema(schema_text, references), "", {})
+
+    def encode_one(self, value: object, prefix: bytes = b"") -> bytes:
+        """The payload of an object, with `prefix` in front; RecordError for what is not of the schema."""
+        to = cython.declare(Growing)
+        memset(cython.address(to), 0, cython.sizeof(Growing))
+        try:
+            _extend(cython.address(to), prefix, len(prefix))
+            _write(self._root, value, cython.address(to), 0)
+            return PyBytes_FromStringAndSize(to.data, to.size)
+        finally:
+            free(to.data)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _extend(to: cython.pointer(Growing), data: cython.p_const_char, size: int64_t) -> cython.int:
+    # Room for a number behind it, too.
+    if not reserve(to, size + 128):
+        raise MemoryError
+    memcpy(to.data + to.size, data, size)
+    to.size += size
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _put(to: cython.pointer(Growing), number: int64_t) -> cython.int:
+    if to.capacity - to.size < 10 and not reserve(to, 128):
+        raise MemoryError
+    to.size = put_varint(to.data + to.size, zigzag(number)) - to.data
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
+    op: cython.int = node.op
+    wide: cython.double
+    single: cython.float
+    byte: cython.char
+    data: bytes
+    if op == OP_OPTIONAL:
+        _put(to, node.null_branch if value is None else 1 - node.null_branch)
+        if value is None:
+            return 0
+        return _write(node.children[1 - node.null_branch], value, to, depth)
+    if node.convert is not None:
+        value = _converted(node, value)
+    if op == OP_STRING:
+        if not isinstance(value, str):
+            raise _not_of(node, value)
+        data = _utf8(node, value)
+        _put(to, len(data))
+        return _extend(to, data, len(data))
+    if op in (OP_LONG, OP_INT):
+        return _put(to, _whole(node, value))
+    if op in (OP_DOUBLE, OP_FLOAT):
+        if isinstance(value, bool) or not isinstance(value, (float, int)):
+            raise _not_of(node, value)
+        wide = _float(node, value)
+        if op == OP_DOUBLE:
+            return _extend(to, cython.cast(cython.p_const_char, cython.address(wide)), 8)
+        single = cython.cast(cython.float, wide)
+        if single - single != 0 and wide - wide == 0:
+            raise _not_of(node, value)
+        return _extend(to, cython.cast(cython.p_const_char, cython.address(single)), 4)
+    if op == OP_RECORD:
+        return _write_record(node, value, to, depth)
+    if op == OP_BOOLEAN:
+        if not isinstance(value, bool):
+            raise _not_of(node, value)
+        byte = value is True
+        return _extend(to, cython.address(byte), 1)
+    if op == OP_ENUM:
+        number = node.symbols.get(value) if isinstance(value, str) else None
+        if number is None:
+            raise _not_of(node, value)
+        return _put(to, number)
+    if op in (OP_BYTES, OP_FIXED):
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise _not_of(node, value)
+        data = bytes(value)
+        if op == OP_BYTES:
+            _put(to, len(data))
+        elif len(data) != node.size:
+            raise _not_of(node, value)
+        return _extend(to, data, len(data))
+    if op == OP_NULL:
+        if value is not None:
+            raise _not_of(node, value)
+        return 0
+    if op == OP_UNION:
+        number = _branch(node, value)
+        _put(to, number)
+        if isinstance(value, tuple):
+            value = value[1]
+        return _write(node.children[number], value, to, depth)
+    return _write_items(node, value, to, depth)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
+    found: cython.pointer(PyObject)
+    used: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    child: _Node
+    if not isinstance(value, dict):
+        if not hasattr(value, "keys"):
+            raise _not_of(node, value)
+        value = dict(value)
+    if depth >= _DEPTH_MAX:
+        raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} records.")
+    for i in range(len(node.names)):
+        child = node.children[i]
+        found = PyDict_GetItem(value, node.names[i])
+        if found != cython.NULL:
+            used += 1
+            _write(child, cython.cast(object, found), to, depth + 1)
+        elif node.constants[i] is not None:
+            _extend(to, node.constants[i], len(node.constants[i]))
+        elif child.null_branch >= 0:
+            _put(to, child.null_branch)
+        elif child.op != OP_NULL:
+            raise RecordError(f"The value has no field '{child.path or node.names[i]}', and the schema no default.")
+    if used != len(value):
+        other = next(key for key in value if key not in node.names)
+        shown = f"{node.path}.{other}" if node.path else str(other)
+        raise RecordError(f"The Avro schema has no field for '{shown[:200]}': leave it out.")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
+    child: _Node = node.children[0]
+    data: bytes
+    if depth >= _DEPTH_MAX:
+        raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} values.")
+    if node.op == OP_ARRAY:
+        if not isinstance(value, (list, tuple)):
+            raise _not_of(node, value)
+        if value:
+            _put(to, len(value))
+        for item in value:
+            _write(child, item, to, depth + 1)
+    else:
+        if not isinstance(value, dict):
+            raise _not_of(node, value)
+        if value:
+            _put(to, len(value))
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise _not_of(node, key)
+            data = _utf8(node, key)
+            _put(to, len(data))
+            _extend(to, data, len(data))
+            _write(child, item, to, depth + 1)
+    return _put(to, 0)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _whole(node: _Node, value: object) -> int64_t:
+    number: int64_t
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _not_of(node, value)
+    try:
+        number = value
+    except OverflowError:
+        raise _not_of(node, value) from None
+    if node.op == OP_INT and number != cython.cast(int32_t, number):
+        raise _not_of(node, value)
+    return number
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _float(node: _Node, value: object) -> cython.double:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _not_of(node, value) from None
+
+
+@cython.cfunc
+def _utf8(node: _Node, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise _not_of(node, value) from None
+
+
+@cython.cfunc
+def _converted(node: _Node, value: object) -> object:
+    try:
+        return node.convert(value, node.type_)
+    except (ValueError, TypeError) as error:
+        place = f"The value of '{node.path}'" if node.path else "The value"
+        raise RecordError(f"{place} {error}.") from None
+
+
+@cython.cfunc
+def _not_of(node: _Node, value: object) -> object:
+    place = f"The value of '{node.path}'" if node.path else "The value"
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    kind = f"{node.type_.shown} ({node.size} bytes)" if node.op == OP_FIXED else node.type_.shown
+    return RecordError(f"{place} is {shown} ({type(value).__name__}), which is not of its type, {kind}.")
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _branch(node: _Node, value: object) -> cython.int:
+    """Which branch of a union of several types a value is of: the first that takes it, or the one that is named."""
+    i: cython.Py_ssize_t
+    child: _Node
+    for i in range(len(node.children)):
+        child = node.children[i]
+        if isinstance(value, tuple):
+            if len(value) == 2 and value[0] in (child.type_.name, child.type_.kind):
+                return i
+        elif _takes(child, value):
+            return i
+    raise _not_of(node, value)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _takes(node: _Node, value: object) -> cython.bint:
+    """Whether a value is of a type, its parts aside."""
+    op: cython.int = node.op
+    if node.convert is not None:
+        try:
+            value = node.convert(value, node.type_)
+        except (ValueError, TypeError):
+            return False
+    if value is None or isinstance(value, bool):
+        return (op == OP_NULL and value is None) or (op == OP_BOOLEAN and value is not None)
+    if isinstance(value, int):
+        if op in (OP_INT, OP_LONG):
+            return -(1 << 31) <= value < 1 << 31 if op == OP_INT else -(1 << 63) <= value < 1 << 63
+        return op in (OP_DOUBLE, OP_FLOAT)
+    if isinstance(value, float):
+        return op in (OP_DOUBLE, OP_FLOAT)
+    if isinstance(value, str):
+        return op == OP_STRING or (op == OP_ENUM and value in node.symbols)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return op == OP_BYTES or (op == OP_FIXED and len(value) == node.size)
+    if isinstance(value, list):
+        return op == OP_ARRAY
+    if not isinstance(value, dict):
+        return False
+    return op == OP_MAP or (op == OP_RECORD and set(node.names).issuperset(value))

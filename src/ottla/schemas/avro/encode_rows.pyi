@@ -1,0 +1,6 @@
+from collections.abc import Mapping
+from typing import Any
+
+class AvroRowEncoder:
+    def __init__(self, schema_text: str, *, references: Mapping[str, str] | None = None) -> None: ...
+    def encode_one(self, value: Any, prefix: bytes = b"") -> bytes: ...

@@ -1,0 +1,139 @@
+"""Python's own objects for Avro's logical types: dates, times, decimals and UUIDs, and the numbers and bytes they are.
+
+What has no object in Python stays a number: nanoseconds, and times that datetime cannot hold. Each function of
+`TO_AVRO` takes an object and the type, and gives a number, bytes or text; ValueError or TypeError, in words, for what
+the type cannot hold. What is no such object passes unchanged: numbers are taken as they are.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, Inexact
+from typing import Any, Final
+from uuid import UUID
+
+from ottla.schemas.avro.schema import AvroType
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1)
+_UTC_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+_EXACT: Final = Context(prec=200, traps=[Inexact])
+
+
+def _to_date(given: Any, type_: AvroType) -> Any:
+    if isinstance(given, datetime.datetime) or not isinstance(given, datetime.date):
+        return given
+    return given.toordinal() - _EPOCH_DAY
+
+
+def _to_time(given: Any, type_: AvroType) -> Any:
+    if not isinstance(given, datetime.time):
+        return given
+    micros = ((given.hour * 60 + given.minute) * 60 + given.second) * 1_000_000 + given.microsecond
+    return _scaled(micros, type_)
+
+
+def _to_timestamp(given: Any, type_: AvroType) -> Any:
+    if not isinstance(given, datetime.datetime):
+        return given
+    if given.tzinfo is None:
+        raise ValueError("has no time zone, and the type is an instant: give it one (tzinfo=datetime.UTC)")
+    return _scaled((given - _UTC_EPOCH) // _MICROSECOND, type_)
+
+
+def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
+    if not isinstance(given, datetime.datetime):
+        return given
+    if given.tzinfo is not None:
+        raise ValueError("has a time zone, which the type has not: take it away (replace(tzinfo=None))")
+    return _scaled((given - _EPOCH) // _MICROSECOND, type_)
+
+
+def _scaled(micros: int, type_: AvroType) -> int:
+    if type_.logical.endswith("nanos"):
+        return micros * 1000
+    if type_.logical.endswith("micros"):
+        return micros
+    if micros % 1000:
+        raise ValueError("is more exact than milliseconds, and would be rounded: round it first")
+    return micros // 1000
+
+
+def _to_decimal(given: Any, type_: AvroType) -> Any:
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = Decimal(given)
+    if not isinstance(given, Decimal):
+        return given
+    if not given.is_finite():
+        raise ValueError("is not a finite number")
+    try:
+        unscaled = int(given.scaleb(type_.scale, _EXACT).to_integral_exact(context=_EXACT))
+    except Inexact:
+        raise ValueError(f"has more than {type_.scale} digits behind the point, and would be rounded") from None
+    if abs(unscaled) >= 10**type_.precision:
+        raise ValueError(f"has more than {type_.precision} digits")
+    size = type_.size or (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    return unscaled.to_bytes(size, "big", signed=True)
+
+
+def _to_uuid(given: Any, type_: AvroType) -> Any:
+    if not isinstance(given, UUID):
+        return given
+    return given.bytes if type_.kind == "fixed" else str(given)
+
+
+TO_AVRO: Final[Mapping[str, Callable[[Any, AvroType], Any]]] = {
+    "date": _to_date,
+    "time-millis": _to_time,
+    "time-micros": _to_time,
+    "timestamp-millis": _to_timestamp,
+    "timestamp-micros": _to_timestamp,
+    "timestamp-nanos": _to_timestamp,
+    "local-timestamp-millis": _to_local_timestamp,
+    "local-timestamp-micros": _to_local_timestamp,
+    "local-timestamp-nanos": _to_local_timestamp,
+    "decimal": _to_decimal,
+    "uuid": _to_uuid,
+}
+
+
+def _date(number: int) -> Any:
+    ordinal = number + _EPOCH_DAY
+    return datetime.date.fromordinal(ordinal) if 1 <= ordinal <= datetime.date.max.toordinal() else number
+
+
+def _time(micros: int) -> Any:
+    if not 0 <= micros < 86_400_000_000:
+        return None
+    seconds, micros = divmod(micros, 1_000_000)
+    return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60, micros)
+
+
+def _since(epoch: datetime.datetime, micros: int) -> Any:
+    try:
+        return epoch + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+
+
+def _or_number(made: Any, number: int) -> Any:
+    return number if made is None else made
+
+
+# By Arrow's format of the column that it would be.
+FROM_AVRO: Final[Mapping[str, Callable[[int], Any]]] = {
+    "tdD": _date,
+    "ttm": lambda number: _or_number(_time(number * 1000), number),
+    "ttu": lambda number: _or_number(_time(number), number),
+    "tsm:UTC": lambda number: _or_number(_since(_UTC_EPOCH, number * 1000), number),
+    "tsu:UTC": lambda number: _or_number(_since(_UTC_EPOCH, number), number),
+    "tsm:": lambda number: _or_number(_since(_EPOCH, number * 1000), number),
+    "tsu:": lambda number: _or_number(_since(_EPOCH, number), number),
+}
+
+
+def decimal_of(data: bytes, scale: int) -> Decimal:
+    """The decimal that these bytes are."""
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
