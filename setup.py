@@ -40,6 +40,7 @@ LOOPS = [
     "ottla.schemas.avro.decode_rows",
     "ottla.schemas.avro.encode",
     "ottla.schemas.avro.encode_rows",
+    "ottla.schemas.avro.program",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
     "ottla.schemas.key_texts",
