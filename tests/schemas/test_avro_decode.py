@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from tests.schemas.avro_drawn import Names, as_columns, decoded, defaults, encoded, evolved, records, types, values
 
 from ottla.errors import RecordError
-from ottla.schemas.avro.decode import AvroDecoder
+from ottla.schemas.avro.decode import AvroDecoder, FramedAvroDecoder
 from ottla.schemas.avro.schema import SchemaError
+from ottla.schemas.framing import id_prefix
 
 
 def decode(payloads: list[bytes | None], writer: Any, reader: Any = None, **how: Any) -> pa.Array:
@@ -318,3 +320,57 @@ def test_a_default_that_is_not_of_its_type_is_named(type_, default):
     reader = {"type": "record", "name": "R", "fields": [{"name": "x", "type": type_, "default": default}]}
     with pytest.raises(SchemaError, match="The default of 'x"):
         AvroDecoder(json.dumps(record()), json.dumps(reader))
+
+
+# ---------------------------------------------------------------------- several writers
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    return id_prefix(schema_id) + payload
+
+
+def test_payloads_of_several_schemas_become_the_columns_of_one():
+    old, new = record("int"), record("long", ["null", "string"])
+    new["fields"][1]["default"] = None
+    decoder = FramedAvroDecoder(json.dumps(new))
+    payloads = pa.array([framed(1, b"\2"), None, framed(70_000, b"\4\2\2a"), framed(1, b"\6"), b"bare"])
+    assert decoder.missing(payloads) == [1, 70_000]
+    decoder.add(1, json.dumps(old))
+    assert decoder.missing(payloads) == [70_000]
+    decoder.add(70_000, json.dumps(new))
+    decoded = decoder.decode(payloads, mode="null")
+    one, two, three = {"f0": 1, "f1": None}, {"f0": 2, "f1": "a"}, {"f0": 3, "f1": None}
+    assert pa.array(decoded).to_pylist() == [one, None, two, three, None]
+    assert decoded.failed_rows == [(4, "there are fewer bytes than the prefix has (at byte 0 of 4)")]
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (framed(7, b"\2"), "Row 1 cannot be decoded: its schema has the id 7, which was not given"),
+        (b"\1" + bytes(16) + b"\2", "its schema is not named by an id"),
+        (b"\0\xff\xff\xff\xff\2", "id -1, which was not given"),
+        (b"", "fewer bytes than the prefix"),
+        (framed(3, b""), "field 'f0': the payload ends too early"),
+    ],
+)
+def test_a_payload_whose_schema_is_not_known_is_told(payload, said):
+    decoder = FramedAvroDecoder(json.dumps(record("int")))
+    with pytest.raises(RecordError, match="id 3, which was not given"):
+        decoder.decode(pa.array([framed(3, b"\2")]))
+    decoder.add(3, json.dumps(record("int")))
+    with pytest.raises(RecordError, match=said):
+        decoder.decode(pa.array([framed(3, b"\2"), payload]))
+
+
+def test_a_writer_that_the_reader_cannot_read_is_refused_when_it_is_added():
+    with pytest.raises(SchemaError, match="cannot be read as"):
+        FramedAvroDecoder(json.dumps(record("int"))).add(1, json.dumps(record("string")))
+
+
+def test_threads_may_share_a_decoder():
+    decoder = AvroDecoder(json.dumps(record("long", "string")))
+    payloads = [pa.array([encoded(record("long", "string"), {"f0": i, "f1": "x" * i})] * 2000) for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        decoded = list(pool.map(decoder.decode, payloads))
+    assert [set(pa.array(each).field("f0").to_pylist()) for each in decoded] == [{i} for i in range(8)]

@@ -93,6 +93,8 @@ cdef enum Reason:
     NO_PLACE
     BYTES_LEFT
     SHORT_FRAME
+    NO_ID
+    UNKNOWN_ID
     # Why columns cannot grow, whatever the row: the first that is no fault of a payload.
     NO_MEMORY
     NO_ROOM

@@ -17,9 +17,11 @@ from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.ottla.records.arrow_columns import read_byte_strings
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
 from cython.cimports.ottla.records.arrow_layout import ArrowArray, Blobs, blob_at
+from cython.cimports.ottla.records.wire import get_big_endian
 from cython.cimports.ottla.schemas.avro.building import (
     BYTES_LEFT,
     FINE,
+    NO_ID,
     NO_MEMORY,
     NO_OFFSETS,
     SHORT_FRAME,
@@ -27,6 +29,7 @@ from cython.cimports.ottla.schemas.avro.building import (
     STORE_BLOBS,
     STORE_FIELDS,
     STORE_NOTHING,
+    UNKNOWN_ID,
     Building,
     Reading,
     Step,
@@ -46,6 +49,8 @@ from ottla.schemas.avro.schema import SchemaError, parse_schema
 
 # Items that take no bytes (of type null, say): so many are believed, of a row's payload and all before it.
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
+_NO_ID = -(1 << 40)
+_PREFIX_BYTES = cython.declare(cython.int, 5)
 _MEMORY_BYTES = 1 << 30
 _MEMORY_FACTOR = 256
 
@@ -175,6 +180,167 @@ def _cannot_grow(reason: int, row: int) -> object:
 
 @cython.final
 @cython.cclass
+class _Job:
+    """One decoding: the columns that it fills, and by whose steps. Without ids there is one program, for all rows."""
+
+    rows = cython.declare(DecodedRows)
+    programs = cython.declare(list)
+    is_lenient = cython.declare(cython.bint)
+    skip = cython.declare(int64_t)
+    reading = cython.declare(Reading)
+    # The ids of the writers' schemas, and the steps of each.
+    ids = cython.declare(cython.pointer(int64_t))
+    roots = cython.declare(cython.pointer(cython.pointer(Step)))
+    count = cython.declare(cython.int)
+    # The writer of the row at hand, and where its payload begins.
+    writer = cython.declare(cython.int)
+    begin = cython.declare(cython.p_const_char)
+
+    def __dealloc__(self):
+        free(self.ids)
+        free(self.roots)
+
+    def __init__(
+        self, layout: Layout, programs: list, ids: list, given: list, skip: int, mode: str, room: object
+    ) -> None:
+        program: Program
+        k: cython.int
+        if mode not in ("fail", "null"):
+            raise SchemaError(f"The mode is 'fail' or 'null', not {mode!r}.")
+        if not 0 <= skip < 1 << 31:
+            raise SchemaError(f"'skip' is a number of bytes, from 0 on, not {skip}.")
+        self.programs = programs
+        self.is_lenient = mode == "null"
+        self.skip = skip
+        self.count = len(ids)
+        self.ids = cython.cast(cython.pointer(int64_t), zeroed(self.count, cython.sizeof(int64_t)))
+        self.roots = cython.cast(
+            cython.pointer(cython.pointer(Step)), zeroed(len(programs), cython.sizeof(cython.p_void))
+        )
+        for k in range(self.count):
+            self.ids[k] = ids[k]
+        for k in range(len(programs)):
+            program = programs[k]
+            self.roots[k] = program.steps
+        self.reading.empty_items = _EMPTY_ITEMS_MAX
+        self.reading.room_bytes = _room(given) if room is None else room
+        self.rows = DecodedRows()
+        self.rows._begin(layout, cython.address(self.reading), sum([len(chunk) for chunk in given]))
+        self.rows.failed_rows = []
+
+    @cython.cfunc
+    def run(self, given: list) -> DecodedRows:
+        chunk: Chunk
+        first: int64_t = 0
+        for chunk in given:
+            self._decode_chunk(chunk, first)
+            first += chunk.c.length
+        self.rows._finish()
+        return self.rows
+
+    @cython.cfunc
+    def _decode_chunk(self, chunk: Chunk, first: int64_t) -> object:
+        payloads = cython.declare(Blobs)
+        read_byte_strings(
+            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
+        )
+        reading: cython.pointer(Reading) = cython.address(self.reading)
+        row: int64_t = 0
+        while row < chunk.c.length:
+            with cython.nogil:
+                row = self._decode_rows(cython.address(payloads), row, chunk.c.length)
+            if row == chunk.c.length:
+                break
+            if reading.reason >= NO_MEMORY:
+                raise _cannot_grow(reading.reason, first + row)
+            if not self.is_lenient:
+                raise RecordError(f"Row {first + row} cannot be decoded: {self._reason()}.")
+            if self.rows.failed_count < 100:
+                self.rows.failed_rows.append((first + row, self._reason()))
+            self.rows.failed_count += 1
+            cut(reading.columns, reading.columns, first + row)
+            if not put_null(reading.columns, reading):
+                raise _cannot_grow(reading.reason, first + row)
+            row += 1
+        return None
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _decode_rows(self, payloads: cython.pointer(Blobs), row: int64_t, until: int64_t) -> int64_t:
+        """Decode up to the first row that cannot be; its number, or `until`."""
+        reading: cython.pointer(Reading) = cython.address(self.reading)
+        data: cython.p_const_char = cython.NULL
+        behind: cython.p_const_char
+        size: int64_t
+        empty_items: int64_t
+        while row < until:
+            empty_items = reading.empty_items
+            reading.reason = FINE
+            reading.failed = cython.NULL
+            reading.depth = 0
+            size = blob_at(payloads, row, cython.address(data))
+            if size == -1:
+                if not put_null(reading.columns, reading):
+                    return row
+                row += 1
+                continue
+            self.begin = data
+            reading.at = data
+            reading.end = data + size
+            if size < self.skip:
+                reading.reason = SHORT_FRAME
+                return row
+            if self.count and not self._find_writer(data):
+                return row
+            behind = read_value(self.roots[self.writer], data + self.skip, reading)
+            if behind == cython.NULL:
+                # Those of a row that fails do not count.
+                reading.empty_items = empty_items
+                return row
+            if behind != reading.end:
+                reading.at = behind
+                reading.reason = BYTES_LEFT
+                return row
+            row += 1
+        return until
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _find_writer(self, data: cython.p_const_char) -> cython.bint:
+        """Look up the id in front of a payload; rows of one writer come one after the other, mostly."""
+        schema_id: int64_t = get_big_endian(data + 1, 4)
+        k: cython.int
+        if data[0] != 0:
+            self.reading.reason = NO_ID
+            return False
+        if self.ids[self.writer] == schema_id:
+            return True
+        for k in range(self.count):
+            if self.ids[k] == schema_id:
+                self.writer = k
+                return True
+        self.reading.reason = UNKNOWN_ID
+        return False
+
+    @cython.cfunc
+    def _reason(self) -> str:
+        program: Program = self.programs[self.writer]
+        plan = None if self.reading.failed == cython.NULL else program.plans[self.reading.failed.number]
+        if self.reading.reason == UNKNOWN_ID:
+            return f"its schema has the id {get_big_endian(self.begin + 1, 4)}, which was not given"
+        return told(
+            cython.cast(cython.int, self.reading.reason),
+            "" if plan is None else plan.path,
+            "" if plan is None else plan.message,
+            self.reading.at - self.begin,
+            self.reading.end - self.begin,
+        )
+
+
+@cython.final
+@cython.cclass
 class AvroDecoder:
     """Decodes payloads written with one schema, as another where one is given.
 
@@ -207,79 +373,76 @@ class AvroDecoder:
         `memory_bytes_max` limits what the columns take: by default 1 GiB, or 256 times the payloads' bytes if that is
         more.
         """
-        if mode not in ("fail", "null"):
-            raise SchemaError(f"The mode is 'fail' or 'null', not {mode!r}.")
-        if skip < 0:
-            raise SchemaError(f"'skip' is a number of bytes, from 0 on, not {skip}.")
         given: list = list(chunks(column))
-        rows: DecodedRows = DecodedRows()
-        reading = cython.declare(Reading)
-        memset(cython.address(reading), 0, cython.sizeof(Reading))
-        reading.empty_items = _EMPTY_ITEMS_MAX
-        reading.room_bytes = _room(given) if memory_bytes_max is None else memory_bytes_max
-        rows._begin(self._layout, cython.address(reading), sum([len(chunk) for chunk in given]))
-        rows.failed_rows = []
-        chunk: Chunk
-        first: int64_t = 0
-        for chunk in given:
-            self._decode_chunk(rows, cython.address(reading), chunk, first, skip, mode == "null")
-            first += chunk.c.length
-        rows._finish()
-        return rows
+        return _Job(self._layout, [self._program], [], given, skip, mode, memory_bytes_max).run(given)
 
-    @cython.cfunc
-    def _decode_chunk(
-        self,
-        rows: DecodedRows,
-        reading: cython.pointer(Reading),
-        chunk: Chunk,
-        first: int64_t,
-        skip: int64_t,
-        is_lenient: cython.bint,
-    ) -> object:
-        payloads = cython.declare(Blobs)
+
+@cython.final
+@cython.cclass
+class FramedAvroDecoder:
+    """Decodes payloads that name their schemas by ids in front of them, as one reader's schema.
+
+    `add` says what schema an id stands for; `missing` tells the ids in a column that were not added yet.
+    """
+
+    _reader = cython.declare(object)
+    _root = cython.declare(object)
+    _layout = cython.declare(Layout)
+    _programs = cython.declare(dict)
+
+    def __init__(self, reader_text: str, *, references: object = None) -> None:
+        self._reader = parse_schema(reader_text, references)
+        self._root = ColumnTree().make(self._reader, "", is_nullable=True)
+        self._layout = Layout(self._root)
+        # No payload has this id: there is a program from the start.
+        self._programs = {_NO_ID: Program(Resolver().resolve(self._reader, self._reader, self._root), self._layout)}
+
+    def __arrow_c_schema__(self) -> object:
+        """The type of what `decode` gives."""
+        return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
+
+    def add(self, schema_id: int, writer_text: str, *, references: object = None) -> None:
+        """Take payloads with this id as written with this schema; SchemaError if the reader's cannot read it."""
+        writer = parse_schema(writer_text, references)
+        program: Program = Program(Resolver().resolve(writer, self._reader, self._root), self._layout)
+        # A new dict: another thread may be decoding.
+        self._programs = {**self._programs, schema_id: program}
+
+    def missing(self, column: object) -> list:
+        """The ids in a column that `add` was not called for, in the order in which they come."""
+        return [each for each in _ids(list(chunks(column))) if each not in self._programs]
+
+    def decode(self, column: object, *, mode: str = "fail", memory_bytes_max: object = None) -> DecodedRows:
+        """Decode a column of byte strings, as `AvroDecoder.decode` does; a payload of an unknown id is none."""
+        given: list = list(chunks(column))
+        programs: dict = self._programs
+        return _Job(
+            self._layout, list(programs.values()), list(programs), given, _PREFIX_BYTES, mode, memory_bytes_max
+        ).run(given)
+
+
+@cython.cfunc
+def _ids(given: list) -> list:
+    """The schema ids in front of payloads; what names none is left out."""
+    chunk: Chunk
+    payloads = cython.declare(Blobs)
+    data: cython.p_const_char = cython.NULL
+    found: dict = {}
+    last: int64_t = -1
+    schema_id: int64_t
+    row: int64_t
+    for chunk in given:
         read_byte_strings(
             cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
         )
-        row: int64_t = 0
-        begin: cython.p_const_char = cython.NULL
-        while row < chunk.c.length:
-            with cython.nogil:
-                row = _decode_rows(
-                    cython.address(payloads),
-                    row,
-                    chunk.c.length,
-                    skip,
-                    self._program.steps,
-                    reading,
-                    cython.address(begin),
-                )
-            if row == chunk.c.length:
-                break
-            if reading.reason >= NO_MEMORY:
-                raise _cannot_grow(reading.reason, first + row)
-            reason = self._reason(reading, begin)
-            if not is_lenient:
-                raise RecordError(f"Row {first + row} cannot be decoded: {reason}.")
-            if len(rows.failed_rows) < 100:
-                rows.failed_rows.append((first + row, reason))
-            rows.failed_count += 1
-            cut(reading.columns, reading.columns, first + row)
-            if not put_null(reading.columns, reading):
-                raise _cannot_grow(reading.reason, first + row)
-            row += 1
-        return None
-
-    @cython.cfunc
-    def _reason(self, reading: cython.pointer(Reading), begin: cython.p_const_char) -> str:
-        plan = None if reading.failed == cython.NULL else self._program.plans[reading.failed.number]
-        return told(
-            cython.cast(cython.int, reading.reason),
-            "" if plan is None else plan.path,
-            "" if plan is None else plan.message,
-            reading.at - begin,
-            reading.end - begin,
-        )
+        for row in range(chunk.c.length):
+            if blob_at(cython.address(payloads), row, cython.address(data)) < _PREFIX_BYTES or data[0] != 0:
+                continue
+            schema_id = get_big_endian(data + 1, 4)
+            if schema_id != last:
+                last = schema_id
+                found[schema_id] = None
+    return list(found)
 
 
 @cython.cfunc
@@ -301,49 +464,3 @@ def _room(given: list) -> int64_t:
                 if size > 0:
                     total += size
     return max(_MEMORY_BYTES, _MEMORY_FACTOR * total)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _decode_rows(
-    payloads: cython.pointer(Blobs),
-    row: int64_t,
-    until: int64_t,
-    skip: int64_t,
-    root: cython.pointer(Step),
-    reading: cython.pointer(Reading),
-    begin: cython.pointer(cython.p_const_char),
-) -> int64_t:
-    """Decode up to the first row that cannot be; its number, or `until`."""
-    data: cython.p_const_char = cython.NULL
-    behind: cython.p_const_char
-    size: int64_t
-    empty_items: int64_t
-    while row < until:
-        empty_items = reading.empty_items
-        reading.reason = FINE
-        reading.failed = cython.NULL
-        reading.depth = 0
-        size = blob_at(payloads, row, cython.address(data))
-        if size < 0:
-            if not put_null(reading.columns, reading):
-                return row
-        else:
-            begin[0] = data
-            reading.at = data
-            reading.end = data + size
-            if size < skip:
-                reading.reason = SHORT_FRAME
-                return row
-            behind = read_value(root, data + skip, reading)
-            if behind == cython.NULL:
-                # Those of a row that fails do not count.
-                reading.empty_items = empty_items
-                return row
-            if behind != reading.end:
-                reading.at = behind
-                reading.reason = BYTES_LEFT
-                return row
-        row += 1
-    return until

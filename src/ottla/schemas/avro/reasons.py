@@ -25,6 +25,7 @@ _REASONS: Final = (
     "",
     "bytes are left behind the value: it was perhaps written with another schema",
     "there are fewer bytes than the prefix has",
+    "it does not begin with a 0: its schema is not named by an id",
 )
 _MESSAGE: Final = 15
 
