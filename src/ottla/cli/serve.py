@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
+    from ottla.embedded_registry.registry import Registry
     from ottla.sockets.listener import Listener
 
 _LOOK_S = 0.2  # how soon it is noticed that the brokers' process is gone
@@ -92,6 +93,15 @@ def serve(
             metavar="FILE",
         ),
     ] = None,
+    registry: Annotated[
+        int | None,
+        typer.Option(
+            "--registry",
+            help="Run a schema registry beside the brokers, on this port of 127.0.0.1, such as 8081; 0 is a free one.",
+            parser=whole("--registry", 0, 65_535, such_as=8081),
+            metavar="PORT",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} One line with the addresses of the brokers.")
     ] = False,
@@ -107,9 +117,10 @@ def serve(
         ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
         ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --users-file users.txt
         ottla serve --control 9190
+        ottla serve --registry 8081
 
-    Exit status: 0 after Ctrl+C or SIGTERM, 1 when the brokers' process ended by itself, 2 when a port, a folder, a
-    setting or a topic cannot be used.
+    Exit status: 0 after Ctrl+C or SIGTERM, 1 when the process of the brokers or of the registry ended by itself, 2 when a
+    port, a folder, a setting or a topic cannot be used.
     """
     wanted = [_parse_topic(text) for text in topic or []]
     settings = dict(_parse_setting(text) for text in setting or [])
@@ -123,6 +134,7 @@ def serve(
     users = read_users(users_file)
     papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listeners = dict(_parse_listener(text, papers, users) for text in listener or [])
+    plain = _plain_listener(listeners) if registry is not None else None
     controlled = open_control(control, control_token_file)
     from ottla.clock import Clock
     from ottla.cluster.cluster import Cluster
@@ -145,22 +157,28 @@ def serve(
             # Which can be set ahead; otherwise it is the machine's.
             clock=None if controlled is None else Clock(),
         ) as cluster,
+        # Behind the cluster, so that it ends before it.
+        ExitStack() as more,
     ):
         for name, partitions in wanted:
             _create_topic(cluster, name, partitions)
+        schemas = None if registry is None else _open_registry(cluster, plain, registry, more)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, leave)
         with nullcontext() if controlled is None else controlled.serving(cluster):
             address = None if controlled is None else controlled.address
             if as_json:
                 kept = None if data_dir is None else str(data_dir.resolve())
-                typer.echo(json.dumps({**_described(cluster), "data_dir": kept, "control": address}))
+                told = {"data_dir": kept, "control": address, "schema_registry": schemas and schemas.url}
+                typer.echo(json.dumps({**_described(cluster), **told}))
             else:
                 kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
                 where = cluster.bootstrap_servers
                 typer.echo(f"{counted(brokers, 'broker')} at {where} ({kept}); Ctrl+C ends them")
                 for name in list(cluster.listeners)[1:]:
                     typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
+                if schemas is not None:
+                    typer.echo(f"schema registry at {schemas.url}")
                 if address is not None:
                     typer.echo(f"control at {address}: ottla cluster show --address {address}")
             while not asked:
@@ -168,6 +186,25 @@ def serve(
                 if not asked and not cluster.is_running:
                     then = f"start it again to go on with what is in {data_dir}" if data_dir else "its logs are gone"
                     raise OttlaError(f"the brokers' process ended by itself; {then}.")
+                if not asked and schemas is not None and not schemas.is_running:
+                    raise OttlaError("the schema registry's process ended by itself; start again: schemas are kept.")
+
+
+def _plain_listener(listeners: dict[str, Listener]) -> str | None:
+    """The listener by which the registry comes in; None where there is only the usual one."""
+    plain = [name for name, listener in listeners.items() if listener.protocol == "PLAINTEXT"]
+    if listeners and not plain:
+        raise UserMistake(
+            "--registry speaks to brokers without TLS and passwords: give a listener PLAINTEXT://127.0.0.1:PORT, too"
+        )
+    return plain[0] if plain else None
+
+
+def _open_registry(cluster: Cluster, plain: str | None, port: int, stack: ExitStack) -> Registry:
+    from ottla.embedded_registry.registry import Registry
+
+    servers = cluster.bootstrap_servers if plain is None else cluster.bootstrap_servers_of(plain)
+    return stack.enter_context(Registry(servers, port=port))
 
 
 def _described(cluster: Cluster) -> dict[str, Any]:

@@ -23,6 +23,9 @@ import pytest
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
 
+# By name: it stands in a room that this one does not know.
+pytest_plugins = ("ottla.embedded_registry.pytest_plugin",)
+
 # A topic that is there for a moment, while brokers come back.
 _MENDED = "kafka-cluster-is-mended"
 _PATIENCE_S = 30.0
