@@ -29,6 +29,7 @@ from benchmarks import (
     bench_producer,
     bench_protobuf,
     bench_proxy,
+    bench_registry,
     bench_run,
     bench_simulate,
     bench_spark,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "acks": bench_acks.run,
     "protobuf": bench_protobuf.run,
     "proxy": bench_proxy.run,
+    "registry": bench_registry.run,
     "run": bench_run.run,
     "audit": bench_audit.run,
     "avro": bench_avro.run,
@@ -67,8 +69,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `run`, `sink`, "
-        "`spark` (default: all)",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, `run`, "
+        "`sink`, `spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
