@@ -459,29 +459,29 @@ def _table(
     return table
 
 
-_ROUTES = _table(
-    {
-        "": {"GET": _root},
-        "schemas": {"GET": _all_schemas},
-        "schemas/types": {"GET": _types},
-        "schemas/ids/{}": {"GET": _schema_by_id},
-        "schemas/ids/{}/schema": {"GET": _text_of_id},
-        "schemas/ids/{}/subjects": {"GET": _subjects_of_id},
-        "schemas/ids/{}/versions": {"GET": _versions_of_id},
-        "schemas/guids/{}": {"GET": _schema_by_guid},
-        "schemas/guids/{}/ids": {"GET": _ids_of_guid},
-        "contexts": {"GET": _contexts},
-        "subjects": {"GET": _subjects},
-        "subjects/{}": {"POST": _look_up, "DELETE": _delete_subject},
-        "subjects/{}/versions": {"GET": _versions, "POST": _register},
-        "subjects/{}/versions/{}": {"GET": _one_version, "DELETE": _delete_version},
-        "subjects/{}/versions/{}/schema": {"GET": _text_of_version},
-        "subjects/{}/versions/{}/referencedby": {"GET": _referenced_by},
-        "compatibility/subjects/{}/versions": {"POST": _compatible_with_all},
-        "compatibility/subjects/{}/versions/{}": {"POST": _compatible_with_version},
-        "config": {"GET": _config, "PUT": _set_config, "DELETE": _delete_config},
-        "config/{}": {"GET": _config_of_subject, "PUT": _set_config, "DELETE": _delete_config},
-        "mode": {"GET": _mode, "PUT": _set_mode, "DELETE": _delete_mode},
-        "mode/{}": {"GET": _mode_of_subject, "PUT": _set_mode, "DELETE": _delete_mode},
-    }
-)
+# By path, with {} for what varies.
+PATHS: dict[str, dict[str, Route]] = {
+    "": {"GET": _root},
+    "schemas": {"GET": _all_schemas},
+    "schemas/types": {"GET": _types},
+    "schemas/ids/{}": {"GET": _schema_by_id},
+    "schemas/ids/{}/schema": {"GET": _text_of_id},
+    "schemas/ids/{}/subjects": {"GET": _subjects_of_id},
+    "schemas/ids/{}/versions": {"GET": _versions_of_id},
+    "schemas/guids/{}": {"GET": _schema_by_guid},
+    "schemas/guids/{}/ids": {"GET": _ids_of_guid},
+    "contexts": {"GET": _contexts},
+    "subjects": {"GET": _subjects},
+    "subjects/{}": {"POST": _look_up, "DELETE": _delete_subject},
+    "subjects/{}/versions": {"GET": _versions, "POST": _register},
+    "subjects/{}/versions/{}": {"GET": _one_version, "DELETE": _delete_version},
+    "subjects/{}/versions/{}/schema": {"GET": _text_of_version},
+    "subjects/{}/versions/{}/referencedby": {"GET": _referenced_by},
+    "compatibility/subjects/{}/versions": {"POST": _compatible_with_all},
+    "compatibility/subjects/{}/versions/{}": {"POST": _compatible_with_version},
+    "config": {"GET": _config, "PUT": _set_config, "DELETE": _delete_config},
+    "config/{}": {"GET": _config_of_subject, "PUT": _set_config, "DELETE": _delete_config},
+    "mode": {"GET": _mode, "PUT": _set_mode, "DELETE": _delete_mode},
+    "mode/{}": {"GET": _mode_of_subject, "PUT": _set_mode, "DELETE": _delete_mode},
+}
+_ROUTES = _table(PATHS)
