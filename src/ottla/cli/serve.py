@@ -119,8 +119,8 @@ def serve(
         ottla serve --control 9190
         ottla serve --registry 8081
 
-    Exit status: 0 after Ctrl+C or SIGTERM, 1 when the process of the brokers or of the registry ended by itself, 2 when a
-    port, a folder, a setting or a topic cannot be used.
+    Exit status: 0 after Ctrl+C or SIGTERM, 1 when the process of the brokers or of the registry ended by itself, 2 when
+    a port, a folder, a setting or a topic cannot be used.
     """
     wanted = [_parse_topic(text) for text in topic or []]
     settings = dict(_parse_setting(text) for text in setting or [])
