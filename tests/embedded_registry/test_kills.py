@@ -78,7 +78,7 @@ def kept(servers: str) -> Store:
     """What the topic says, read from its beginning."""
     store = Store()
     read: list[Read] = []
-    reader = TopicReader(servers, "_schemas", {}, read.extend)
+    reader = TopicReader(servers, "_schemas", {}, read.extend, read.clear)
     with ottla.Producer(servers) as producer:
         offset = producer.send("_schemas", None, b'{"keytype":"NOOP","magic":0}', partition=0).result(30).offset
     assert reader.await_offset(offset, 30)
@@ -183,6 +183,23 @@ def test_what_one_registry_writes_the_other_one_knows(own: str) -> None:
         second.register("s", record(("a", "int"), ("b", "int", 0)))
         first.register("s", record(("a", "int"), ("b", "int", 0), ("c", "int", 0)))
         assert first("GET", "/subjects/s/versions") == (200, [1, 2, 3])
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(own: str) -> None:
+    with ottla.Registry(own) as registry, ottla.Admin(own) as admin:
+        ask = Asking(registry.url)
+        for number in range(5):
+            ask.register(f"s{number}", schema(number))
+        admin.delete_topics("_schemas")
+        admin.create_topics("_schemas", configs={"cleanup.policy": "compact"})
+        end_s = time.monotonic() + _PATIENCE_S
+        while ask("GET", "/subjects") != (200, []):
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+        assert ask.register("again", schema(9)) == 1
+        assert ask("GET", "/schemas/ids/2")[0] == 404
+    with ottla.Registry(own) as registry:
+        assert Asking(registry.url)("GET", "/subjects") == (200, ["again"])
 
 
 def test_the_topic_is_looked_at_before_schemas_are_entrusted_to_it(own_cluster: ottla.Cluster, own: str) -> None:

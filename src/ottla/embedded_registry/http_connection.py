@@ -261,10 +261,17 @@ class TlsConnection:
 
     def recv(self, size: int) -> bytes:
         """As a plain socket's; all that is decrypted, since no selector sees it."""
+        # Imported here: most registries have no TLS.
+        from ottla.sockets.tls import HandshakeFailed
+
         buffer = memoryview(bytearray(size))
-        content = bytes(buffer[: self._tls.recv_into(buffer)])
-        while content and self._tls.pending():
-            content += buffer[: self._tls.recv_into(buffer)]
+        try:
+            content = bytes(buffer[: self._tls.recv_into(buffer)])
+            while content and self._tls.pending():
+                content += buffer[: self._tls.recv_into(buffer)]
+        except HandshakeFailed as error:
+            logger.info("a client cannot connect to the registry: %s", error)
+            raise ConnectionResetError from None
         return content
 
     def send(self, content: bytes | bytearray) -> int:

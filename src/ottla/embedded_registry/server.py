@@ -121,7 +121,7 @@ class RegistryServer:
         def read_all() -> None:
             try:
                 record_bytes_max = open_topic(servers, topic, replication_factor, settings, patience_s)
-                self._reader = TopicReader(servers, topic, settings, self._took)
+                self._reader = TopicReader(servers, topic, settings, self._took, self._lost)
                 self._writer = TopicWriter(
                     servers, topic, settings, self._reader, self._copy, record_bytes_max=record_bytes_max
                 )
@@ -244,6 +244,14 @@ class RegistryServer:
         writer = self._writer
         if writer is not None:
             writer.took(records)
+
+    def _lost(self) -> None:
+        """In the reader's thread."""
+        writer = self._writer
+        if writer is not None:
+            writer.lost()
+        self._mailbox.put(self._store.forget)
+        self._mailbox.put(self._api.changed)
 
     def _apply(self, records: list[Read]) -> None:
         for _, key, value in records:

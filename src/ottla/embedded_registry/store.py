@@ -64,6 +64,10 @@ class Store:
     """What the records applied so far say."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing."""
         self.subjects: dict[str, dict[int, Schema]] = {}
         self.compatibility: dict[str | None, str] = {}
         self.normalize: dict[str | None, bool] = {}

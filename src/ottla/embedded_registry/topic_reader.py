@@ -1,6 +1,7 @@
 """What is committed to the topic of schemas, read from its first record on and for ever, in a thread of its own.
 
-Trouble with brokers is not told to anybody: it is logged, and reading goes on where it was.
+Trouble with brokers is not told to anybody: it is logged, and reading goes on where it was. Where the log is shorter
+than what was read of it (an unclean election, a topic that was deleted and made anew), it is read from its beginning.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ottla.client.reader import Reader
-from ottla.errors import ClosedError, OttlaError
+from ottla.errors import ClosedError, KafkaError, LogTruncated, OttlaError
 from ottla.reader.events import Fetched
 from ottla.records.plain import decode_batches
 
@@ -25,13 +26,21 @@ Read = tuple[int, bytes | None, bytes | None]
 
 
 class TopicReader:
-    """`took(records)` is called in the reader's thread with what was read, in the order of the log."""
+    """`took(records)` is called in the reader's thread with what was read, in the order of the log.
+
+    `lost()` is called before it where the log is read again from its beginning: what was read may not hold any more.
+    """
 
     def __init__(
-        self, servers: str, topic: str, settings: Mapping[str, Any], took: Callable[[list[Read]], None]
+        self,
+        servers: str,
+        topic: str,
+        settings: Mapping[str, Any],
+        took: Callable[[list[Read]], None],
+        lost: Callable[[], None],
     ) -> None:
         self._servers, self._topic, self._settings = servers, topic, settings
-        self._took = took
+        self._took, self._lost = took, lost
         self._next_offset = 0
         self._progress = threading.Condition()
         self._is_closing = threading.Event()
@@ -66,6 +75,10 @@ class TopicReader:
                 if self._is_closing.is_set():
                     return
                 logger.warning("the topic of schemas %s cannot be read for now: %s", self._topic, error)
+                if isinstance(error, LogTruncated) or _is_out_of_range(error):
+                    logger.error("the topic of schemas %s has lost records: it is read again", self._topic)
+                    self._next_offset = before = 0
+                    self._lost()
             pause_s = _PAUSE_S if self._next_offset > before else min(2 * pause_s, _PAUSE_MAX_S)
             self._is_closing.wait(pause_s)
 
@@ -88,6 +101,10 @@ class TopicReader:
                 with self._progress:
                     self._next_offset = max(self._next_offset, committed.next_offset)
                     self._progress.notify_all()
+
+
+def _is_out_of_range(error: OttlaError) -> bool:
+    return isinstance(error, KafkaError) and error.name == "OFFSET_OUT_OF_RANGE"
 
 
 class _Committed:

@@ -83,7 +83,7 @@ class TopicWriter:
         self._read: deque[Read] = deque()
         self._unheard: tuple[int, list[Any]] | None = None
         self._requests: queue.Queue[Request | None] = queue.Queue()
-        self._is_closing = False
+        self._is_closing = self._has_lost = False
         self._random = random.Random()
         self._thread = threading.Thread(target=self._run, name="ottla-registry-writer", daemon=True)
 
@@ -101,6 +101,11 @@ class TopicWriter:
                     raise
                 time.sleep(self._random.uniform(_PAUSE_S, _PAUSE_MAX_S))
         self._thread.start()
+
+    def lost(self) -> None:
+        """What was read may not hold any more; called in the reader's thread."""
+        self._read.clear()
+        self._has_lost = True
 
     def took(self, records: list[Read]) -> None:
         """What the reader has read; called in its thread."""
@@ -158,6 +163,9 @@ class TopicWriter:
         self._unheard = None
         while True:
             try:
+                if self._has_lost:
+                    self._has_lost = False
+                    self._give_up()
                 if self._producer is None:
                     self._take_over(max(1.0, until_s - time.monotonic()))
                     if (answers := self._heard()) is not None:
