@@ -43,6 +43,8 @@ _PACKAGE: _Rows = (
     ("NewTopic", 'ottla.Admin(...).create_topics("orders", partitions=3) takes names and numbers.'),
     ("NewPartitions", 'ottla.Admin(...).create_partitions("orders", 6) takes a name and a number.'),
     ("ConfigResource", 'ottla.Admin(...).describe_configs(topic="orders") takes a name.'),
+    ("SchemaRegistryClient AsyncSchemaRegistryClient CachedSchemaRegistryClient", "ottla.RegistryClient is one."),
+    ("SchemaRegistryError", "ottla.RegistryError says what a schema registry refused."),
     ("TopicPartition TopicPartitionInfo", "a partition is the tuple (topic, partition) here."),
     ("OffsetAndMetadata", "send_offsets_to_transaction takes an offset, or the tuple (offset, metadata)."),
     ("ConsumerGroupMetadata", "send_offsets_to_transaction takes the group's id, generation= and member_id=."),

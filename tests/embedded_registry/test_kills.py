@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.tiers import some_tested
 
 import ottla
 from ottla.embedded_registry.store import Store
@@ -127,6 +128,7 @@ def test_what_a_killed_registry_has_answered_is_there_in_the_next_one(own: str) 
     check(own, ids)
 
 
+@pytest.mark.prove
 def test_brokers_may_be_killed_while_schemas_are_registered(own_cluster: ottla.Cluster, own: str) -> None:
     with ottla.Registry(own) as registry:
         registering = Registering(lambda _: registry.url, 60)
@@ -156,7 +158,7 @@ def test_schemas_are_read_while_no_broker_is_there_and_written_when_they_are_bac
         assert registering.join() == {0: schema_id}
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", some_tested([False, True], False))
 def test_two_registries_on_one_topic_give_no_id_twice(own: str, restarts: bool) -> None:
     registries = [ottla.Registry(own), ottla.Registry(own)]
     clients = [Registering(lambda number, shift=shift: registries[(number + shift) % 2].url, 25) for shift in (0, 1)]

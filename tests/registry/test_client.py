@@ -6,6 +6,7 @@ import json
 import pickle
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,12 @@ def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
         ("http://a?b", {}, "not http://HOST:PORT"),
         ("http://a", {"request_timeout_ms": 0}, "request.timeout.ms=0 is out of range"),
         ("http://a", {"cache_capacity": "many"}, "cache.capacity='many' is not a whole number"),
+        (5, {}, "the address of the registry comes first"),
+        ({"url": "http://a"}, {}, "the address of the registry comes first"),
+        ("http://a", {"basic.auth.credentials.source": "URL"}, "is not needed"),
+        ("http://a", {"timeout": 5}, "is request.timeout.ms here"),
+        ("http://a", {"auto_register_schemas": True}, "is a setting of serializers"),
+        ("http://a", {"colour": 1}, "docs/schema-registry.md lists"),
         ("http://a", {"max_retrys": 1}, "did you mean max_retries"),
         ("http://a", {"ssl_truststore_location": "/a"}, "none of these is one"),
         ("https://a", {"ssl_truststore_location": "/nowhere"}, "cannot be read"),
@@ -150,7 +157,7 @@ def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
         ("http://a", {"bearer_auth_token": "a\r\nb"}, "without a line's end"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told(url: str, settings: dict[str, object], told: str) -> None:
+def test_settings_that_cannot_be_used_are_told(url: Any, settings: dict[str, object], told: str) -> None:
     with pytest.raises(ottla.ConfigError) as refused:
         RegistryClient(url, settings)
     assert told in str(refused.value)

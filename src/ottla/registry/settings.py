@@ -6,7 +6,7 @@ TLS has the settings that all clients have (`ssl.truststore.location`, ...).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -89,6 +89,28 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
 )
 
 
+_NEEDLESS = "is not needed: give basic.auth.user.info or bearer.auth.token, or name and password in the URL."
+# What other clients know by these names.
+_ELSEWHERE = {
+    "url": "comes first, before the settings.",
+    "schema.registry.url": "comes first, before the settings.",
+    "timeout": "is request.timeout.ms here, in milliseconds.",
+    "basic.auth.credentials.source": _NEEDLESS,
+    "bearer.auth.credentials.source": _NEEDLESS,
+    "auto.register.schemas": "is a setting of serializers, not of the client.",
+    "use.latest.version": "is a setting of serializers, not of the client.",
+    "normalize.schemas": "is a setting of serializers, not of the client.",
+    "subject.name.strategy": "is a setting of serializers, not of the client.",
+}
+
+
+def _refuse_elsewhere(given: Mapping[str, Any]) -> None:
+    for name in given:
+        told = _ELSEWHERE.get(str(name).replace("_", "."))
+        if told is not None:
+            raise ConfigError(f"{name} {told}")
+
+
 class ServerAddress:
     """One registry: where it listens, and before which path its API is. `shown` has no password in it."""
 
@@ -122,11 +144,19 @@ class RegistrySettings:
     """All settings of one client, checked. ConfigError for what cannot be used."""
 
     def __init__(self, url: str | Sequence[str], given: Mapping[str, Any]) -> None:
+        if isinstance(url, Mapping) or not isinstance(url, Iterable):
+            raise ConfigError(
+                "the address of the registry comes first, the settings behind it: RegistryClient(url, settings)"
+            )
         urls = url.split(",") if isinstance(url, str) else list(url)
         if not urls or not all(isinstance(each, str) and each.strip() for each in urls):
             raise _no_url("no address, or one that is no text")
         self.addresses = tuple(ServerAddress(each.strip()) for each in urls)
-        values, explicit = read_settings(REGISTRY_SETTINGS, given)
+        _refuse_elsewhere(given)
+        try:
+            values, explicit = read_settings(REGISTRY_SETTINGS, given)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("docs/settings.md", "docs/schema-registry.md")) from None
         self.request_timeout_ms: int = values["request_timeout_ms"]
         self.max_retries: int = values["max_retries"]
         self.retries_wait_ms: int = values["retries_wait_ms"]
