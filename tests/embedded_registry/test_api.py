@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import socket
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -258,6 +261,36 @@ def test_requests_that_come_together_are_answered_one_after_the_other(registry: 
     assert came.count(b"HTTP/1.1 200 OK") == 4
     assert came.count(b'"schema":"\\"int\\""') == 3
     assert came.endswith(b"\r\n\r\n")
+
+
+def test_thousands_of_requests_that_come_together_are_answered(registry: ottla.Registry, ask: Asking) -> None:
+    schema_id = ask.register("together", '"int"')
+    one = f"GET /schemas/ids/{schema_id} HTTP/1.1\r\n\r\n".encode()
+    came = raw(registry, one * 5000 + b"GET /subjects HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert came.count(b"HTTP/1.1 200 OK") == 5001
+
+
+def test_who_asks_and_does_not_read_is_not_answered_from_memory_without_end(
+    registry: ottla.Registry, ask: Asking
+) -> None:
+    fields = [(f"field{number}", "int") for number in range(10_000)]
+    schema_id = ask.register("large", record(*fields, name="Large"))
+    host, port = urlsplit(registry.url).netloc.split(":")
+    with socket.create_connection((host, int(port))) as sock:
+        sock.settimeout(0.5)
+        one = f"GET /schemas/ids/{schema_id} HTTP/1.1\r\n\r\n".encode()
+        # Answers to all of these would be 200 MiB; what is sent beyond what is answered stays with the sender.
+        with contextlib.suppress(TimeoutError):
+            sock.sendall(one * 500)
+        assert registry.pid is not None
+        assert ask("GET", "/schemas/types")[0] == 200
+        [size] = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{registry.pid}/status").read_text())
+        assert int(size) < 200_000
+        left = 500 * len(raw(registry, one))
+        sock.settimeout(30)
+        while left > 0:
+            left -= len(sock.recv(1 << 20))
+        assert left == 0
 
 
 def test_a_schema_is_found_however_it_is_written(ask: Asking, subject: str) -> None:

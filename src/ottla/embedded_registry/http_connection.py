@@ -74,15 +74,14 @@ class _Malformed(Exception):
 class HttpConnection:
     """One client: its requests are answered one after the other."""
 
-    __slots__ = ("_body_size", "_handler", "_head", "_in", "_is_busy", "_is_ending", "_loop", "_on_close", "_out",
-                 "_socket", "since_s")  # fmt: skip
+    __slots__ = ("_body_size", "_handler", "_head", "_in", "_is_busy", "_is_ending", "_is_proceeding", "_loop",
+                 "_on_close", "_out", "_socket", "since_s")  # fmt: skip
 
     def __init__(self, loop: Loop, sock: Any, handler: Handler, on_close: Callable[[HttpConnection], None]) -> None:
         self._loop, self._socket, self._handler, self._on_close = loop, sock, handler, on_close
         self._in = bytearray()
         self._out = bytearray()
-        self._is_busy = False
-        self._is_ending = False
+        self._is_busy = self._is_ending = self._is_proceeding = False
         self._head: tuple[str, str, str, dict[str, str]] | None = None
         self._body_size = 0
         # When the last answer went out, or the first byte of a request came in.
@@ -128,7 +127,18 @@ class HttpConnection:
             self.close()
 
     def _proceed(self) -> None:
-        while self._in and not self._is_busy and not self._is_ending and self._socket is not None:
+        # An answer that is given at once comes back here by `_respond`.
+        if self._is_proceeding:
+            return
+        self._is_proceeding = True
+        try:
+            self._answer_in_turn()
+        finally:
+            self._is_proceeding = False
+
+    def _answer_in_turn(self) -> None:
+        # Who does not take answers gets no more of them.
+        while self._in and not (self._is_busy or self._is_ending or self._out) and self._socket is not None:
             try:
                 if self._head is None and not self._take_head():
                     return
@@ -237,6 +247,7 @@ class HttpConnection:
             self._finish()
         else:
             self._loop.add_reader(self._socket, self._readable)
+            self._proceed()
 
     def _finish(self) -> None:
         """Close so that the last answer is read: what the client still sends is not answered by a reset."""
