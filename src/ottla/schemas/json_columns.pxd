@@ -16,6 +16,9 @@ cdef class JsonColumn:
     cdef ArrowSchema _schema
     cdef const void *_buffers[3]
     cdef Node _root
+    cdef bytes _prefix
+    cdef const char *_prefix_data  # of `_prefix`
+    cdef int64_t _prefix_bytes
     cdef list _columns  # the names
     cdef list _allocated  # the addresses of child nodes
     cdef list _labels

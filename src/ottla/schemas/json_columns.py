@@ -23,6 +23,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     ArrowArray,
     ArrowSchema,
     Blobs,
+    extend,
     reserve,
 )
 from cython.cimports.ottla.schemas.json_nodes import (
@@ -332,6 +333,8 @@ class JsonColumn:
         if not reserve(cython.address(self._ends), 8 * (until - row)):
             return False
         while row < until:
+            if not extend(cython.address(self._text), self._prefix_data, self._prefix_bytes):
+                return False
             if not put_value(cython.address(self._text), cython.address(self._root), row):
                 return False
             cython.cast(cython.pointer(int64_t), self._ends.data)[self._length] = self._text.size
@@ -391,14 +394,17 @@ def _not_json(column: str, kind: str) -> object:
     return RecordError(f"Column {column!r} is of type {known}; JSON takes {_ALLOWED}.")
 
 
-def json_column(data: object, columns: object = None, first_row: int = 0) -> JsonColumn:
-    """Make one JSON object of each row: all columns, or those named, in that order.
+def json_column(data: object, columns: object = None, first_row: int = 0, prefix: bytes = b"") -> JsonColumn:
+    """Make one JSON object of each row, behind `prefix`: all columns, or those named, in that order.
 
     `data` is what `ottla.records.arrow_data.chunks` takes; the result has `__arrow_c_array__` and is of type binary.
     Raises RecordError, naming the column, for a type JSON cannot hold, and for NaN and infinities, naming the row,
     counted from `first_row`.
     """
     made: JsonColumn = JsonColumn()
+    made._prefix = prefix
+    made._prefix_data = prefix
+    made._prefix_bytes = len(prefix)
     chunk: Chunk
     for chunk in chunks(data):
         made._open(cython.address(chunk.schema.c), cython.address(chunk.c), columns)
