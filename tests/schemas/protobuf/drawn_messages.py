@@ -133,6 +133,19 @@ def _fill_map(draw: Any, entries: Any, entry: Any) -> None:
             entries[key] = _value(draw, value)
 
 
+def inner_messages(message: Any) -> list[Any]:
+    """The messages right inside a message."""
+    found: list[Any] = []
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if not field.message_type.GetOptions().map_entry:
+            found += value if field.is_repeated else [value]
+        elif field.message_type.fields_by_name["value"].message_type is not None:
+            found += value.values()
+    return found
+
+
 # ---------------------------------------------------------------------- what a row has to be
 
 

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.schemas.protobuf.drawn_messages import comparable, fill, row_of, schemas
+from tests.schemas.protobuf.drawn_messages import comparable, fill, inner_messages, row_of, schemas
 
 from ottla.schemas.protobuf.decode import ProtobufDecoder
 from ottla.schemas.protobuf.errors import ProtobufDataError, ProtobufSchemaError
@@ -107,15 +107,7 @@ def leaves_out_entries(message: Any) -> bool:
     for unknown in UnknownFieldSet(message):
         if unknown.field_number in fields and fields[unknown.field_number].is_repeated and unknown.wire_type == 2:
             return True
-    inner = []
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        if field.message_type.GetOptions().map_entry:
-            inner += [] if field.message_type.fields_by_name["value"].message_type is None else list(value.values())
-        else:
-            inner += value if field.is_repeated else [value]
-    return any(map(leaves_out_entries, inner))
+    return any(map(leaves_out_entries, inner_messages(message)))
 
 
 # ---------------------------------------------------------------------- one thing at a time
