@@ -11,12 +11,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.schemas.protobuf.drawn_messages import comparable, fill, inner_messages, row_of, schemas
+from tests.soak import IS_SOAK
 
 from ottla.schemas.protobuf.decode import ProtobufDecoder
 from ottla.schemas.protobuf.errors import ProtobufDataError, ProtobufSchemaError
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(max_examples=1000 if IS_SOAK else 40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def columns(schema: ProtobufSchema, payloads: list[bytes | None], **how: Any) -> pa.StructArray:

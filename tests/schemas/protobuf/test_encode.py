@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.schemas.protobuf.drawn_messages import fill, row_of, schemas
+from tests.soak import IS_SOAK
 
 from ottla.schemas.protobuf.decode import ProtobufDecoder
 from ottla.schemas.protobuf.encode import ProtobufEncoder
 from ottla.schemas.protobuf.errors import ProtobufDataError
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(max_examples=1000 if IS_SOAK else 40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def encoded(schema: ProtobufSchema | str, data: Any, **how: Any) -> list[bytes | None]:

@@ -118,7 +118,7 @@ def test_bytes_that_are_no_message_are_refused() -> None:
         ProtobufObjects(SCHEMA).decode_one(far.SerializeToString())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_one_message_and_a_column_of_them_hold_the_same(data: Any) -> None:
     schema = ProtobufSchema(data.draw(schemas()))

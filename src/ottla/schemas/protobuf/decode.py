@@ -54,10 +54,6 @@ _KINDS = {
     "wrapper": Kind.AS_WRAPPER, "message": Kind.AS_MESSAGE, "group": Kind.AS_GROUP, "list": Kind.AS_LIST,
     "map": Kind.AS_MAP,
 }  # fmt: skip
-_WIRES = {
-    "fixed64": 1, "fixed32": 5, "group": 3, "string": 2, "bytes": 2, "timestamp": 2, "duration": 2, "wrapper": 2,
-    "message": 2, "map": 2, "list": -1,
-}  # fmt: skip
 _NUMERIC = ("bool", "varint32", "varint64", "zigzag32", "zigzag64", "fixed32", "fixed64", "enum")
 # Numbers of fields up to this one are looked up in an array.
 _DENSE_MAX = 1023
@@ -130,7 +126,7 @@ class DecodedMessages:
     def _open(self, part: cython.pointer(Part), plan: object) -> object:
         part.kind = _KINDS[plan.kind]
         part.inner = _KINDS[plan.inner] if plan.inner else part.kind
-        part.wire = _WIRES.get(plan.kind, 0)
+        part.wire = plan.wire
         part.packable = plan.kind in _NUMERIC
         part.nullable = plan.nullable
         part.required = plan.required

@@ -138,6 +138,7 @@ def _tag(
 
 
 @cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def _child(message: cython.pointer(Part), number: int64_t) -> cython.pointer(Part):
@@ -190,6 +191,9 @@ def _read(
         child = _child(message, tag >> 3)
         if child == cython.NULL:
             at = _skip(reading, message, tag, at, end, depth)
+        elif child.kind < AS_TIMESTAMP and child.wire == wire and child.oneof < 0:
+            # Most fields.
+            at = _scalar(reading, child, child.kind, at, end)
         else:
             at = _take(reading, message, child, tag, at, end, depth)
         if at == cython.NULL:
@@ -315,6 +319,7 @@ def _value(
 
 
 @cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def _scalar(
@@ -657,7 +662,6 @@ def _settle_entries(reading: cython.pointer(Reading), part: cython.pointer(Part)
 def append_row(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> cython.bint:
     """Append the value that a part has, or that it has none, and begin anew; False where the row cannot be."""
     i: cython.int
-    bits: uint64_t
     child: cython.pointer(Part)
     if part.nullable:
         if not reserve(cython.address(part.valid), 1):
@@ -665,29 +669,9 @@ def append_row(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> 
             return False
         part.valid.data[part.length] = part.seen
         part.valid.size = part.length + 1
-    if part.store == IN_8 or part.store == IN_4 or part.store == IN_BITS:
-        bits = part.bits if part.seen else 0
-        if (
-            (part.kind == AS_TIMESTAMP or part.kind == AS_DURATION)
-            and part.seen
-            and not _time(reading, part, cython.address(bits))
-        ):
+    if part.store <= IN_8:
+        if not _append_number(reading, part):
             return False
-        if part.store == IN_8:
-            if not _room(reading, part, 8, 1):
-                return False
-            cython.cast(cython.pointer(uint64_t), part.values.data)[part.length] = bits
-            part.values.size += 8
-        elif part.store == IN_4:
-            if not _room(reading, part, 4, 1):
-                return False
-            cython.cast(cython.pointer(uint32_t), part.values.data)[part.length] = cython.cast(uint32_t, bits)
-            part.values.size += 4
-        else:
-            if not _room(reading, part, 1, 1):
-                return False
-            part.values.data[part.length] = bits != 0
-            part.values.size += 1
     elif part.store == IN_TEXT:
         if not _append_text(reading, part):
             return False
@@ -707,12 +691,41 @@ def append_row(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> 
             if child.required and part.seen and not child.seen:
                 _fail(reading, child, MISSING)
                 return False
-            if not append_row(reading, child):
+            if child.store <= IN_8 and not child.nullable:
+                # The call is saved for most.
+                if not _append_number(reading, child):
+                    return False
+                child.length += 1
+                child.seen = False
+            elif not append_row(reading, child):
                 return False
         for i in range(part.chosen_count):
             part.chosen[i] = cython.NULL
     part.length += 1
     part.seen = False
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _append_number(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> cython.bint:
+    bits: uint64_t = part.bits if part.seen else 0
+    is_time: cython.bint = part.kind in (AS_TIMESTAMP, AS_DURATION)
+    if is_time and part.seen and not _time(reading, part, cython.address(bits)):
+        return False
+    if not _room(reading, part, 8, 1):
+        return False
+    if part.store == IN_8:
+        cython.cast(cython.pointer(uint64_t), part.values.data)[part.length] = bits
+        part.values.size += 8
+    elif part.store == IN_4:
+        cython.cast(cython.pointer(uint32_t), part.values.data)[part.length] = cython.cast(uint32_t, bits)
+        part.values.size += 4
+    else:
+        part.values.data[part.length] = bits != 0
+        part.values.size += 1
     return True
 
 

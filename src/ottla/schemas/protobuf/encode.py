@@ -30,10 +30,6 @@ _KINDS = {
     "wrapper": Kind.AS_WRAPPER, "message": Kind.AS_MESSAGE, "group": Kind.AS_GROUP, "list": Kind.AS_LIST,
     "map": Kind.AS_MAP,
 }  # fmt: skip
-_WIRES = {
-    "fixed64": 1, "fixed32": 5, "group": 3, "string": 2, "bytes": 2, "timestamp": 2, "duration": 2, "wrapper": 2,
-    "message": 2, "map": 2,
-}  # fmt: skip
 _RANGES = {"i": Range.OF_INT32, "I": Range.OF_UINT32, "l": Range.OF_INT64, "L": Range.OF_UINT64}
 _UNITS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
 _TEXTS = ("u", "U", "vu")
@@ -164,10 +160,7 @@ class EncodedMessages:
         """What the schema says of a field."""
         source.kind = _KINDS[plan.kind]
         source.inner = _KINDS[plan.inner] if plan.inner else source.kind
-        wire = _WIRES.get(plan.kind, 0)
-        if plan.kind == "list":
-            wire = 2 if plan.packed else _WIRES.get(plan.children[0].kind, 0)
-        source.tag = plan.number << 3 | wire
+        source.tag = plan.number << 3 | plan.wire
         source.range = _RANGES.get(plan.format, Range.OF_INT32)
         source.implicit = plan.implicit
         source.required = plan.required

@@ -28,6 +28,7 @@ cdef enum Kind:
 
 cdef enum Store:
     # How a column is laid out: a byte (made a bit in the end), 4 or 8 bytes, or text; parts of a message have none.
+    # Numbers come first.
     IN_BITS
     IN_4
     IN_8

@@ -29,6 +29,10 @@ _SCALARS: Final = {
     18: ("zigzag64", "l"),
 }  # fmt: skip
 _GROUP: Final = 10
+_WIRES: Final = {
+    "fixed64": 1, "fixed32": 5, "group": 3, "string": 2, "bytes": 2, "timestamp": 2, "duration": 2, "wrapper": 2,
+    "message": 2, "map": 2,
+}  # fmt: skip
 _WRAPPERS: Final = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -62,6 +66,13 @@ class Part:
     closed: bool = False
     children: list[Part] = field(default_factory=list)
     oneof_names: list[str] = field(default_factory=list)
+
+    @property
+    def wire(self) -> int:
+        """The wire type that a value is written with; of a list that is not packed, each of its items."""
+        if self.kind == "list":
+            return 2 if self.packed else self.children[0].wire
+        return _WIRES.get(self.kind, 0)
 
 
 def plan(descriptor: Any, time_unit: str = "ns") -> Part:
