@@ -250,7 +250,7 @@ def test_ten_thousand_altered_schemas_are_read_or_refused_with_a_sentence(seed: 
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("seed", commit_seeds(1, soak=20))
+@pytest.mark.parametrize("seed", commit_seeds(1, soak=20, kept=[115]))
 def test_altered_schemas_that_protoc_takes_are_read_as_protoc_reads_them(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     path, out = tmp_path / "schema.proto", tmp_path / "out"
@@ -262,5 +262,12 @@ def test_altered_schemas_that_protoc_takes_are_read_as_protoc_reads_them(seed: i
         if protoc.main(command) == 0 and "edition" not in text:
             taken += 1
             found = pb.FileDescriptorSet.FromString(out.read_bytes())
-            assert bare(ProtobufSchema(text).proto) == bare(found.file[-1])
+            try:
+                ours = ProtobufSchema(text)
+            except ProtobufSchemaError as error:
+                # Texts may be any bytes for protoc, even names in JSON.
+                if "not UTF-8" not in str(error):
+                    raise
+                continue
+            assert bare(ours.proto) == bare(found.file[-1])
     assert taken > SCHEMAS // 50
