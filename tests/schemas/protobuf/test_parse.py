@@ -182,6 +182,8 @@ def test_public_imports_are_seen_and_private_ones_are_not() -> None:
         ("message M " + "{ message M " * 500, "nested no more than 30 deep"),
         ("message M { option (a) = " + "{" * 500, "nested no more than 64 deep"),
         ('syntax = "proto3"; message M { map<double, int32> m = 1; }', "a map's key"),
+        ("package " + "a." * 100_000 + "b;", "a name of at most 500 letters"),
+        ("message " + "a" * 501 + " {}", "a name of at most 500 letters"),
         ("aGVsbG8gd29ybGQ=", "neither .proto text nor a FileDescriptorProto"),
         ("x" * 4_000_001, "at most 4000000 are read"),
         ("\0", "cannot stand here"),
@@ -193,9 +195,15 @@ def test_what_is_no_schema_is_refused_with_a_sentence(text: str, words: str) -> 
         ProtobufSchema(text).message()
 
 
-def test_a_descriptor_of_an_edition_is_refused() -> None:
-    proto = pb.FileDescriptorProto(name="x", syntax="editions", edition=pb.EDITION_2023)
-    with pytest.raises(ProtobufSchemaError, match="editions is not supported"):
+@pytest.mark.parametrize(
+    ("proto", "words"),
+    [
+        (pb.FileDescriptorProto(name="x", syntax="editions", edition=pb.EDITION_2023), "editions is not supported"),
+        (pb.FileDescriptorProto(name="x", package="a." * 1_000_000 + "b"), "is longer than 500 letters"),
+    ],
+)
+def test_a_descriptor_that_is_not_supported_is_refused(proto: Any, words: str) -> None:
+    with pytest.raises(ProtobufSchemaError, match=words):
         ProtobufSchema(base64.b64encode(proto.SerializeToString()).decode())
 
 

@@ -114,8 +114,8 @@ def _find(name: str, scope: str, known: dict[str, str], file: str, place: str) -
             if kind in _TYPES:
                 return whole, kind
             raise ProtobufSchemaError(
-                f"{file}: the type {name!r} of {place} is looked for as {whole!r}, which is not there; "
-                f"write '.{name}' if the outer one is meant."
+                f"{file}: the type {name[:200]!r} of {place} is looked for as {whole[:200]!r}, which is not there; "
+                f"write '.{name[:200]}' if the outer one is meant."
             )
         if kind in _TYPES:
             return _in(scope, first), kind
@@ -125,7 +125,7 @@ def _find(name: str, scope: str, known: dict[str, str], file: str, place: str) -
 
 
 def _missing(name: str, file: str, place: str) -> ProtobufSchemaError:
-    return ProtobufSchemaError(f"{file}: the type {name!r} of {place} is neither in the file nor in its imports.")
+    return ProtobufSchemaError(f"{file}: the type {name[:200]!r} of {place} is neither in the file nor in its imports.")
 
 
 def _in(scope: str, name: str) -> str:

@@ -32,6 +32,7 @@ _NUMBER_MAX: Final = 536_870_911
 _INT32_MAX: Final = 2_147_483_647
 _NESTED_MAX: Final = 30
 _AGGREGATE_MAX: Final = 64
+_NAME_MAX: Final = 500
 
 
 def parse_file(text: str, name: str) -> pb.FileDescriptorProto:
@@ -85,16 +86,18 @@ class _Parser:
 
     def _identifier(self) -> str:
         token = self._take()
-        if token.kind != "name":
-            raise self._wrong("a name", token)
+        if token.kind != "name" or len(token.text) > _NAME_MAX:
+            raise self._wrong("a name" if token.kind != "name" else f"a name of at most {_NAME_MAX} letters", token)
         return token.text
 
     def _dotted(self) -> str:
         """A name with dots in it, perhaps one in front."""
-        parts = ["." if self._accept(".") else "", self._identifier()]
+        name = ("." if self._accept(".") else "") + self._identifier()
         while self._accept("."):
-            parts += [".", self._identifier()]
-        return "".join(parts)
+            name += "." + self._identifier()
+            if len(name) > _NAME_MAX:
+                raise self._wrong(f"a name of at most {_NAME_MAX} letters")
+        return name
 
     def _integer(self, most: int, least: int = 0) -> int:
         negative = least < 0 and self._accept("-")
@@ -206,7 +209,7 @@ class _Parser:
             raise self._wrong("a value", token)
         text = token.text
         if token.kind == "name":
-            while self._accept("."):
+            while self._accept(".") and len(text) <= _NAME_MAX:
                 text += "." + self._identifier()
         return Token(token.kind, ("-" if sign == "-" else "") + text, token.line)
 

@@ -27,6 +27,7 @@ from ottla.schemas.protobuf.parse import parse_file
 
 _TEXT_MAX: Final = 4_000_000
 _FILES_MAX: Final = 300
+_PACKAGE_MAX: Final = 500
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
 _GOOGLE: Final = {
     f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
@@ -194,6 +195,8 @@ def _read(text: str, name: str) -> pb.FileDescriptorProto:
         raise ProtobufSchemaError(f"{name}: {proto.syntax} is not supported; use syntax 'proto2' or 'proto3'.")
     if not _is_text(proto):
         raise ProtobufSchemaError(f"{name}: a name or a text in the FileDescriptorProto is not UTF-8.")
+    if len(proto.package) > _PACKAGE_MAX:
+        raise ProtobufSchemaError(f"{name}: the package's name is longer than {_PACKAGE_MAX} letters.")
     # A registry's schema has no name of its own, or that of another place.
     proto.name = name
     return proto
