@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,27 @@ def test_a_narrow_terminal_gets_several_tables_and_loses_no_figure() -> None:
     assert len(tables) > 1
     assert sum(len(table.columns) - 1 for table in tables) == len(FIGURES)
     assert "…" not in "".join(lines)
+
+
+def test_of_each_row_it_is_said_what_limits_it_and_what_else_is_worth_knowing() -> None:
+    finding = Finding(Limit.FEW_IN_FLIGHT, "Too few requests are in flight.", {}, None, None, 0.5)
+    full = Finding(Limit.FULL_BUFFER, "buffer.memory is full.", {}, None, None, 0.5)
+    said = {
+        "Too few requests are in flight. Besides: buffer.memory is full.": Diagnosis(
+            (finding, full), "Too few requests are in flight. buffer.memory is full.", is_certain=True
+        ),
+        "nothing in the producer limits it. Compression takes 40 % of a processor's time.": Diagnosis(
+            (), "Nothing limits it: 1.5 % of the time. Compression takes 40 % of a processor's time.", is_certain=True
+        ),
+        "too little was sent to tell.": Diagnosis((), "Too little was sent.", is_certain=False),
+    }
+    each = turned("linger.ms", {}, {}, {})
+    rows = [replace(row, diagnosis=diagnosis) for row, diagnosis in zip(each.rows, said.values(), strict=True)]
+    console = Console(width=120, record=True, file=StringIO(), highlight=False)
+    show_tour(console, [Turned(each.knob, tuple(rows))], 1.0)
+    shown = " ".join(console.export_text().split())
+    for row, sentence in zip(rows, said, strict=True):
+        assert f"• {row.row.label}: {sentence}" in shown
 
 
 # ---- the command ------------------------------------------------------------------------------------------------

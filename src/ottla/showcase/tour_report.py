@@ -139,7 +139,11 @@ def _advice(row: Measured) -> str:
     """What diagnosis says of a row: what limits it most in full, the rest in short."""
     diagnosis = row.diagnosis
     if not diagnosis.findings:
-        return "nothing in the producer limits it." if diagnosis.is_certain else "too little was sent to tell."
+        if not diagnosis.is_certain:
+            return "too little was sent to tell."
+        # The first sentence has the records/s, which the table has, too; what is said besides is about this row.
+        _, _, besides = diagnosis.sentence.partition(". ")
+        return f"nothing in the producer limits it. {besides}".strip()
     first, *others = diagnosis.findings
     also = f" Besides: {', '.join(finding.limit.value for finding in others)}." if others else ""
     return first.sentence + also
