@@ -21,6 +21,8 @@ from ottla.shown import shown
 # How long a thread sleeps at most; looking once a day costs nothing, and no poller takes Java's largest long.
 SLEEP_MAX_S = 86_400.0
 _ADVANCE_MAX_S = 1_000_000_000
+# Python has no later dates.
+_WALL_MAX_US = 253_402_300_799_000_000
 
 
 class MachineClock:
@@ -101,16 +103,20 @@ class Clock(MachineClock):
         """Set the clock ahead, and wake up all who sleep until a time; it does not wait until they have acted.
 
         Whatever has a deadline until then is due. Brokers round theirs up to 5 ms: where the clock is stopped, set it
-        ahead by a little more than the timeout. ValueError for a negative number: a clock does not go back.
+        ahead by a little more than the timeout. ConfigError for a negative number (a clock does not go back), and for
+        what would be after the year 9999.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _ADVANCE_MAX_S:
-            raise ValueError(
+            raise ConfigError(
                 f"advance({shown(seconds)}): give a number of seconds from 0 to {_ADVANCE_MAX_S:,}; "
                 "a clock does not go back."
             )
         with self._moving:
             shown_us, since_us = self._shows
-            self._shows = shown_us + round(seconds * 1_000_000), since_us
+            ahead_us = round(seconds * 1_000_000)
+            if self.wall_us() + ahead_us > _WALL_MAX_US:
+                raise ConfigError(f"advance({shown(seconds)}): a clock goes to the end of the year 9999 at most.")
+            self._shows = shown_us + ahead_us, since_us
             self._moves += 1
         self._tell()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -36,6 +37,15 @@ def test_a_clock_never_goes_back() -> None:
 def test_a_time_that_cannot_pass_is_refused(seconds: Any) -> None:
     with pytest.raises(ValueError, match="give a number of seconds from 0 to 1,000,000,000; a clock does not go back"):
         Clock().advance(seconds)
+
+
+def test_a_clock_ends_where_pythons_dates_do() -> None:
+    clock = Clock(stopped=True)
+    while clock.wall_ms() < datetime(9970, 1, 1, tzinfo=UTC).timestamp() * 1000:
+        clock.advance(10**9)
+    with pytest.raises(ConfigError, match="a clock goes to the end of the year 9999 at most"):
+        clock.advance(10**9)
+    assert datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).year > 9900
 
 
 def test_who_waits_for_calls_that_do_not_come_is_told_how_many_there_are() -> None:
