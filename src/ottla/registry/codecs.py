@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.errors import ConfigError, MissingExtra
+from ottla.errors import MissingExtra
 from ottla.registry.registered import AVRO, JSON, RegisteredSchema
 
-Encode = Callable[[Any], bytes]
-Decode = Callable[[bytes], Any]
+# An object and what stands in front of its payload.
+Encode = Callable[[Any, bytes], bytes]
+# A record's key or value, and where the payload begins in it.
+Decode = Callable[[bytes, int], Any]
 
 
 def encoder(schema: RegisteredSchema, references: Mapping[str, str], message: str | None) -> tuple[Encode, Any]:
     """(what makes bytes of an object, the message's indexes in a file of Protobuf; None for other kinds)."""
     if schema.kind == AVRO:
-        return _avro_encoder(schema.text, references), None
-    if schema.kind == JSON:
-        from ottla.schemas.json_schema import JsonSchema  # type: ignore[import-not-found]
+        from ottla.schemas.avro.encode_rows import AvroRowEncoder
 
-        return JsonSchema(schema.text, references=references).encode_one, None
+        return AvroRowEncoder(schema.text, references=references).encode_one, None
+    if schema.kind == JSON:
+        encode_json = _json(schema.text, references).encode_one
+        return lambda given, prefix: prefix + encode_json(given), None
     objects = _objects(schema, references, message)
-    return objects.encode_one, objects.indexes
+    return lambda given, prefix: prefix + objects.encode_one(given), objects.indexes
 
 
 def decoder(writer: RegisteredSchema, references: Mapping[str, str], reader: str | None, message: str | None) -> Decode:
-    """What makes an object of bytes; `reader` is the text of another schema to read as."""
+    """What makes an object of a payload, from a byte on; `reader` is the text of another schema to read as."""
     if writer.kind == AVRO:
-        return _avro_decoder(writer.text, references, reader)
-    if writer.kind == JSON:
-        from ottla.schemas.json_schema import JsonSchema
+        from ottla.schemas.avro.decode_rows import AvroRowDecoder
 
-        read: Decode = JsonSchema(writer.text if reader is None else reader, references=references).decode_one
-        return read
+        return AvroRowDecoder(writer.text, reader, references=references).decode_one
+    if writer.kind == JSON:
+        decode_json = _json(writer.text if reader is None else reader, references).decode_one
+        return lambda stored, begin: decode_json(stored[begin:])
     shown = writer if reader is None else RegisteredSchema(writer.id, writer.guid, writer.kind, reader)
-    found: Decode = _objects(shown, references, message).decode_one
-    return found
+    objects = _objects(shown, references, message)
+    return lambda stored, begin: objects.decode_one(stored[begin:])
 
 
 def record_name(schema: RegisteredSchema | str, kind: str, references: Mapping[str, str], message: str | None) -> str:
@@ -59,6 +61,12 @@ def _parsed(text: str, references: Mapping[str, str]) -> Any:
     return parse_schema(text, references=references)
 
 
+def _json(text: str, references: Mapping[str, str]) -> Any:
+    from ottla.schemas.json_schema import JsonSchema
+
+    return JsonSchema(text, references=references)
+
+
 def _objects(schema: RegisteredSchema, references: Mapping[str, str], message: str | None) -> Any:
     try:
         from ottla.schemas.protobuf.objects import ProtobufObjects
@@ -67,56 +75,5 @@ def _objects(schema: RegisteredSchema, references: Mapping[str, str], message: s
     return ProtobufObjects(schema.text, message, references=references)
 
 
-# ---------------------------------------------------------------------- Avro
-
-
-def _fastavro() -> Any:
-    try:
-        import fastavro
-    except ModuleNotFoundError as error:
-        raise _missing("Avro objects", error) from None
-    return fastavro
-
-
 def _missing(what: str, error: ModuleNotFoundError) -> MissingExtra:
-    return MissingExtra(f"{what} need {error.name}, which is not installed: pip install 'ottla[schemas]'")
-
-
-def _of_fastavro(text: str, references: Mapping[str, str]) -> Any:
-    """The schema as fastavro has it; ConfigError for one that is none."""
-    fastavro = _fastavro()
-    # What is wrong with it is told in our own words.
-    _parsed(text, references)
-    named: dict[str, Any] = {}
-    for each in references.values():
-        fastavro.parse_schema(json.loads(each), named_schemas=named)
-    try:
-        return fastavro.parse_schema(json.loads(text), named_schemas=named)
-    except fastavro.schema.SchemaParseException as error:
-        raise ConfigError(f"fastavro cannot use the Avro schema: {error}") from error
-
-
-def _avro_encoder(text: str, references: Mapping[str, str]) -> Encode:
-    schema, write = _of_fastavro(text, references), _fastavro().schemaless_writer
-
-    def encode(given: Any) -> bytes:
-        written = io.BytesIO()
-        write(written, schema, given)
-        return written.getvalue()
-
-    return encode
-
-
-def _avro_decoder(text: str, references: Mapping[str, str], reader: str | None) -> Decode:
-    schema, read = _of_fastavro(text, references), _fastavro().schemaless_reader
-    shown = None if reader is None else _of_fastavro(reader, references)
-
-    def decode(stored: bytes) -> Any:
-        payload = io.BytesIO(stored)
-        found = read(payload, schema, shown)
-        left = len(stored) - payload.tell()
-        if left:
-            raise ValueError(f"{left} bytes are left behind the value")
-        return found
-
-    return decode
+    return MissingExtra(f"{what} needs {error.name}, which is not installed: pip install 'ottla[schemas]'")

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ottla.errors import ConfigError
 from ottla.registry.client import RegistryClient
-from ottla.registry.codecs import Decode, decoder, encoder, record_name
+from ottla.registry.codecs import Decode, Encode, decoder, encoder, record_name
 from ottla.registry.columns import client_of
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.registry.subjects import SubjectNameStrategy, read_strategy
@@ -68,7 +68,7 @@ class RegistrySerializer:
         """The serializer of keys ("key") or of values ("value")."""
         return (_Headed if self._in_header else _Prefixed)(self, part)
 
-    def prepare(self, topic: str, part: str) -> tuple[RegisteredSchema, Callable[[Any], bytes], Any]:
+    def prepare(self, topic: str, part: str) -> tuple[RegisteredSchema, Encode, Any]:
         """The schema for a topic's keys or values, what encodes by it, and the message's indexes."""
         schema = self._schema
         if not isinstance(schema, RegisteredSchema):
@@ -79,7 +79,7 @@ class RegistrySerializer:
                 raise ConfigError(f"The latest schema of {schema.subject!r} is of type {schema.kind}, not {self.kind}.")
         encode, indexes = encoder(schema, self._registry.referred(schema), self._message)
         to_dict = self._to_dict
-        return schema, encode if to_dict is None else lambda given: encode(to_dict(given)), indexes
+        return schema, encode if to_dict is None else lambda given, prefix: encode(to_dict(given), prefix), indexes
 
     def _subject(self, topic: str, part: str, text: str | None) -> str:
         if text is None:
@@ -90,7 +90,7 @@ class RegistrySerializer:
 
 
 class AvroSerializer(RegistrySerializer):
-    """Writes dicts (and whatever else fastavro takes for a schema) as Avro."""
+    """Writes dicts (and whatever else a schema is for) as Avro."""
 
     kind = AVRO
 
@@ -116,14 +116,14 @@ class _Prefixed:
 
     def __init__(self, whole: RegistrySerializer, part: str) -> None:
         self._whole, self._part = whole, part
-        self._topics: dict[str, tuple[bytes, Callable[[Any], bytes]]] = {}
+        self._topics: dict[str, tuple[bytes, Encode]] = {}
 
     def serialize(self, topic: str, given: Any) -> bytes:
         known = self._topics.get(topic)
         if known is None:
             schema, encode, indexes = self._whole.prepare(topic, self._part)
             known = self._topics[topic] = id_prefix(schema.id, indexes), encode
-        return known[0] + known[1](given)
+        return known[1](given, known[0])
 
 
 class _Headed:
@@ -131,7 +131,7 @@ class _Headed:
 
     def __init__(self, whole: RegistrySerializer, part: str) -> None:
         self._whole, self._part = whole, part
-        self._topics: dict[str, tuple[tuple[str, bytes], Callable[[Any], bytes]]] = {}
+        self._topics: dict[str, tuple[tuple[str, bytes], Encode]] = {}
 
     def serialize_with_headers(self, topic: str, given: Any, headers: list[tuple[str, bytes]]) -> bytes:
         known = self._topics.get(topic)
@@ -141,7 +141,7 @@ class _Headed:
                 raise ConfigError("The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it.")
             header = KEY_HEADER if self._part == "key" else VALUE_HEADER, guid_header(UUID(schema.guid), indexes)
             known = self._topics[topic] = header, encode
-        made = known[1](given)
+        made = known[1](given, b"")
         headers.append(known[0])
         return made
 
@@ -168,7 +168,7 @@ class RegistryDeserializer:
 
 
 class AvroDeserializer(RegistryDeserializer):
-    """Reads Avro into what fastavro makes of it: records are dicts."""
+    """Reads Avro; records are dicts."""
 
     kind = AVRO
 
@@ -195,17 +195,15 @@ class _Reading:
     def __init__(self, whole: RegistryDeserializer, part: str) -> None:
         self._whole = whole
         self._header = KEY_HEADER if part == "key" else VALUE_HEADER
-        self._known: dict[bytes, tuple[Decode, int]] = {}
+        self._known: dict[bytes, Decode] = {}
 
     def deserialize_with_headers(self, topic: str, stored: bytes, headers: Sequence[tuple[str, bytes | None]]) -> Any:
         named = next((value for name, value in reversed(headers) if name == self._header), None) if headers else None
         if named is not None:
-            decode, _ = self._decoder(named, in_header=True)
-            found = decode(stored)
+            found = self._decoder(named)(stored, 0)
         else:
             prefix = self._prefix(stored)
-            decode, _ = self._decoder(prefix, in_header=False)
-            found = decode(stored[len(prefix) :])
+            found = self._decoder(prefix)(stored, len(prefix))
         return found if self._whole.from_dict is None else self._whole.from_dict(found)
 
     def _prefix(self, stored: bytes) -> bytes:
@@ -213,10 +211,10 @@ class _Reading:
             return stored[:PREFIX_BYTES]
         return stored[: read_frame(stored, has_indexes=self._whole.kind == PROTOBUF).payload_at]
 
-    def _decoder(self, prefix: bytes, *, in_header: bool) -> tuple[Decode, int]:
+    def _decoder(self, prefix: bytes) -> Decode:
         known = self._known.get(prefix)
         if known is None:
-            known = self._made(prefix), len(prefix)
+            known = self._made(prefix)
             if len(self._known) >= _DECODERS_MOST:
                 self._known.clear()
             self._known[prefix] = known
