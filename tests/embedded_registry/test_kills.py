@@ -187,6 +187,19 @@ def test_what_one_registry_writes_the_other_one_knows(own: str) -> None:
         assert first("GET", "/subjects/s/versions") == (200, [1, 2, 3])
 
 
+def test_what_one_registry_has_deleted_does_not_count_in_the_other_one(own: str) -> None:
+    with ottla.Registry(own) as one, ottla.Registry(own) as other:
+        first, second = Asking(one.url), Asking(other.url)
+        for number in range(10):
+            first.register(f"s{number}", record(("a", "int")))
+            second("GET", f"/subjects/s{number}/versions")
+            assert first("DELETE", f"/subjects/s{number}") == (200, [1])
+            # It would speak against this one, which is asked for at once.
+            second.register(f"s{number}", record(("a", "string")))
+            reference = {"name": "R", "subject": f"s{number}", "version": 2}
+            first.register(f"array{number}", {"type": "array", "items": "R"}, references=[reference])
+
+
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(own: str) -> None:
     with ottla.Registry(own) as registry, ottla.Admin(own) as admin:
         ask = Asking(registry.url)

@@ -22,6 +22,7 @@ from ottla.embedded_registry.questions import (
     differences,
     look_up,
     read_version,
+    same_in,
     version_of,
 )
 from ottla.embedded_registry.refusals import (
@@ -339,12 +340,26 @@ def _referenced_by(api: Api, asked: Asked) -> Any:
 def _register(api: Api, asked: Asked) -> Any:
     subject = check_subject(asked.path[0])
     normalize, force = asked.flag("normalize"), asked.flag("force")
+    parsed = None
+    try:
+        parsed = Given(api.store, asked.fields, normalize=normalize or api.store.normalizes(subject))
+    except Refusal:
+        # What it refers to may have been registered a moment ago, in another registry.
+        if not asked.fields.get("references"):
+            raise
     # Most of what is registered is there already: nothing needs to be written for that.
-    if not {"id", "version"} & asked.fields.keys() and not api.store.mode_of(subject).startswith("READONLY"):
-        found = changes.register(api.store, subject, asked.fields, normalize=normalize, force=force)
-        if not found.records:
-            return found.answer
-    return Written(lambda store: changes.register(store, subject, asked.fields, normalize=normalize, force=force))
+    if (
+        parsed is not None
+        and not {"id", "version"} & asked.fields.keys()
+        and api.store.mode_of(subject) == DEFAULT_MODE
+    ):
+        same = same_in(api.store, subject, parsed)
+        if same is not None:
+            return changes.registered(same)
+    # What speaks against it is decided by who writes, who knows all that others have written.
+    return Written(
+        lambda store: changes.register(store, subject, asked.fields, normalize=normalize, force=force, parsed=parsed)
+    )
 
 
 def _delete_version(api: Api, asked: Asked) -> Any:

@@ -60,19 +60,33 @@ def _config_key(subject: str | None, kind: str) -> dict[str, Any]:
     return {"keytype": kind, "subject": subject, "magic": 0}
 
 
-def register(store: Store, subject: str, fields: dict[str, Any], *, normalize: bool, force: bool = False) -> Change:
-    """A new version of a subject; the one there is where it has the schema already."""
+def register(
+    store: Store,
+    subject: str,
+    fields: dict[str, Any],
+    *,
+    normalize: bool,
+    force: bool = False,
+    parsed: Given | None = None,
+) -> Change:
+    """A new version of a subject; the one there is where it has the schema already.
+
+    `parsed` is the request's schema where it was parsed before, perhaps beside a store that knew less.
+    """
     wanted_id, wanted_version = _wished(fields.get("id"), "id"), _wished(fields.get("version"), "version")
     mode = store.mode_of(subject)
     _check_mode(mode, subject, is_import=wanted_id is not None)
-    given = Given(store, fields, normalize=normalize or store.normalizes(subject))
+    normalize = normalize or store.normalizes(subject)
+    given = (
+        parsed if parsed is not None and parsed.holds(store, normalize) else Given(store, fields, normalize=normalize)
+    )
     schema_id = store.id_of(given.kind, given.guid)
     if wanted_id is not None:
         _check_id(store, wanted_id, given)
         schema_id = wanted_id
     same = same_in(store, subject, given)
     if same is not None and wanted_version in (None, same.version) and wanted_id in (None, same.id):
-        return Change(_registered(same))
+        return Change(registered(same))
     versions = store.versions(subject, deleted=True)
     living = [each for each in versions if not each.deleted]
     if mode != "IMPORT" and not force:
@@ -95,10 +109,11 @@ def register(store: Store, subject: str, fields: dict[str, Any], *, normalize: b
         for each in versions
         if each.deleted and each.id == schema_id and not store.referrers(each.place, deleted=True)
     ]
-    return Change(_registered(replace(schema, guid=given.guid)), (*records, record(schema.key(), schema.value())))
+    return Change(registered(replace(schema, guid=given.guid)), (*records, record(schema.key(), schema.value())))
 
 
-def _registered(schema: Schema) -> dict[str, Any]:
+def registered(schema: Schema) -> dict[str, Any]:
+    """What is told of a schema that is registered."""
     return {"id": schema.id, "version": schema.version, "guid": schema.guid}
 
 

@@ -53,6 +53,12 @@ class Given:
         self.text = self.parsed.text
         self.extra = {name: fields[name] for name in ("metadata", "ruleSet") if fields.get(name) is not None}
         self.guid = guid_of(self.text, self.references, self.extra)
+        self._is_normalized = normalize
+
+    def holds(self, store: Store, normalize: bool) -> bool:
+        """Whether it would be read in the same way beside this store."""
+        referred = all(store.version(each.subject, each.version) is not None for each in self.references)
+        return referred and normalize == self._is_normalized
 
 
 def _pinned(store: Store, reference: SchemaReference) -> SchemaReference:

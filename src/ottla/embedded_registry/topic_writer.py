@@ -222,14 +222,14 @@ class TopicWriter:
                 store.apply(key, value)
             records += change.records
             answers.append(change.answer)
-        if records:
-            producer = self._producer
-            producer.begin_transaction()
-            deliveries = [producer.send(self._topic, value, key, partition=0) for key, value in records]
-            producer.flush()
-            self._unheard = deliveries[0].result(0).offset, answers
-            producer.commit_transaction()
-            self._await(deliveries[-1].result(0).offset, PATIENCE_S)
+        producer = self._producer
+        producer.begin_transaction()
+        # Refusals are written for, too: whether others have written meanwhile is learned by writing alone.
+        deliveries = [producer.send(self._topic, value, key, partition=0) for key, value in records or [(_NOOP, None)]]
+        producer.flush()
+        self._unheard = deliveries[0].result(0).offset, answers
+        producer.commit_transaction()
+        self._await(deliveries[-1].result(0).offset, PATIENCE_S)
         return answers
 
     def _check_size(self, change: Change) -> None:
