@@ -16,6 +16,7 @@ from tests.tiers import some_tested
 import ottla
 from ottla.embedded_registry.store import Store
 from ottla.embedded_registry.topic_reader import Read, TopicReader
+from ottla.registry.client import RegistryClient
 
 from .conftest import Asking, record
 
@@ -255,3 +256,32 @@ def test_a_registry_that_cannot_start_says_why(own_cluster: ottla.Cluster, own: 
             ottla.Registry(own, **settings)
     with pytest.raises(ottla.OttlaError, match=r"127\.0\.0\.1:1 "):
         ottla.Registry("127.0.0.1:1", start_timeout_s=0.5)
+
+
+def test_a_client_goes_on_when_its_registry_is_back(own: str) -> None:
+    registry = ottla.Registry(own)
+    port = int(registry.url.rpartition(":")[2])
+    with RegistryClient(registry.url, max_retries=0) as client:
+        known = client.register("s", '"int"')
+        registry.kill()
+        # What is known is not asked for.
+        assert client.by_id(known.id).text == '"int"'
+        with pytest.raises(ottla.RegistryError, match="cannot be reached") as error:
+            client.register("t", '"int"')
+        assert error.value.retriable
+        registry.close()
+        with ottla.Registry(own, port=port):
+            assert client.register("t", '"int"').id == known.id
+
+
+def test_a_registry_may_run_in_the_program_itself(own: str) -> None:
+    with ottla.Registry(own, in_process=True) as registry:
+        assert registry.is_running
+        assert registry.pid is None
+        assert Asking(registry.url).register("s", '"int"') == 1
+        with pytest.raises(ottla.ConfigError, match="in_process=True"):
+            registry.kill()
+        assert "running" in repr(registry)
+    assert not registry.is_running
+    registry.close()
+    assert "closed" in repr(registry)
