@@ -27,7 +27,7 @@ from ottla.embedded_registry.refusals import (
     Refusal,
     no_subject,
 )
-from ottla.embedded_registry.store import DEFAULT_COMPATIBILITY, DEFAULT_MODE, Schema, Store
+from ottla.embedded_registry.store import DEFAULT_COMPATIBILITY, DEFAULT_MODE, MAX_ID_KEY, Schema, Store
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _VALUES_MAX = 0x7FFFFFFF
@@ -165,7 +165,7 @@ def delete_version(store: Store, subject: str, version: int, *, permanent: bool)
     if not schema.deleted:
         told = f"Subject '{subject}' Version {schema.version} was not deleted first before being permanently deleted"
         raise Refusal(VERSION_NOT_SOFT_DELETED, told)
-    records = [record(schema.key(), None)]
+    records = [record(schema.key(), None), _max_id(store)]
     if len(store.versions(subject, deleted=True)) == 1:
         records += _forget_settings(store, subject)
     return Change(schema.version, tuple(records))
@@ -195,7 +195,12 @@ def delete_subject(store: Store, subject: str, *, permanent: bool) -> Change:
         return Change(numbers, (record(key, {"subject": subject, "version": numbers[-1]}),))
     # Who refers comes after whom it refers to.
     gone = [record(each.key(), None) for each in reversed(concerned)]
-    return Change(numbers, (*gone, *_forget_settings(store, subject)))
+    return Change(numbers, (*gone, _max_id(store), *_forget_settings(store, subject)))
+
+
+def _max_id(store: Store) -> Record:
+    """So that no id is given again, whatever is deleted for good."""
+    return MAX_ID_KEY, _json({"max_id": max(1, store.max_id)})
 
 
 def _is_referred(store: Store, schema: Schema, deleted: bool) -> Refusal:
@@ -268,7 +273,7 @@ def set_mode(store: Store, subject: str | None, fields: dict[str, Any], *, force
         if not all(each.deleted for each in concerned):
             told = "Cannot import since found existing subjects; force=true does it nevertheless"
             raise Refusal(NOT_PERMITTED, told)
-        records = [record(each.key(), None) for each in concerned]
+        records = [*(record(each.key(), None) for each in concerned), _max_id(store)]
     value = {"subject": subject, "mode": mode}
     return Change({"mode": mode}, (*records, record(_config_key(subject, "MODE"), value)))
 

@@ -24,6 +24,10 @@ logger = logging.getLogger("ottla.registry")
 DEFAULT_COMPATIBILITY = "BACKWARD"
 DEFAULT_MODE = "READWRITE"
 
+# Its value keeps the highest id ever given, which compaction would forget with the version that had it. By its parts it
+# is the NOOP of other registries, who pass it over; by its bytes it is another key, so that theirs does not replace it.
+MAX_ID_KEY = b'{"magic":0,"keytype":"NOOP"}'
+
 Place = tuple[str, int]
 
 
@@ -175,6 +179,10 @@ class Store:
                     self.subjects[subject][version] = replace(found, deleted=True)
         elif kind == "CONFIG":
             self._configure(key.get("subject") or None, value or {})
+        elif kind == "NOOP":
+            # Ours alone, see `MAX_ID_KEY`.
+            if value is not None:
+                self.max_id = max(self.max_id, _number(value["max_id"]))
         elif kind == "MODE":
             _set(self.modes, key.get("subject") or None, (value or {}).get("mode"))
 
