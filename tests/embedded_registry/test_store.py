@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from ottla.embedded_registry.questions import version_of
 from ottla.embedded_registry.refusals import Refusal
 from ottla.embedded_registry.store import Store
 
-from .conftest import record
+from .conftest import as_text, record
 
 
 class Log:
@@ -30,7 +29,7 @@ class Log:
         return change.answer
 
     def register(self, subject: str, schema: Any, **fields: Any) -> int:
-        body = {"schema": json.dumps(schema), **fields}
+        body = {"schema": as_text(schema), **fields}
         found: int = self.write(changes.register(self.store, subject, body, normalize=False))["id"]
         return found
 
@@ -122,6 +121,14 @@ def test_records_of_the_confluent_schema_registry_are_read() -> None:
     assert store.max_id == 7
     with pytest.raises(Refusal, match="read-only"):
         changes.register(store, "inner", {"schema": '"long"'}, normalize=False)
+
+
+def test_an_empty_value_deletes_as_none_does() -> None:
+    log = Log()
+    log.register("a", '"int"')
+    key = changes.record({"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1}, None)[0]
+    log.store.apply(key, b"")
+    assert log.store.subjects == {}
 
 
 def test_an_id_keeps_its_schema_whatever_comes_later() -> None:

@@ -241,7 +241,8 @@ def _set(table: dict[str | None, Any], subject: str | None, value: Any) -> None:
 
 
 def _object(content: bytes | None) -> dict[str, Any] | None:
-    if content is None:
+    # Karapace deletes with an empty value.
+    if not content:
         return None
     found = json.loads(content)
     if not isinstance(found, dict):
