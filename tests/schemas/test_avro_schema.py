@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from ottla.errors import RecordError
 from ottla.schemas.avro.decode import AvroDecoder
+from ottla.schemas.avro.decode_rows import AvroRowDecoder
+from ottla.schemas.avro.encode_rows import AvroRowEncoder
 from ottla.schemas.avro.schema import TEXT_CHARACTERS_MAX, SchemaError, parse_schema
 
 
@@ -138,3 +142,66 @@ def test_schemas_are_limited():
         parse(record("R", "R0"), **{f"R{i}": record(f"R{i}", f"R{i + 1}") for i in range(1000)})
     with pytest.raises(SchemaError, match="more than 10000 columns"):
         AvroDecoder(json.dumps(doubling(40)))
+
+
+# ---------------------------------------------------------------------- schemas that are large by what they refer to
+
+
+def holding(levels: int, first: Any, default: Any = None) -> dict[str, Any]:
+    """A record that holds another one twice, and so on: a few lines, and 2^levels times the first."""
+    inner = first
+    for level in range(levels):
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": inner["name"]}]
+        for each in fields if default is not None else ():
+            each["default"] = default
+        inner = {"type": "record", "name": f"R{level}", "fields": fields}
+    return inner
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+def test_records_that_hold_each_other_without_end_are_passed_over_at_once():
+    writer = record("Outer", holding(40, EMPTY), "int")
+    reader = {**writer, "fields": writer["fields"][1:]}
+    rows = AvroDecoder(json.dumps(writer), json.dumps(reader)).decode(pa.array([b"\2"]))
+    assert pa.array(rows).to_pylist() == [{"f1": 1}]
+    assert AvroRowDecoder(json.dumps(writer), json.dumps(reader)).decode_one(b"\2") == {"f1": 1}
+
+
+def test_records_that_hold_each_other_without_end_are_no_object():
+    decoder = AvroRowDecoder(json.dumps(holding(40, EMPTY)))
+    with pytest.raises(RecordError, match="too many items that take no bytes"):
+        decoder.decode_one(b"")
+    with pytest.raises(RecordError, match="too many items that take no bytes"):
+        AvroRowDecoder(json.dumps({"type": "array", "items": holding(40, EMPTY)})).decode_one(b"\2\0")
+
+
+def test_defaults_that_hold_each_other_without_end_are_refused():
+    reader = {"type": "record", "name": "Reader", "fields": []}
+    writer = json.dumps(reader)
+    reader["fields"] = [{"name": "x", "type": holding(40, EMPTY, {}), "default": {}}]
+    for use in (lambda: AvroRowDecoder(writer, json.dumps(reader)), lambda: AvroRowEncoder(json.dumps(reader))):
+        with pytest.raises(SchemaError, match="too large, or the defaults of all fields together are"):
+            use()
+
+
+def test_a_long_default_that_is_used_often_is_refused():
+    text = {"type": "record", "name": "Text", "fields": [{"name": "t", "type": "string", "default": "x" * (1 << 20)}]}
+    fields = [{"name": f"f{i}", "type": "Text", "default": {}} for i in range(100)]
+    fields[0]["type"] = text
+    reader = {"type": "record", "name": "R", "fields": fields}
+    with pytest.raises(SchemaError, match="too large, or the defaults of all fields together are"):
+        AvroDecoder(json.dumps({**reader, "fields": []}), json.dumps(reader))
+
+
+def test_large_unions_and_many_aliases_are_compared_in_a_bounded_time():
+    def union(prefix: str) -> list[Any]:
+        return [{"type": "fixed", "name": f"{prefix}{i}", "size": 1} for i in range(2000)]
+
+    with pytest.raises(SchemaError, match="fixed A0 cannot be read as"):
+        AvroDecoder(json.dumps(union("A")), json.dumps(["null", *union("B")]))
+    aliases = [f"n.a{i}" for i in range(100_000)]
+    reader = [{"type": "fixed", "name": f"B{i}", "size": 1, "aliases": aliases if i == 0 else []} for i in range(50)]
+    decoder = AvroDecoder(json.dumps({"type": "fixed", "name": "a99999", "size": 1}), json.dumps(reader))
+    assert pa.array(decoder.decode(pa.array([b"x"])))[0]["member0"].as_py() == b"x"

@@ -2,7 +2,8 @@
 the compiled modules).
 
 Columns of one decoding are an array; a column's parts stand next to each other in it. Every column grows on its own,
-and what all of them take together is limited: `Reading.room_bytes` is what they may still take.
+and what all of them take together is limited: `Reading.room_bytes` is what they may still take, and `empty_items` how many
+items without bytes may still come.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -124,6 +125,7 @@ cdef struct Reading:
     int depth
     int64_t room_bytes
     int64_t empty_items
+    int64_t empty_records
     Step *failed
     Reason reason
 

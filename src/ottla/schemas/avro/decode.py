@@ -47,8 +47,9 @@ from ottla.schemas.avro.reasons import told
 from ottla.schemas.avro.resolution import Resolver
 from ottla.schemas.avro.schema import SchemaError, parse_schema
 
-# Items that take no bytes (of type null, say): so many are believed, of a row's payload and all before it.
+# Items that take no bytes (of type null, say): so many are believed of a column, and so many more for each row.
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
+_EMPTY_ITEMS_ROW = cython.declare(int64_t, 1 << 10)
 _NO_ID = -(1 << 40)
 _PREFIX_BYTES = cython.declare(cython.int, 5)
 _MEMORY_BYTES = 1 << 30
@@ -222,10 +223,11 @@ class _Job:
         for k in range(len(programs)):
             program = programs[k]
             self.roots[k] = program.steps
-        self.reading.empty_items = _EMPTY_ITEMS_MAX
+        count: int64_t = sum([len(chunk) for chunk in given])
+        self.reading.empty_items = _EMPTY_ITEMS_MAX + count * _EMPTY_ITEMS_ROW
         self.reading.room_bytes = _room(given) if room is None else room
         self.rows = DecodedRows()
-        self.rows._begin(layout, cython.address(self.reading), sum([len(chunk) for chunk in given]))
+        self.rows._begin(layout, cython.address(self.reading), count)
         self.rows.failed_rows = []
 
     @cython.cfunc

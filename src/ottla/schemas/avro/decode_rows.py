@@ -14,6 +14,7 @@ from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.ottla.schemas.avro.building import (
+    EMPTY_ITEMS,
     NO_BRANCH,
     NO_PLACE,
     NO_SYMBOL,
@@ -52,6 +53,7 @@ from ottla.schemas.avro.schema import parse_schema
 
 _DEPTH_MAX = cython.declare(cython.int, 200)
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
+_EMPTY_RECORDS_MAX = cython.declare(int64_t, 1 << 16)
 
 
 @cython.final
@@ -238,6 +240,7 @@ def _text(
 def _read_record(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char) -> object:
     made: dict = {}
     i: cython.Py_ssize_t
+    at: cython.p_const_char = reading.at
     reading.depth += 1
     if reading.depth > _DEPTH_MAX:
         raise _refused(step, reading, begin, TOO_DEEP)
@@ -248,6 +251,11 @@ def _read_record(step: _RowStep, reading: cython.pointer(Reading), begin: cython
         else:
             made[name] = _read(step.children[i], reading, begin)
     reading.depth -= 1
+    if reading.at == at:
+        # Without a limit, a few types that hold each other twice are records without end, of no bytes.
+        reading.empty_records += 1
+        if reading.empty_records > _EMPTY_RECORDS_MAX:
+            raise _refused(step, reading, begin, EMPTY_ITEMS)
     return made
 
 

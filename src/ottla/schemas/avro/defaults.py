@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
 
-from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroType, SchemaError
+from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroField, AvroType, SchemaError
+
+VALUES_MAX: Final = 100_000
+BYTES_MAX: Final = 16 << 20
 
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
 _FLOATS = {"NaN", "Infinity", "-Infinity"}
 
 
-def default_bytes(type_: AvroType, value: Any, path: str) -> bytes:
-    """Encode a default; SchemaError, with the path, where it is not of the type."""
-    written = bytearray()
-    _put(written, type_, value, path, 0)
-    return bytes(written)
+class Defaults:
+    """Encodes the defaults of one schema's fields, each once; all together they have so many values and bytes."""
+
+    def __init__(self) -> None:
+        self._values_left = VALUES_MAX
+        self._known: dict[AvroField, bytes] = {}
+        self._bytes_left = BYTES_MAX
+
+    def encoded(self, field: AvroField, path: str) -> bytes:
+        """The default of a field that has one; SchemaError, with the path, where it is not of the type."""
+        if field not in self._known:
+            written = bytearray()
+            self._put(written, field.type, field.default, path, 0)
+            self._known[field] = bytes(written)
+            self._bytes_left -= len(written)
+        return self._known[field]
+
+    def _put(self, to: bytearray, type_: AvroType, value: Any, path: str, depth: int) -> None:
+        kind = type_.kind
+        self._values_left -= 1
+        if depth > DEPTH_MAX or self._values_left < 0 or len(to) > self._bytes_left:
+            raise SchemaError(f"The default of '{path}' is too large, or the defaults of all fields together are.")
+        if kind == "union":
+            # The specification once had it be of the first branch, and now of any.
+            for index, branch in enumerate(type_.branches):
+                if _fits(branch, value):
+                    _put_varint(to, index)
+                    return self._put(to, branch, value, path, depth + 1)
+            raise _unfit(type_, value, path)
+        if not _fits(type_, value):
+            raise _unfit(type_, value, path)
+        if kind == "record":
+            for each in type_.fields:
+                given = value.get(each.name, each.default)
+                if given is MISSING:
+                    raise SchemaError(f"The default of '{path}' has no value for its field '{each.name}'.")
+                self._put(to, each.type, given, f"{path}.{each.name}", depth + 1)
+        elif kind in ("array", "map"):
+            assert type_.items is not None
+            if value:
+                _put_varint(to, len(value))
+            for item in value:
+                if kind == "map":
+                    _put_sized(to, item.encode("utf-8", "replace"))
+                self._put(to, type_.items, value[item] if kind == "map" else item, path, depth + 1)
+            to.append(0)
+        else:
+            _put_plain(to, type_, value, path)
+        return None
 
 
-def _put(to: bytearray, type_: AvroType, value: Any, path: str, depth: int) -> None:
+def _put_plain(to: bytearray, type_: AvroType, value: Any, path: str) -> None:
     kind = type_.kind
-    if depth > DEPTH_MAX:
-        raise SchemaError(f"The default of '{path}' is nested deeper than {DEPTH_MAX} values.")
-    if kind == "union":
-        # The specification once had it be of the first branch, and now of any.
-        for index, branch in enumerate(type_.branches):
-            if _fits(branch, value):
-                _put_varint(to, index)
-                return _put(to, branch, value, path, depth + 1)
-        raise _unfit(type_, value, path)
-    if not _fits(type_, value):
-        raise _unfit(type_, value, path)
     if kind == "boolean":
         to.append(value)
     elif kind in _RANGES:
@@ -48,22 +84,6 @@ def _put(to: bytearray, type_: AvroType, value: Any, path: str, depth: int) -> N
         to += value.encode("latin-1")
     elif kind == "enum":
         _put_varint(to, type_.symbols.index(value))
-    elif kind == "record":
-        for each in type_.fields:
-            given = value.get(each.name, each.default)
-            if given is MISSING:
-                raise SchemaError(f"The default of '{path}' has no value for its field '{each.name}'.")
-            _put(to, each.type, given, f"{path}.{each.name}", depth + 1)
-    elif kind in ("array", "map"):
-        assert type_.items is not None
-        if value:
-            _put_varint(to, len(value))
-        for item in value:
-            if kind == "map":
-                _put_sized(to, item.encode("utf-8", "replace"))
-            _put(to, type_.items, value[item] if kind == "map" else item, path, depth + 1)
-        to.append(0)
-    return None
 
 
 def _fits(type_: AvroType, value: Any) -> bool:

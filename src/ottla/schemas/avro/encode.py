@@ -43,7 +43,7 @@ from cython.cimports.ottla.schemas.avro.writing import (
 from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import members
-from ottla.schemas.avro.defaults import default_bytes
+from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.reasons import unfit_value
 from ottla.schemas.avro.schema import MISSING, SchemaError, parse_schema
 from ottla.schemas.avro.units import ALLOWED, whole_numbers
@@ -62,6 +62,7 @@ class _Sources:
     paths = cython.declare(list)  # of each source its path and its Avro type
     _allocated = cython.declare(list)
     _kept = cython.declare(list)
+    _defaults = cython.declare(object)
 
     def __dealloc__(self):
         for address in self._allocated or ():
@@ -71,6 +72,7 @@ class _Sources:
         self.paths = []
         self._allocated = []
         self._kept = []
+        self._defaults = Defaults()
 
     @cython.cfunc
     def _memory(self, count: cython.size_t, size: cython.size_t) -> cython.p_void:
@@ -213,17 +215,20 @@ class _Sources:
         k: cython.Py_ssize_t
         source.put = PUT_RECORD
         known = {each.name for each in fields}
-        for name in names:
+        places: dict = {}
+        for k in range(len(names)):
+            name = names[k]
             at = f"{path}.{name}" if path else name
             if name not in known:
                 raise RecordError(f"The Avro schema has no field for the column {at!r}: leave the column out.")
-            if names.count(name) > 1:
+            if name in places:
                 raise RecordError(f"The column {at!r} is there more than once.")
+            places[name] = k
         for i in range(len(fields)):
             each = fields[i]
             at = f"{path}.{each.name}" if path else each.name
-            if each.name in names:
-                k = names.index(each.name)
+            if each.name in places:
+                k = places[each.name]
                 self.fill(cython.address(children[i]), each.type, schema.children[k], array.children[k], 0, at)
                 continue
             if each.default is MISSING:
@@ -232,7 +237,7 @@ class _Sources:
             children[i].branch = -1
             children[i].number = len(self.paths)
             self.paths.append((at, each.type))
-            self._keep(cython.address(children[i]), default_bytes(each.type, each.default, at))
+            self._keep(cython.address(children[i]), self._defaults.encoded(each, at))
         return None
 
     @cython.cfunc

@@ -37,7 +37,7 @@ from cython.cimports.ottla.schemas.avro.building import (
 )
 
 from ottla.errors import RecordError
-from ottla.schemas.avro.defaults import default_bytes
+from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.objects import TO_AVRO
 from ottla.schemas.avro.schema import MISSING, parse_schema
 
@@ -80,7 +80,7 @@ class _Node:
 
 
 @cython.cfunc
-def _node(type_: object, path: str, made: dict) -> _Node:
+def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
     if type_ in made:
         return made[type_]
     node: _Node = _Node(type_, path)
@@ -88,12 +88,12 @@ def _node(type_: object, path: str, made: dict) -> _Node:
     for each in type_.fields:
         at = f"{path}.{each.name}" if path else each.name
         node.names.append(each.name)
-        node.children.append(_node(each.type, at, made))
-        node.constants.append(None if each.default is MISSING else default_bytes(each.type, each.default, at))
+        node.children.append(_node(each.type, at, made, defaults))
+        node.constants.append(None if each.default is MISSING else defaults.encoded(each, at))
     for branch in type_.branches:
-        node.children.append(_node(branch, path, made))
+        node.children.append(_node(branch, path, made, defaults))
     if type_.items is not None:
-        node.children.append(_node(type_.items, path + ("[]" if type_.kind == "array" else "{}"), made))
+        node.children.append(_node(type_.items, path + ("[]" if type_.kind == "array" else "{}"), made, defaults))
     kinds: list = [branch.kind for branch in type_.branches]
     if "null" in kinds:
         node.null_branch = kinds.index("null")
@@ -110,7 +110,7 @@ class AvroRowEncoder:
     _root = cython.declare(_Node)
 
     def __init__(self, schema_text: str, *, references: object = None) -> None:
-        self._root = _node(parse_schema(schema_text, references), "", {})
+        self._root = _node(parse_schema(schema_text, references), "", {}, Defaults())
 
     def encode_one(self, value: object, prefix: bytes = b"") -> bytes:
         """The payload of an object, with `prefix` in front; RecordError for what is not of the schema."""

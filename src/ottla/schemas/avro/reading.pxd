@@ -13,8 +13,8 @@ from ottla.records.wire cimport bits, get_varint, likely, unlikely, unzigzag
 from ottla.schemas.avro.building cimport *
 
 cdef enum:
-    # A type that contains itself may be passed over so deep.
-    DEPTH_MAX = 1000
+    # A type that contains itself may be passed over so deep; threads may have small stacks.
+    DEPTH_MAX = 200
 
 
 cdef inline const char *fail(Step *step, Reason reason, const char *at, Reading *reading) noexcept nogil:

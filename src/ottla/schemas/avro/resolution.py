@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.schemas.avro.columns import Column, members
-from ottla.schemas.avro.defaults import default_bytes
+from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.schema import MISSING, AvroField, AvroType, SchemaError
 
 STEPS_MAX: Final = 200_000
@@ -61,6 +61,7 @@ class Resolver:
 
     def __init__(self) -> None:
         self._count = 0
+        self._defaults = Defaults()
         self._skipped: dict[AvroType, Step] = {}
         # What contains itself meets itself again here, where columns allow for that (`row_column`).
         self._records: dict[tuple[AvroType, AvroType, Column], Step] = {}
@@ -110,6 +111,7 @@ class Resolver:
         """The first branch that matches; in a union of several types it is a member of the struct."""
         held = members(reader)
         for branch in reader.branches:
+            self._counted()
             if not _match(writer, branch):
                 continue
             if branch.kind == "null":
@@ -171,7 +173,7 @@ class Resolver:
             raise SchemaError(
                 f"The writer's Avro schema has no field '{path}', and the reader's has no default for it."
             )
-        constant = default_bytes(missing.type, missing.default, path)
+        constant = self._defaults.encoded(missing, path)
         step = Step("constant", column, path, [self.resolve(missing.type, missing.type, column, path)])
         step.constant = constant
         return step
@@ -182,12 +184,18 @@ class Resolver:
         """The step that passes over a value; a type that contains itself has a step that does so, too."""
         self._counted()
         if writer.kind in _SKIPS:
-            return Step(_SKIPS[writer.kind], None, path, number=writer.size or _SIZES.get(writer.kind, 0))
+            size = writer.size or _SIZES.get(writer.kind, 0)
+            op = "skip_nothing" if writer.kind == "fixed" and not size else _SKIPS[writer.kind]
+            return Step(op, None, path, number=size)
         if writer in self._skipped:
             return self._skipped[writer]
         step = self._skipped[writer] = Step(writer.kind, None, path)
         if writer.kind == "record":
-            step.children += [self.skip(each.type, f"{path}.{each.name}") for each in writer.fields]
+            parts = [self.skip(each.type, f"{path}.{each.name}") for each in writer.fields]
+            # What takes no bytes takes no time, either, however often such types hold each other.
+            step.children += [part for part in parts if part.op != "skip_nothing"]
+            if not step.children:
+                step.op = "skip_nothing"
         elif writer.kind == "union":
             step.children += [self.skip(branch, path) for branch in writer.branches]
         else:
@@ -218,12 +226,7 @@ def _match(writer: AvroType, reader: AvroType) -> bool:
         return True
     if writer.size != reader.size:
         return False
-    unqualified = writer.name.rpartition(".")[2]
-    return (
-        unqualified == reader.name.rpartition(".")[2]
-        or writer.name in reader.aliases
-        or unqualified in (alias.rpartition(".")[2] for alias in reader.aliases)
-    )
+    return writer.name in reader.called or writer.name.rpartition(".")[2] in reader.called
 
 
 def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:
@@ -231,10 +234,16 @@ def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:
     return SchemaError(f"The writer's {writer.shown}{place} cannot be read as the reader's {reader.shown}.")
 
 
-def is_empty(step: Step, depth: int = 0) -> bool:
+def is_empty(step: Step, known: dict[Step, bool] | None = None) -> bool:
     """Whether a value takes no bytes in a payload; one that contains itself, or that fails, never gets so far."""
-    if step.op in ("null", "skip_nothing", "constant"):
-        return True
+    known = {} if known is None else known
+    if step in known:
+        return known[step]
+    known[step] = False
     if step.op in ("fixed", "skip_bytes"):
-        return step.number == 0
-    return step.op in ("record", "member") and depth < 100 and all(is_empty(each, depth + 1) for each in step.children)
+        known[step] = step.number == 0
+    elif step.op in ("record", "member"):
+        known[step] = all(is_empty(each, known) for each in step.children)
+    else:
+        known[step] = step.op in ("null", "skip_nothing", "constant")
+    return known[step]

@@ -56,6 +56,8 @@ class AvroType:
     kind: str
     name: str = ""  # the full name of a record, an enum, a fixed
     aliases: tuple[str, ...] = ()
+    # Its own name and its aliases, full and without their namespaces: what the writer of a payload may have called it.
+    called: frozenset[str] = frozenset()
     logical: str = ""
     precision: int = 0
     scale: int = 0
@@ -203,6 +205,8 @@ class _Parser:
             alias if "." in alias or not namespace else f"{namespace}.{alias}"
             for alias in _texts(given, "aliases", where)
         )
+        called = {name.rpartition(".")[2] for name in (full, *made.aliases)}
+        made.called = frozenset({*called, *made.aliases})
         # Before its parts: they may name it.
         self.named[full] = made
         if kind == "fixed":
