@@ -211,6 +211,18 @@ def sample(schema: Any) -> Any:
     return defaults(schema) if not isinstance(schema, dict) or schema["type"] != "map" else {}
 
 
+@settings(deadline=None, max_examples=1000)
+@given(st.text(max_size=20), st.integers(0, 40), st.binary(max_size=2), st.integers(0, 2))
+def test_a_text_is_utf8_as_python_has_it(text, at, other, instead):
+    data = text.encode("utf-8", "surrogatepass")
+    data = data[:at] + other + data[at + instead :]
+    try:
+        expected = data.decode()
+    except UnicodeDecodeError:
+        expected = None
+    assert rows([encoded("bytes", data)], "string", mode="null") == [expected]
+
+
 def test_the_field_is_named_by_its_path():
     schema = record({"type": "array", "items": {"type": "map", "values": record("int", name="Inner")}})
     with pytest.raises(RecordError, match=r"field 'f0\[\]\{\}\.f0': the payload ends too early \(at byte 4 of 4\)"):

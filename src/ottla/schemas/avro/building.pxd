@@ -6,7 +6,7 @@ and what all of them take together is limited: `Reading.room_bytes` is what they
 items without bytes may still come.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy, memset
 
@@ -243,18 +243,36 @@ cdef inline void cut(Building *columns, Building *column, int64_t length) noexce
             cut(columns, columns + column.first_child + i, length)
 
 
+cdef inline bint is_ascii(const char *data, int64_t size) noexcept nogil:
+    """Whether no byte has its highest bit set; the last word may have bytes of the one before it."""
+    cdef uint64_t word, last
+    cdef uint32_t half, last_half
+    cdef int64_t at = 0
+    if size >= 8:
+        memcpy(&last, data + size - 8, 8)
+        while at < size - 8:
+            memcpy(&word, data + at, 8)
+            last |= word
+            at += 8
+        return last & <uint64_t> 0x8080808080808080ULL == 0
+    if size >= 4:
+        memcpy(&half, data, 4)
+        memcpy(&last_half, data + size - 4, 4)
+        return (half | last_half) & <uint32_t> 0x80808080 == 0
+    for at in range(size):
+        if <uint8_t> data[at] & 0x80:
+            return False
+    return True
+
+
 cdef inline bint is_utf8(const char *data, int64_t size) noexcept nogil:
     """Whether these bytes are UTF-8: no surrogates, nothing longer than needed, nothing beyond U+10FFFF."""
     cdef const uint8_t *at = <const uint8_t *> data
     cdef const uint8_t *end = at + size
-    cdef uint64_t word
     cdef uint8_t first, second
+    if likely(is_ascii(data, size)):
+        return True
     while True:
-        while end - at >= 8:
-            memcpy(&word, at, 8)
-            if word & <uint64_t> 0x8080808080808080ULL:
-                break
-            at += 8
         while at < end and at[0] < 0x80:
             at += 1
         if at == end:

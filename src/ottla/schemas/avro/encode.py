@@ -29,6 +29,7 @@ from cython.cimports.ottla.schemas.avro.writing import (
     PUT_MAP,
     PUT_MEMBER,
     PUT_NOTHING,
+    PUT_PLAIN,
     PUT_RECORD,
     PUT_SIZED,
     PUT_SYMBOL,
@@ -288,6 +289,8 @@ class _Sources:
             source.put = PUT_SIZED if type_.kind == "bytes" else PUT_FIXED
             source.width = type_.size
         read_byte_strings(cython.address(source.blobs), schema, array, parent_offset, "value", path)
+        if source.put == PUT_SIZED and schema.dictionary == cython.NULL and kind in ("u", "z"):
+            source.put = PUT_PLAIN
         if type_.kind == "enum":
             self._fill_symbols(source, type_.symbols)
         return None

@@ -21,6 +21,7 @@ cdef enum Put:
     PUT_DOUBLE
     PUT_WIDENED
     PUT_SIZED
+    PUT_PLAIN
     PUT_FIXED
     PUT_SYMBOL
     PUT_DECIMAL_BYTES
@@ -175,6 +176,19 @@ cdef inline bint put_bytes_of(Source *source, int64_t row, Writing *writing) noe
     return True
 
 
+cdef inline bint put_plain(Source *source, int64_t i, Writing *writing) noexcept nogil:
+    """Write a text or bytes of the most common layout: 32-bit offsets, no dictionary."""
+    cdef int64_t begin = (<const int32_t *> source.values)[i]
+    cdef int64_t size = (<const int32_t *> source.values)[i + 1] - begin
+    if unlikely(size < 0):
+        return unfit(source, BAD_LAYOUT, writing)
+    if unlikely(not need(writing, size + 10)):
+        return unfit(source, MEMORY_SHORT, writing)
+    put_long(writing, size)
+    put_raw(writing, source.blobs.data + begin, size)
+    return True
+
+
 cdef inline bint put_decimal_of(Source *source, int64_t i, Writing *writing) noexcept nogil:
     """Write a little-endian number in two's complement as a big-endian one, as short as it can be or of the size."""
     cdef const uint8_t *value = <const uint8_t *> source.values + i * source.width
@@ -273,6 +287,8 @@ cdef inline bint put_source(Source *source, int64_t row, Writing *writing) noexc
         put_long(writing, source.branch)
     if put == PUT_WHOLE:
         return put_whole(source, i, writing)
+    elif put == PUT_PLAIN:
+        return put_plain(source, i, writing)
     elif put == PUT_SIZED or put == PUT_FIXED or put == PUT_SYMBOL:
         return put_bytes_of(source, row, writing)
     elif put == PUT_DOUBLE:
