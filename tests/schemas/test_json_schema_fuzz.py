@@ -17,9 +17,10 @@ from ottla.schemas.json_schema_columns import JsonSchemaEncoder
 SCHEMAS = 1_000
 PAYLOADS = 10_000
 NAMES = """
-type properties items required additionalProperties $ref $id enum const minimum maximum multipleOf pattern format oneOf anyOf
-allOf not if then else definitions $defs minLength maxLength minItems uniqueItems contains patternProperties propertyNames
-dependencies $schema $anchor $dynamicRef $recursiveRef prefixItems unevaluatedProperties unevaluatedItems contentEncoding
+type properties items required additionalProperties $ref $id enum const minimum maximum multipleOf pattern format oneOf
+anyOf allOf not if then else definitions $defs minLength maxLength minItems uniqueItems contains patternProperties
+propertyNames dependencies $schema $anchor $dynamicRef $recursiveRef prefixItems unevaluatedProperties unevaluatedItems
+contentEncoding
 """
 KEYWORDS = NAMES.split()
 WORDS = [
