@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -158,8 +159,10 @@ def test_what_is_no_message_is_refused_with_row_and_field(payload: bytes, words:
     assert rows[1] is rows[2] is None
     assert rows[0] == rows[3]
     assert rows[0]["sub"] == {"text": "", "deep": [{"data": b""}]}
-    assert decoded.errors == 1
-    assert str(decoded.first_error).startswith("Row 2")
+    assert decoded.failed_count == 1
+    [(row, reason)] = decoded.failed_rows
+    assert row == 2
+    assert re.search(words.removeprefix("Row 2, ").removesuffix(r"\."), reason)
 
 
 def test_rows_are_counted_from_the_first_row_over_all_chunks() -> None:
@@ -227,7 +230,7 @@ def test_few_bytes_cannot_make_columns_without_bounds() -> None:
     fields = " ".join(f"fixed64 f{i} = {i + 1};" for i in range(2000))
     schema = ProtobufSchema(f'syntax = "proto3"; message M {{ repeated N n = 1; }} message N {{ {fields} }}')
     with pytest.raises(ProtobufDataError, match="hold too much"):
-        columns(schema, [b"\x0a\x00" * 100_000], limit_bytes=1 << 26)
+        columns(schema, [b"\x0a\x00" * 100_000], memory_bytes_max=1 << 26)
 
 
 @pytest.mark.parametrize(

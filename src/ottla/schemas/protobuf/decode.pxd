@@ -14,8 +14,9 @@ cdef class DecodedMessages:
     cdef list _allocated  # addresses
     cdef list _kept  # names and formats that the C structs point to
     cdef list _paths  # by a part's index
-    cdef readonly int64_t errors
-    cdef readonly object first_error
+    cdef readonly int64_t failed_count
+    cdef readonly list failed_rows
+    cdef int64_t _times  # bytes of columns that a byte of payload may make
 
     cdef void *_zeroed(self, size_t count, size_t size)
     cdef const char *_text(self, bytes text)
@@ -23,6 +24,6 @@ cdef class DecodedMessages:
     cdef object _open_children(self, Part *part, object plan)
     cdef object _open_names(self, Part *part, object plan)
     cdef object _decode(self, Blobs *column, int64_t rows, object frame, bint nulls, int64_t first_row)
-    cdef object _problem(self, int64_t row)
+    cdef object _reason(self)
     cdef object _finish(self, Part *part)
     cdef void _free(self, Part *part) noexcept

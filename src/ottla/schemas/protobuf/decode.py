@@ -57,7 +57,10 @@ _KINDS = {
 _NUMERIC = ("bool", "varint32", "varint64", "zigzag32", "zigzag64", "fixed32", "fixed64", "enum")
 # Numbers of fields up to this one are looked up in an array.
 _DENSE_MAX = 1023
-_LIMIT_BYTES = 1 << 32
+# What columns may take if the caller does not say: so much, and so many times what the payloads take.
+_MEMORY_BYTES = 1 << 30
+_MEMORY_TIMES = 256
+_FAILED_ROWS = 100
 _WORDS = [
     "",
     "the bytes end in the middle of a value",
@@ -83,14 +86,15 @@ _WORDS = [
 class DecodedMessages:
     """A struct column, exported by `__arrow_c_array__`; it owns the memory.
 
-    `errors` counts the rows that mode "null" made null because they hold no message; `first_error` says what is wrong
-    with the first of them.
+    `failed_rows` are those that hold no message and are null (mode "null"): the first hundred, each with the reason.
+    `failed_count` is how many there are.
     """
 
     def __cinit__(self):
         self._allocated = []
         self._kept = []
         self._paths = []
+        self.failed_rows = []
 
     def __dealloc__(self):
         self._free(cython.address(self._root))
@@ -246,6 +250,7 @@ class DecodedMessages:
                     reading.status = FINE
                     size = blob_at(column, row, cython.address(data))
                     if size >= skip:
+                        reading.bytes_left += size * self._times
                         data += skip
                         size -= skip
                         if framed:
@@ -266,14 +271,14 @@ class DecodedMessages:
             if reading.status == TOO_MUCH:
                 raise ProtobufDataError(
                     f"Row {first_row + row}: the rows up to this one hold too much for one column (2 GiB of text, or "
-                    "limit_bytes in all); decode fewer rows at a time."
+                    "'memory_bytes_max' in all); decode fewer rows at a time."
                 )
-            problem: str = self._problem(first_row + row)
+            reason: str = self._reason()
             if not nulls:
-                raise ProtobufDataError(problem)
-            if self.first_error is None:
-                self.first_error = problem
-            self.errors += 1
+                raise ProtobufDataError(f"Row {first_row + row}{', ' if reason[:6] == 'field ' else ': '}{reason}.")
+            if self.failed_count < _FAILED_ROWS:
+                self.failed_rows.append((first_row + row, reason))
+            self.failed_count += 1
             root.seen = True
             forget(root)
             truncate(root, root.length)
@@ -283,12 +288,11 @@ class DecodedMessages:
         return None
 
     @cython.cfunc
-    def _problem(self, row: int64_t) -> object:
+    def _reason(self) -> object:
         part: cython.pointer(Part) = self._reading.part
         path = "" if part == cython.NULL else self._paths[part.index]
         self._reading.part = cython.NULL
-        where = f"Row {row}, field {path!r}" if path else f"Row {row}"
-        return f"{where}: {_WORDS[self._reading.status]}."
+        return (f"field {path!r}: " if path else "") + _WORDS[self._reading.status]
 
     # ------------------------------------------------------------------ handing on
 
@@ -423,14 +427,14 @@ class ProtobufDecoder:
         schema_id: object = None,
         mode: str = "fail",
         first_row: int = 0,
-        limit_bytes: int = _LIMIT_BYTES,
+        memory_bytes_max: object = None,
     ) -> DecodedMessages:
         """Decode a column of bytes; a null row stays null.
 
         Each row's first `skip` bytes are left out. With `framed` each row begins as the wire format of a schema
         registry says, and has to hold this message (and to name the schema `schema_id`, if that is given). A row that
-        is no message raises ProtobufDataError, which counts rows from `first_row`, or is null in mode "null". No more
-        than `limit_bytes` of columns are made.
+        is no message raises ProtobufDataError, which counts rows from `first_row`, or is null in mode "null".
+        `memory_bytes_max` limits what the columns take: by default 1 GiB and 256 times the payloads' bytes.
         """
         if mode not in ("fail", "null"):
             raise ProtobufDataError(f"mode is 'fail' or 'null', not {mode!r}.")
@@ -440,7 +444,8 @@ class ProtobufDecoder:
         indexes = self._schema.indexes_of(self._descriptor) if framed else ()
         frame = (skip, framed, -1 if schema_id is None else schema_id, indexes)
         decoded._open(cython.address(decoded._root), self._plan)
-        decoded._reading.bytes_left = limit_bytes
+        decoded._reading.bytes_left = _MEMORY_BYTES if memory_bytes_max is None else memory_bytes_max
+        decoded._times = _MEMORY_TIMES if memory_bytes_max is None else 0
         for chunk in chunks(column):
             read_byte_strings(
                 cython.address(blobs),

@@ -4,8 +4,10 @@ from typing import Any, Literal
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
 class DecodedMessages:
-    errors: int
-    first_error: str | None
+    @property
+    def failed_rows(self) -> list[tuple[int, str]]: ...
+    @property
+    def failed_count(self) -> int: ...
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
@@ -28,5 +30,5 @@ class ProtobufDecoder:
         schema_id: int | None = None,
         mode: Literal["fail", "null"] = "fail",
         first_row: int = 0,
-        limit_bytes: int = ...,
+        memory_bytes_max: int | None = None,
     ) -> DecodedMessages: ...
