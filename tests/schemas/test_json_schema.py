@@ -85,6 +85,15 @@ def test_references_are_found_by_their_names() -> None:
         JsonSchema(user, references={"address.json": address})
 
 
+def test_a_reference_is_found_by_its_id_too() -> None:
+    made = JsonSchema(
+        '{"$ref": "http://example.org/a"}', references={"a": '{"$id": "http://example.org/a", "type": "null"}'}
+    )
+    made.check(None)
+    with pytest.raises(JsonSchemaMismatch):
+        made.check(1)
+
+
 def test_a_schema_without_a_draft_is_of_draft_7() -> None:
     text = '{"definitions": {"a": {"type": "string"}}, "$ref": "#/definitions/a", "type": "integer"}'
     # Beside $ref nothing counts there.

@@ -2,7 +2,7 @@
 
 jsonschema-rs does the checking: it has all drafts from 4 on, its expressions cannot run away, and it is five times as
 fast as the next one. A schema that names no draft is taken as draft 7, as Confluent's serializers do. `$ref` reaches
-the references that are given, by their names, and nothing else: no schema is fetched from anywhere.
+the references that are given, by their names or their `$id`, and nothing else: no schema is fetched from anywhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ class JsonSchema:
         self.root = _loaded(text, "The schema")
         base = self.root.get("$id", _BASE) if isinstance(self.root, dict) else _BASE
         base = urljoin(_BASE, base) if isinstance(base, str) else _BASE
-        known = {urljoin(base, name): _loaded(other, f"The reference {name!r}") for name, other in given.items()}
+        known = {}
+        for name, other in given.items():
+            made = known[urljoin(base, name)] = _loaded(other, f"The reference {name!r}")
+            # A schema may be referred to by the name that it gives itself, too.
+            if isinstance(made, dict) and isinstance(made.get("$id"), str):
+                known.setdefault(urljoin(base, made["$id"].rstrip("#")), made)
         self._validator = _validator(self.root, base, known)
 
     def check(self, value: Any, row: int | None = None) -> None:
