@@ -189,7 +189,7 @@ def _read(text: str, name: str) -> pb.FileDescriptorProto:
     proto = pb.FileDescriptorProto()
     try:
         proto.ParseFromString(base64.b64decode(text, validate=False))
-    except (binascii.Error, DecodeError):
+    except (binascii.Error, DecodeError, UnicodeError):
         raise ProtobufSchemaError(f"{name} is neither .proto text nor a FileDescriptorProto in base64.") from None
     if proto.syntax not in ("", "proto2", "proto3"):
         raise ProtobufSchemaError(f"{name}: {proto.syntax} is not supported; use syntax 'proto2' or 'proto3'.")
