@@ -97,6 +97,21 @@ def test_messages_of_a_file_that_is_given(kafka_cluster: ottla.Cluster, kafka_to
     assert sorted(found, key=str) == sorted(rows.to_pylist() * 2, key=str)
 
 
+def test_json_of_a_schema_is_checked_against_it(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    servers, rows = kafka_cluster.bootstrap_servers, pa.table({"id": [1, 2]})
+    given = '{"type": "object", "properties": {"id": {"type": "integer", "maximum": %d}}}'
+    ottla.write_table(servers, kafka_topic, rows, value_format="json", registry=url, value_schema=given % 2)
+    with ottla.RegistryClient(url) as client:
+        schema = client.version(f"{kafka_topic}-value")
+    head = b"\0" + schema.id.to_bytes(4, "big")
+    assert (schema.kind, sorted(stored(kafka_cluster, kafka_topic))) == (
+        "JSON",
+        [head + b'{"id":1}', head + b'{"id":2}'],
+    )
+    with pytest.raises(ottla.RecordError, match="Row 1, field 'id': 3 is greater than the maximum of 2"):
+        ottla.write_table(servers, kafka_topic, pa.table({"id": [1, 3]}), value_format="json", registry=url)
+
+
 async def _send(servers: str, topic: str, url: str) -> None:
     async with ottla.AsyncProducer(servers) as producer:
         await (await producer.send_table(topic, FLIGHTS, value_format="avro", registry=url))
@@ -147,7 +162,7 @@ def test_an_incompatible_table_is_refused_and_nothing_is_sent(
         (
             {"registry": "http://127.0.0.1:1"},
             ottla.RecordError,
-            "are for value_format='avro' and 'protobuf', not 'raw'",
+            "are for value_format='avro', 'protobuf' and 'json', not 'raw'",
         ),
         ({"value_format": "xml"}, ottla.RecordError, "allowed are 'raw', 'json', 'avro' and 'protobuf'"),
         (

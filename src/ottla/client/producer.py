@@ -106,13 +106,13 @@ class Producer(ProducerFront[ProducerDriver]):
         `headers` a list of struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With
         value_format="raw" `value` names one text or binary column. None is for a table with the columns of a record, as
         `read_table` and Spark return it: they are found by their names. With "json" the record is a JSON object of the
-        columns named (None: all). With "avro" or "protobuf" it is a value with a schema of `registry` (its address, or
-        a `RegistryClient`): `value_schema`, which is registered for the topic, else that of the columns (Avro) or the
-        latest one there is (Protobuf, of which `value_message` names the message). Rows keep their order within a
-        partition. Batches are about 1 MB unless `batch_size` was given. Encoding happens on the caller's thread; a full
-        `buffer.memory` makes it wait. Raises RecordError naming the column and row that cannot be sent, RegistryError,
-        and what `send` raises. An exception that ends it, Ctrl+C too, has the TableDelivery as its attribute `table`;
-        if some rows were sent, a note says how many.
+        columns named (None: all). With "avro" or "protobuf", or with "json" and a `registry` (its address, or a
+        `RegistryClient`), it has a schema: `value_schema`, which is registered for the topic, else that of the columns
+        (Avro) or the latest one there is (`value_message` names the message of Protobuf). Rows keep their order within
+        a partition. Batches are about 1 MB unless `batch_size` was given. Encoding happens on the caller's thread; a
+        full `buffer.memory` makes it wait. Raises RecordError naming the column and row that cannot be sent,
+        RegistryError, and what `send` raises. An exception that ends it, Ctrl+C too, has the TableDelivery as its
+        attribute `table`; if some rows were sent, a note says how many.
         """
         from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import TableDelivery

@@ -68,9 +68,10 @@ def _schema(
     columns: Sequence[str] | None,
 ) -> RegisteredSchema:
     from ottla.registry.columns import kind_of
-    from ottla.registry.registered import AVRO
+    from ottla.registry.registered import AVRO, JSON
 
-    kind, subject, given = kind_of(value_format), f"{topic}-value", choice.schema
+    kind = JSON if value_format == "json" else kind_of(value_format)
+    subject, given = f"{topic}-value", choice.schema
     if given is None and kind == AVRO:
         from ottla.schemas.avro.derived import derive_schema
 

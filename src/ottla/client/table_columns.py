@@ -18,7 +18,7 @@ _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timesta
 # Columns that say where a record was stored; ignored, since its copy is stored elsewhere.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
 
-_WITH_SCHEMA = "avro", "protobuf"
+_WITH_SCHEMA = "avro", "protobuf", "json"
 
 Named = dict[str, str | None]
 
@@ -77,7 +77,8 @@ def value_columns(
         value = _names(value)
     if value_format not in _WITH_SCHEMA and choice != (None, None, None):
         raise RecordError(
-            f"registry, value_schema and value_message are for value_format='avro' and 'protobuf', not {value_format!r}"
+            "registry, value_schema and value_message are for value_format='avro', 'protobuf' and 'json', "
+            f"not {value_format!r}"
         )
     if value_format == "raw":
         if isinstance(value, str):
@@ -88,7 +89,7 @@ def value_columns(
             f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
             "or take value_format='json' for several"
         )
-    if value_format == "json":
+    if value_format == "json" and choice == (None, None, None):
         return _json_values(data, [value] if isinstance(value, str) else value)
     if value_format in _WITH_SCHEMA:
         from ottla.client.schema_columns import schema_values

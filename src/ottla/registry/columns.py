@@ -13,7 +13,7 @@ from uuid import UUID
 
 from ottla.errors import ConfigError, DeserializationError, RecordError, RegistryError, UserMistake
 from ottla.registry.client import RegistryClient
-from ottla.registry.registered import AVRO, PROTOBUF, RegisteredSchema, SchemaReference
+from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
 
 FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF}
@@ -243,6 +243,11 @@ class ColumnEncoder:
             file = ProtobufSchema(schema.text, references=references)
             self._encoder = ProtobufEncoder(file, message)
             self._prefix = id_prefix(schema.id, file.indexes_of(file.message(message)))
+        elif schema.kind == JSON:
+            from ottla.schemas.json_schema_columns import JsonSchemaEncoder
+
+            self._encoder = JsonSchemaEncoder(schema.text, references=references)
+            self._prefix = id_prefix(schema.id)
         else:
             raise ConfigError(f"The schema is of type {schema.kind}; columns are encoded as {', '.join(FORMATS)}.")
 
