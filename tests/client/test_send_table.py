@@ -324,7 +324,7 @@ def test_acks_0_has_no_offsets_and_no_errors(kafka_cluster: ottla.Cluster, kafka
         ({"value": "valeu"}, "valeu.*value"),
         ({"value": ["tail", "value"]}, "name one text or binary column"),
         ({}, "name one text or binary column"),
-        ({"value": "value", "value_format": "xml"}, "allowed are 'raw' and 'json'"),
+        ({"value": "value", "value_format": "xml"}, "allowed are 'raw', 'json', 'avro' and 'protobuf'"),
     ],
 )
 def test_columns_that_cannot_be_sent_are_named(
