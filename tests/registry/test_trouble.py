@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -138,6 +139,31 @@ def test_a_slow_registry_is_waited_for_as_long_as_one_said(crooked: Callable[...
     with pytest.raises(ottla.RegistryError, match=r"no answer within request\.timeout\.ms=50"):
         RegistryClient(crooked(hold).url, QUICK, request_timeout_ms=50, max_retries=0).by_id(1)
     held.set()
+
+
+@pytest.mark.parametrize("where", ["head", "body"])
+def test_an_answer_that_comes_byte_by_byte_must_be_through_in_time(where: str) -> None:
+    """It would be whole after seconds."""
+    head, body = b"HTTP/1.1 200 OK\r\nX: " + b"x" * 150 + b"\r\nContent-Length: 200\r\n\r\n", b" " * 166 + _SCHEMA
+    body = body[-200:]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            sock, _ = server.accept()
+            with sock, contextlib.suppress(OSError):
+                sock.recv(65_536)
+                if where == "body":
+                    sock.sendall(head)
+                for byte in head + body if where == "head" else body:
+                    sock.sendall(bytes([byte]))
+                    gone.wait(0.02)
+
+        gone = threading.Event()
+        threading.Thread(target=trickle, daemon=True).start()
+        client = RegistryClient(f"http://127.0.0.1:{server.getsockname()[1]}", request_timeout_ms=300, max_retries=0)
+        with pytest.raises(ottla.RegistryError, match=r"no answer within request\.timeout\.ms=300"):
+            client.by_id(1)
+        gone.set()
 
 
 @pytest.mark.parametrize(

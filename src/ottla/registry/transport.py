@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import socket
 import ssl
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from ottla.errors import RegistryError
@@ -139,6 +141,7 @@ class Transport:
             headers["Authorization"] = authorization
         try:
             connection.sock.settimeout(max(0.001, until_s - time.monotonic()))
+            connection.response_class = partial(_Response, until_s)  # type: ignore[assignment]
             try:
                 connection.request(method, address.path + path, content, headers)
                 response = connection.getresponse()
@@ -147,7 +150,7 @@ class Transport:
                 if was_idle and method != "DELETE":
                     raise _Stale from error
                 raise
-            answer = self._read(connection, response, until_s)
+            answer = _read(response)
         except BaseException:
             connection.close()
             raise
@@ -156,29 +159,6 @@ class Transport:
         else:
             self._keep(address, connection)
         return self._understood(address, response.status, answer)
-
-    def _read(
-        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, until_s: float
-    ) -> bytes:
-        """All of an answer: one that comes byte by byte must be through in time, too."""
-        answer = bytearray()
-        while True:
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
-            # The socket is the response's alone where the connection ends with it.
-            if connection.sock is not None:
-                connection.sock.settimeout(left_s)
-            piece = response.read1(_PIECE_BYTES)
-            if not piece:
-                if response.length:
-                    raise http.client.IncompleteRead(bytes(answer), response.length)
-                # Which it does not do by itself when it is read piece by piece.
-                response.close()
-                return bytes(answer)
-            answer += piece
-            if len(answer) > _ANSWER_BYTES_MAX:
-                raise http.client.HTTPException(f"more than {_ANSWER_BYTES_MAX} bytes came")
 
     def _understood(self, address: ServerAddress, status: int, answer: bytes) -> Any:
         try:
@@ -223,6 +203,49 @@ class Transport:
             why = f"what it answers is not HTTP: {type(error).__name__}"
         told = "check schema.registry.url, and whether the registry is running"
         return kind(f"The schema registry at {address.shown} cannot be reached ({why}); {told}.", retriable=True)
+
+
+class _Response(http.client.HTTPResponse):
+    """One that must be read whole by then: a registry that sends a byte now and then keeps nobody waiting for ever."""
+
+    def __init__(self, until_s: float, sock: socket.socket, *arguments: Any, **more: Any) -> None:
+        super().__init__(sock, *arguments, **more)
+        self.fp = io.BufferedReader(_Incoming(sock, self.fp, until_s))
+
+
+class _Incoming(io.RawIOBase):
+    """What a socket brings; `held` keeps it open as long as this is."""
+
+    def __init__(self, sock: socket.socket, held: Any, until_s: float) -> None:
+        self._socket, self._held, self._until_s = sock, held, until_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+        return self._socket.recv_into(buffer)
+
+    def close(self) -> None:
+        self._held.close()
+        super().close()
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """All of an answer."""
+    answer = bytearray()
+    while piece := response.read1(_PIECE_BYTES):
+        answer += piece
+        if len(answer) > _ANSWER_BYTES_MAX:
+            raise http.client.HTTPException(f"more than {_ANSWER_BYTES_MAX} bytes came")
+    if response.length:
+        raise http.client.IncompleteRead(bytes(answer), response.length)
+    # Which it does not do by itself when it is read piece by piece.
+    response.close()
+    return bytes(answer)
 
 
 def _refused(address: ServerAddress, status: int, told: Any) -> RegistryError:
