@@ -207,7 +207,8 @@ def test_an_altered_payload_is_refused_or_read_as_fastavro_reads_it(seed: int) -
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("seed", commit_seeds(20, soak=500))
+# 4037357237: a count that columns took, and the decoder of single rows did not.
+@pytest.mark.parametrize("seed", commit_seeds(20, soak=500, kept=(4037357237,)))
 def test_many_altered_payloads(seed: int) -> None:
     check_payloads(seed, 5000)
 

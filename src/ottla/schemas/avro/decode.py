@@ -47,7 +47,7 @@ from ottla.schemas.avro.reasons import told
 from ottla.schemas.avro.resolution import Resolver
 from ottla.schemas.avro.schema import SchemaError, parse_schema
 
-# Items that take no bytes (of type null, say): so many are believed of a column, and so many more for each row.
+# Items that take no bytes (of type null, say): so many are believed of a row, and of all rows so many more for each.
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
 _EMPTY_ITEMS_ROW = cython.declare(int64_t, 1 << 10)
 _NO_ID = -(1 << 40)
@@ -188,6 +188,8 @@ class _Job:
     programs = cython.declare(list)
     is_lenient = cython.declare(cython.bint)
     skip = cython.declare(int64_t)
+    # How many items that take no bytes are believed of all rows that are still to come.
+    empty_left = cython.declare(int64_t)
     reading = cython.declare(Reading)
     # The ids of the writers' schemas, and the steps of each.
     ids = cython.declare(cython.pointer(int64_t))
@@ -224,7 +226,7 @@ class _Job:
             program = programs[k]
             self.roots[k] = program.steps
         count: int64_t = sum([len(chunk) for chunk in given])
-        self.reading.empty_items = _EMPTY_ITEMS_MAX + count * _EMPTY_ITEMS_ROW
+        self.empty_left = _EMPTY_ITEMS_MAX + count * _EMPTY_ITEMS_ROW
         self.reading.room_bytes = _room(given) if room is None else room
         self.rows = DecodedRows()
         self.rows._begin(layout, cython.address(self.reading), count)
@@ -277,7 +279,8 @@ class _Job:
         size: int64_t
         empty_items: int64_t
         while row < until:
-            empty_items = reading.empty_items
+            empty_items = self.empty_left if self.empty_left < _EMPTY_ITEMS_MAX else _EMPTY_ITEMS_MAX
+            reading.empty_items = empty_items
             reading.reason = FINE
             reading.failed = cython.NULL
             reading.depth = 0
@@ -297,13 +300,13 @@ class _Job:
                 return row
             behind = read_value(self.roots[self.writer], data + self.skip, reading)
             if behind == cython.NULL:
-                # Those of a row that fails do not count.
-                reading.empty_items = empty_items
                 return row
             if behind != reading.end:
                 reading.at = behind
                 reading.reason = BYTES_LEFT
                 return row
+            # Those of a row that fails do not count.
+            self.empty_left -= empty_items - reading.empty_items
             row += 1
         return until
 
