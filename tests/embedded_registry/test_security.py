@@ -54,7 +54,7 @@ def test_a_registry_shows_brokers_who_it_is(papers: Papers, tmp_path: Path) -> N
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_username": "registry",
-        "ssl_truststore_location": str(papers.ca),
+        "ssl_truststore_location": papers.ca,
     }
     with ottla.Cluster(brokers=1, listeners={"CLIENTS": listener}) as cluster:
         servers = cluster.bootstrap_servers

@@ -66,6 +66,9 @@ class Registry:
             for name, number in parse_bootstrap(bootstrap_servers)
         )
         listener = _read_listener(listener, host, port)
+        settings = {
+            name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in settings.items()
+        }
         _check_settings(servers, settings)
         _check_users(users, token)
         if not isinstance(topic, str) or not topic:
