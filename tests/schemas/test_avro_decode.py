@@ -274,6 +274,14 @@ def test_a_branch_without_a_place_fails_when_a_payload_has_it():
         rows([b"\2\2a"], ["int", "string"], "long")
 
 
+def test_decimals_may_become_wider():
+    writer, reader = (of("bytes", "decimal", precision=digits, scale=2) for digits in (4, 40))
+    array = decode([encoded(writer, Decimal("-12.34"))], writer, reader)
+    assert (array.type, array.to_pylist()) == (pa.decimal256(40, 2), [Decimal("-12.34")])
+    with pytest.raises(SchemaError, match="cannot be read as"):
+        decode([], reader, writer)
+
+
 def test_a_symbol_without_a_place_is_the_default_or_fails():
     writer = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
     assert rows([b"\2"], writer, {**writer, "symbols": ["C", "A"], "default": "C"}) == ["C"]

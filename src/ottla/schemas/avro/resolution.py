@@ -137,7 +137,8 @@ class Resolver:
         if kind == "enum":
             return Step(kind, column, path, symbols=_symbols(writer, reader))
         if reader.logical == "decimal":
-            if writer.logical and (writer.precision, writer.scale) != (reader.precision, reader.scale):
+            # More digits in front of the point take nothing away.
+            if writer.logical and (writer.scale != reader.scale or writer.precision > reader.precision):
                 raise _mismatch(writer, reader, path)
             return Step(f"decimal_{kind}", column, path, number=reader.size)
         return Step(kind, column, path, number=reader.size)
