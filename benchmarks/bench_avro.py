@@ -1,4 +1,5 @@
 """Avro by columns: ottla against fastavro row by row, and against arrow-avro (Rust), the same columns on one core.
+Then objects one by one, which is what `send` does: ottla against fastavro.
 
 All three are timed by the processor time of their thread, round after round in turn, and the best round counts: other
 work on the machine only ever adds. arrow-avro is built by cargo into .tools; where there is none, it is left out.
@@ -23,7 +24,9 @@ import pyarrow as pa
 
 from benchmarks.avro_payloads import PREFIX, SCHEMA, framed, keep, orders
 from ottla.schemas.avro.decode import AvroDecoder
+from ottla.schemas.avro.decode_rows import AvroRowDecoder
 from ottla.schemas.avro.encode import AvroEncoder
+from ottla.schemas.avro.encode_rows import AvroRowEncoder
 
 ROWS = 100_000
 # A batch as readers hand them on; arrow-avro is given the same.
@@ -42,6 +45,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     column = pa.array(payloads)
     batches = [column.slice(begin, BATCH_ROWS) for begin in range(0, ROWS, BATCH_ROWS)]
     decoder, encoder = AvroDecoder(json.dumps(SCHEMA)), AvroEncoder(json.dumps(SCHEMA))
+    rows_decoder, rows_encoder = AvroRowDecoder(json.dumps(SCHEMA)), AvroRowEncoder(json.dumps(SCHEMA))
+    assert [rows_encoder.encode_one(each, PREFIX) for each in values] == payloads
     decoded = [decoder.decode(batch, skip=len(PREFIX)) for batch in batches]
     assert [pa.array(encoder.encode(rows, prefix=PREFIX)) for rows in decoded] == batches
     best: dict[str, float] = {}
@@ -50,6 +55,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     ways: dict[str, tuple[int, Callable[[], object]]] = {
         "decode ottla": (ROWS, lambda: [decoder.decode(batch, skip=len(PREFIX)) for batch in batches]),
         "encode ottla": (ROWS, lambda: [encoder.encode(rows, prefix=PREFIX) for rows in decoded]),
+        "decode_one ottla": (some, lambda: [rows_decoder.decode_one(each, len(PREFIX)) for each in payloads[:some]]),
+        "encode_one ottla": (some, lambda: [rows_encoder.encode_one(each, PREFIX) for each in values[:some]]),
         "decode fastavro": (some, lambda: by_rows(payloads[:some], parsed)),
         "encode fastavro": (some, lambda: framed(values[:some], parsed)),
     }
@@ -78,6 +85,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                     "must": must,
                     "ok": ratio >= must,
                 }
+        one = best[f"{doing}_one ottla"]
+        figures["one_by_one"] = {"rows_per_s": round(one), "ratio": round(one / best[f"{doing} fastavro"], 2)}
         results[doing] = figures
         print(doing, figures)
     return results

@@ -147,6 +147,13 @@ def test_columns_of_any_layout_and_several_chunks_are_read():
     assert pa.array(decoder.decode(pa.array([b"\2", b"\4", None, b"\6"])[1:])).to_pylist() == [2, None, 3]
 
 
+def test_what_is_no_column_of_payloads_is_told():
+    with pytest.raises(RecordError, match="The payloads are of type int64; they have to be of type binary"):
+        AvroDecoder('"int"').decode(pa.array([1]))
+    with pytest.raises(SchemaError, match="The mode is 'fail' or 'null', not 'x'"):
+        AvroDecoder('"int"').decode(pa.array([b""]), mode="x")
+
+
 def test_blocks_with_their_size_are_read_and_skipped():
     sized = b"\3\4\2\4" + b"\2\6" + b"\0"  # two items in two bytes, then one, then none
     assert rows([sized], {"type": "array", "items": "int"}) == [[1, 2, 3]]

@@ -11,6 +11,7 @@ import pytest
 from ottla.errors import RecordError
 from ottla.schemas.avro.decode import AvroDecoder
 from ottla.schemas.avro.decode_rows import AvroRowDecoder
+from ottla.schemas.avro.encode import AvroEncoder
 from ottla.schemas.avro.encode_rows import AvroRowEncoder
 from ottla.schemas.avro.schema import TEXT_CHARACTERS_MAX, SchemaError, parse_schema
 
@@ -112,6 +113,12 @@ def test_what_is_wrong_is_told_with_its_place(schema, said):
 def test_what_is_not_json_is_told(text):
     with pytest.raises(SchemaError, match="it is not JSON"):
         parse_schema(text)
+
+
+@pytest.mark.parametrize("use", [AvroDecoder, AvroRowDecoder, AvroEncoder, AvroRowEncoder])
+def test_a_schema_is_given_as_text(use):
+    with pytest.raises(SchemaError, match=r"given as text \(str\), not as bytes"):
+        use(b'"int"')
 
 
 def nested(depth: int) -> Any:

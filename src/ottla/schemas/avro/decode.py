@@ -14,9 +14,9 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.ottla.records.arrow_columns import read_byte_strings
+from cython.cimports.ottla.records.arrow_columns import is_byte_strings, read_byte_strings, type_name
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
-from cython.cimports.ottla.records.arrow_layout import ArrowArray, Blobs, blob_at
+from cython.cimports.ottla.records.arrow_layout import ArrowArray, ArrowSchema, Blobs, blob_at
 from cython.cimports.ottla.records.wire import get_big_endian
 from cython.cimports.ottla.schemas.avro.building import (
     BYTES_LEFT,
@@ -245,9 +245,7 @@ class _Job:
     @cython.cfunc
     def _decode_chunk(self, chunk: Chunk, first: int64_t) -> object:
         payloads = cython.declare(Blobs)
-        read_byte_strings(
-            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
-        )
+        _read_payloads(cython.address(payloads), chunk)
         reading: cython.pointer(Reading) = cython.address(self.reading)
         row: int64_t = 0
         while row < chunk.c.length:
@@ -356,7 +354,7 @@ class AvroDecoder:
     _layout = cython.declare(Layout)
     _program = cython.declare(Program)
 
-    def __init__(self, writer_text: str, reader_text: object = None, *, references: object = None) -> None:
+    def __init__(self, writer_text: object, reader_text: object = None, *, references: object = None) -> None:
         writer = parse_schema(writer_text, references)
         reader = writer if reader_text is None else parse_schema(reader_text, references)
         # A row can be null: a tombstone has no payload.
@@ -395,7 +393,7 @@ class FramedAvroDecoder:
     _layout = cython.declare(Layout)
     _programs = cython.declare(dict)
 
-    def __init__(self, reader_text: str, *, references: object = None) -> None:
+    def __init__(self, reader_text: object, *, references: object = None) -> None:
         self._reader = parse_schema(reader_text, references)
         self._root = ColumnTree().make(self._reader, "", is_nullable=True)
         self._layout = Layout(self._root)
@@ -406,7 +404,7 @@ class FramedAvroDecoder:
         """The type of what `decode` gives."""
         return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
 
-    def add(self, schema_id: int, writer_text: str, *, references: object = None) -> None:
+    def add(self, schema_id: int, writer_text: object, *, references: object = None) -> None:
         """Take payloads with this id as written with this schema; SchemaError if the reader's cannot read it."""
         writer = parse_schema(writer_text, references)
         program: Program = Program(Resolver().resolve(writer, self._reader, self._root), self._layout)
@@ -437,9 +435,7 @@ def _ids(given: list) -> list:
     schema_id: int64_t
     row: int64_t
     for chunk in given:
-        read_byte_strings(
-            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
-        )
+        _read_payloads(cython.address(payloads), chunk)
         for row in range(chunk.c.length):
             if blob_at(cython.address(payloads), row, cython.address(data)) < _PREFIX_BYTES or data[0] != 0:
                 continue
@@ -448,6 +444,17 @@ def _ids(given: list) -> list:
                 last = schema_id
                 found[schema_id] = None
     return list(found)
+
+
+@cython.cfunc
+def _read_payloads(payloads: cython.pointer(Blobs), chunk: Chunk) -> object:
+    schema: cython.pointer(ArrowSchema) = cython.address(chunk.schema.c)
+    if not is_byte_strings(schema):
+        raise RecordError(
+            f"The payloads are of type {type_name(schema)}; they have to be of type binary (also large, view, "
+            "fixed-size or dictionary-encoded)."
+        )
+    return read_byte_strings(payloads, schema, cython.address(chunk.c), 0, "payloads", "")
 
 
 @cython.cfunc
@@ -460,9 +467,7 @@ def _room(given: list) -> int64_t:
     size: int64_t
     row: int64_t
     for chunk in given:
-        read_byte_strings(
-            cython.address(payloads), cython.address(chunk.schema.c), cython.address(chunk.c), 0, "payloads", ""
-        )
+        _read_payloads(cython.address(payloads), chunk)
         with cython.nogil:
             for row in range(chunk.c.length):
                 size = blob_at(cython.address(payloads), row, cython.address(data))

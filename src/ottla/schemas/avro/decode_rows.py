@@ -123,7 +123,7 @@ class AvroRowDecoder:
 
     _root = cython.declare(_RowStep)
 
-    def __init__(self, writer_text: str, reader_text: object = None, *, references: object = None) -> None:
+    def __init__(self, writer_text: object, reader_text: object = None, *, references: object = None) -> None:
         writer = parse_schema(writer_text, references)
         reader = writer if reader_text is None else parse_schema(reader_text, references)
         self._root = _row_step(Resolver().resolve(writer, reader, row_column(reader, {})), {})

@@ -524,7 +524,7 @@ class AvroEncoder:
 
     _type = cython.declare(object)
 
-    def __init__(self, schema_text: str, *, references: object = None) -> None:
+    def __init__(self, schema_text: object, *, references: object = None) -> None:
         self._type = parse_schema(schema_text, references)
 
     def encode(self, data: object, *, prefix: bytes = b"") -> EncodedRows:

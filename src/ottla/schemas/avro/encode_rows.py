@@ -109,7 +109,7 @@ class AvroRowEncoder:
 
     _root = cython.declare(_Node)
 
-    def __init__(self, schema_text: str, *, references: object = None) -> None:
+    def __init__(self, schema_text: object, *, references: object = None) -> None:
         self._root = _node(parse_schema(schema_text, references), "", {}, Defaults())
 
     def encode_one(self, value: object, prefix: bytes = b"") -> bytes:

@@ -100,7 +100,9 @@ class _Parser:
     named: dict[str, AvroType] = field(default_factory=dict)
     count: int = 0
 
-    def parse_text(self, text: str, where: str, depth: int) -> AvroType:
+    def parse_text(self, text: Any, where: str, depth: int) -> AvroType:
+        if not isinstance(text, str):
+            raise SchemaError(f"An Avro schema is given as text (str), not as {type(text).__name__}.")
         if len(text) > TEXT_CHARACTERS_MAX:
             raise SchemaError(f"An Avro schema has at most {TEXT_CHARACTERS_MAX} characters; this one has {len(text)}.")
         try:
