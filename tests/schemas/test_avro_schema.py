@@ -136,6 +136,11 @@ def doubling(levels: int) -> Any:
     return fields
 
 
+def test_a_column_that_may_be_null_is_one_column():
+    schema = record("R", *[["null", "int"]] * 9_000)
+    assert len(pa.array(AvroDecoder(json.dumps(schema)).decode(pa.array([b"\0" * 9_000]))).type) == 9_000
+
+
 def test_schemas_are_limited():
     with pytest.raises(SchemaError, match="nested deeper than 64 types"):
         parse(nested(65))

@@ -64,6 +64,9 @@ class ColumnTree:
 
     def make(self, type_: AvroType, name: str, where: str = "", *, is_nullable: bool = False) -> Column:
         """The column of a type."""
+        if type_.kind == "union" and len(members(type_)) == 1:
+            is_nullable = is_nullable or len(type_.branches) > 1
+            return self.make(members(type_)[0], name, where, is_nullable=is_nullable)
         self._count += 1
         if self._count > COLUMNS_MAX:
             raise SchemaError(f"The Avro schema has more than {COLUMNS_MAX} columns; read a part of its fields.")
@@ -96,8 +99,6 @@ class ColumnTree:
         is_nullable = is_nullable or len(held) < len(type_.branches)
         if not held:
             return Column(name, "n", True)
-        if len(held) == 1:
-            return self.make(held[0], name, where, is_nullable=is_nullable)
         children = tuple(self.make(branch, f"member{i}", where, is_nullable=True) for i, branch in enumerate(held))
         return Column(name, "+s", is_nullable, children)
 
