@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,6 +145,17 @@ def test_a_branch_may_be_named():
     assert encode([a, b], {"x": 1}) == b"\0\2"
     assert encode([a, b], ("B", {"x": 1})) == b"\2\2"
     assert encode(["int", "string"], ("string", "a")) == b"\2\2a"
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert encode("int", np.int64(7)) == encode("int", 7)
+    assert encode("double", np.float32(0.5)) == encode("double", 0.5)
+    assert encode(["null", "long", "double"], np.int8(-1)) == encode(["null", "long", "double"], -1)
+    assert encode(["null", "long", "double"], np.float64(1.5)) == encode(["null", "long", "double"], 1.5)
+    with pytest.raises(RecordError, match="not of its type, int"):
+        encode("int", np.int64(1 << 40))
+    with pytest.raises(RecordError, match="not of its type, double"):
+        encode("double", Decimal(1))
 
 
 def test_a_prefix_is_put_in_front_and_passed_over():

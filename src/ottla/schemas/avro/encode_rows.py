@@ -9,6 +9,8 @@ of range and an object of another type are refused, with the path to them.
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
@@ -170,7 +172,7 @@ def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cytho
     if op in (OP_LONG, OP_INT):
         return _put(to, _whole(node, value))
     if op in (OP_DOUBLE, OP_FLOAT):
-        if isinstance(value, bool) or not isinstance(value, (float, int)):
+        if isinstance(value, bool) or not isinstance(value, (float, int, Real)):
             raise _not_of(node, value)
         wide = _float(node, value)
         if op == OP_DOUBLE:
@@ -278,7 +280,12 @@ def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth:
 @cython.exceptval(-1, check=True)
 def _whole(node: _Node, value: object) -> int64_t:
     number: int64_t
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not isinstance(value, int):
+        # numpy's numbers, for one.
+        if not isinstance(value, Integral):
+            raise _not_of(node, value)
+        value = int(value)
+    elif isinstance(value, bool):
         raise _not_of(node, value)
     try:
         number = value
@@ -350,6 +357,8 @@ def _takes(node: _Node, value: object) -> cython.bint:
             value = node.convert(value, node.type_)
         except (ValueError, TypeError):
             return False
+    if isinstance(value, Real) and not isinstance(value, (bool, int, float)):
+        value = int(value) if isinstance(value, Integral) else float(value)
     if value is None or isinstance(value, bool):
         return (op == OP_NULL and value is None) or (op == OP_BOOLEAN and value is not None)
     if isinstance(value, int):
