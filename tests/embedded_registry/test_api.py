@@ -195,6 +195,7 @@ def test_ids_and_versions_of_others_are_kept_in_import_mode(ask: Asking, subject
         ("POST", "/subjects/there/versions", {"schema": '"\ud800"'}, 422),
         ("POST", "/subjects/there/versions", {"schema": '"int"', "schemaType": "XML"}, 422),
         ("POST", "/subjects/there/versions", {"schema": '"int"', "references": [1]}, 422),
+        ("POST", "/subjects/there/versions", {"schema": '"int"', "metadata": 1}, 422),
         (
             "POST",
             "/subjects/there/versions",
@@ -220,6 +221,23 @@ def test_what_cannot_be_done_is_refused_with_a_number_and_a_sentence(
     status, told = ask(method, path, body)
     assert (told["error_code"], status) == (code, code if code < 1000 else code // 100)
     assert len(told["message"]) > 10
+
+
+def test_a_page_in_a_browser_changes_nothing(registry: ottla.Registry, ask: Asking) -> None:
+    page = Asking(registry.url, {"Origin": "http://example.com"})
+    assert page("GET", "/schemas/types")[0] == 200
+    assert page("POST", "/subjects/page/versions", {"schema": '"int"'})[0] == 403
+    assert ask("GET", "/subjects/page/versions")[0] == 404
+
+
+def test_metadata_is_kept_and_given_back(ask: Asking, subject: str) -> None:
+    metadata = {"properties": {"owner": "ann"}}
+    schema_id = ask.register(subject, '"int"', metadata=metadata)
+    assert ask("GET", f"/schemas/ids/{schema_id}")[1]["metadata"] == metadata
+    # Another schema by what belongs to it, the same where that is not named.
+    assert ask.register(subject, '"int"', metadata={"properties": {"owner": "bob"}}) != schema_id
+    assert ask.register(subject, '"int"', metadata=metadata) == schema_id
+    assert ask("GET", f"/subjects/{subject}/versions") == (200, [1, 2])
 
 
 def raw(registry: ottla.Registry, content: bytes) -> bytes:

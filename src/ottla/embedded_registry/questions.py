@@ -52,6 +52,9 @@ class Given:
         self.parsed = parse(self.kind, text, referred_texts(store, self.references), normalize=normalize)
         self.text = self.parsed.text
         self.extra = {name: fields[name] for name in ("metadata", "ruleSet") if fields.get(name) is not None}
+        for name, value in self.extra.items():
+            if not isinstance(value, dict):
+                raise Refusal(422, f"{name} must be a JSON object.")
         self.guid = guid_of(self.text, self.references, self.extra)
         self._is_normalized = normalize
 

@@ -228,6 +228,11 @@ class RegistryServer:
         if self._credentials and not self._is_known(headers.get("authorization", "")):
             respond(401, b'{"error_code":401,"message":"Unauthorized: name and password are missing or wrong."}')
             return
+        if "origin" in headers and method not in ("GET", "HEAD"):
+            # Which a page from anywhere may send to this machine.
+            told = "pages in a browser may not change schemas; programs send no header Origin."
+            respond(403, f'{{"error_code":403,"message":"{told}"}}'.encode())
+            return
         self._api.handle(method, path, query, body, respond)
 
     def _is_known(self, given: str) -> bool:
