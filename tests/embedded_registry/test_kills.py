@@ -14,6 +14,7 @@ import pytest
 from tests.tiers import some_tested
 
 import ottla
+from ottla.embedded_registry import topic_writer
 from ottla.embedded_registry.store import Store
 from ottla.embedded_registry.topic_reader import Read, TopicReader
 from ottla.registry.client import RegistryClient
@@ -175,6 +176,34 @@ def test_two_registries_on_one_topic_give_no_id_twice(own: str, restarts: bool) 
     for registry in registries:
         registry.close()
     check(own, first)
+
+
+def test_registries_may_start_at_the_same_moment(own: str) -> None:
+    registries: list[ottla.Registry] = []
+
+    def start() -> None:
+        registries.append(ottla.Registry(own, in_process=True))
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = []
+    for number, registry in enumerate(registries):
+        ids.append(Asking(registry.url).register(f"s{number}", schema(number)))
+    for registry in registries:
+        registry.close()
+    assert ids == [1, 2, 3, 4]
+
+
+def test_what_others_write_does_not_gather_where_nobody_writes(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_writer, "_UNTAKEN_MAX", 5)
+    with ottla.Registry(own, in_process=True) as one, ottla.Registry(own, in_process=True) as other:
+        first, second = Asking(one.url), Asking(other.url)
+        assert [first.register(f"s{number}", schema(number)) for number in range(20)] == list(range(1, 21))
+        assert second.register("other", schema(20)) == 21
+        assert first.register("last", schema(21)) == 22
 
 
 def test_what_one_registry_writes_the_other_one_knows(own: str) -> None:

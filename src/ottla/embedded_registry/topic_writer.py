@@ -35,6 +35,7 @@ logger = logging.getLogger("ottla.registry")
 PATIENCE_S = 15.0
 _TOGETHER_MAX = 500
 _WAITING_MAX = 10_000
+_UNTAKEN_MAX = 20_000
 _PAUSE_S = 0.01
 _PAUSE_MAX_S = 0.5
 # What a record batch has around its record.
@@ -110,6 +111,9 @@ class TopicWriter:
     def took(self, records: list[Read]) -> None:
         """What the reader has read; called in its thread."""
         self._read.extend(records)
+        if len(self._read) > _UNTAKEN_MAX:
+            # Others write, and nobody here: what is known is asked for anew when somebody does.
+            self.lost()
 
     def ask(self, decide: Decide, done: Done) -> None:
         """Decide and write a change when its turn comes; Refusal where too many wait already."""
@@ -249,7 +253,12 @@ class TopicWriter:
 
 
 def _is_fenced(error: OttlaError) -> bool:
-    return isinstance(error, ProducerFenced) or isinstance(getattr(error, "first", None), ProducerFenced)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ProducerFenced) or getattr(cause, "name", "") == "INVALID_PRODUCER_EPOCH":
+            return True
+        cause = getattr(cause, "first", None) or cause.__cause__
+    return False
 
 
 def _refusal(error: OttlaError) -> Refusal:
