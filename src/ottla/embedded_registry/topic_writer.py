@@ -40,6 +40,8 @@ _PAUSE_S = 0.01
 _PAUSE_MAX_S = 0.5
 # What a record batch has around its record.
 _AROUND_BYTES = 1024
+# What brokers say besides PRODUCER_FENCED to one of two producers of one transactional id.
+_OVERTAKEN = ("INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE")
 _NOOP = b'{"keytype":"NOOP","magic":0}'
 
 # Called with the answer, or with the Refusal, in the writer's thread.
@@ -255,7 +257,7 @@ class TopicWriter:
 def _is_fenced(error: OttlaError) -> bool:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ProducerFenced) or getattr(cause, "name", "") == "INVALID_PRODUCER_EPOCH":
+        if isinstance(cause, ProducerFenced) or getattr(cause, "name", "") in _OVERTAKEN:
             return True
         cause = getattr(cause, "first", None) or cause.__cause__
     return False
