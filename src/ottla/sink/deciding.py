@@ -19,7 +19,7 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import too_late, took_too_long
+from ottla.sink.refusals import taken_over, too_late, took_too_long
 from ottla.sink.session import Session
 
 _ASKED_TIMES = 3
@@ -83,6 +83,9 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
     if not late:
         return decision
+    # Whoever takes the sink over ends what its tasks have prepared; no timeout is to blame then.
+    if not session.is_coordinator(decision.coordinator, session.port.describe_transactions([session.coordinator_id])):
+        raise taken_over(settings.sink_id)
     # A commit that is asked for again finds some of them committed.
     is_decided = decided_by(session, decision.coordinator, batch) is not None
     if is_decided or not settings.same_rows or len(late) == len(entries):
