@@ -53,13 +53,13 @@ _PACKAGE: _Rows = (
     ("KafkaException", "ottla.OttlaError is the base class of all errors, ottla.KafkaError that of brokers' errors."),
     ("KafkaTimeoutError", "ottla raises BufferFull, Unreachable and TimeoutError."),
     ("Serializer StringSerializer IntegerSerializer DoubleSerializer", _SERIALIZERS),
-    ("JsonSerializer JSONSerializer AvroSerializer ProtobufSerializer DefaultSerializer", _SERIALIZERS),
+    ("JsonSerializer JSONSerializer DefaultSerializer", _SERIALIZERS),
+    ("JSONSchemaSerializer", "ottla.JsonSchemaSerializer is one."),
     ("SerializationContext MessageField", _SERIALIZERS),
     (
-        "Deserializer StringDeserializer JSONDeserializer AvroDeserializer",
-        "a Reader gives keys and values as bytes.",
+        "Deserializer StringDeserializer JSONDeserializer",
+        "the settings key_deserializer and value_deserializer of a Reader take a name or a function, for its records().",
     ),
-    ("SchemaRegistryClient", "ottla has no client of a schema registry; a function as value_serializer can call one."),
     (
         "DefaultPartitioner RoundRobinPartitioner Murmur2Partitioner",
         "the setting partitioner_class takes its name.",

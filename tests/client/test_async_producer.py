@@ -97,7 +97,8 @@ def test_records_are_appended_on_the_event_loops_thread_and_no_other_is_started(
             # The first one waits for the topic; each delivery is waited for, too.
             for number in range(100):
                 await (await producer.send(kafka_topic, number))
-            assert set(threading.enumerate()) == before
+            # Threads of others may have ended meanwhile.
+            assert set(threading.enumerate()) <= before
         assert serialized_on == {threading.current_thread()}
 
     run(work())

@@ -44,14 +44,14 @@ def test_the_partitioner_of_the_page_places_by_country() -> None:
 
 
 def test_the_serializers_of_the_page_make_json_and_a_long() -> None:
-    block, _ = blocks_of("serializers-and-interceptors.md")
+    block, _, _ = blocks_of("serializers-and-interceptors.md")
     ((_, record),), _ = stored_by(block, "serializers-and-interceptors.md", "orders")
     assert record.key == (17).to_bytes(8, "big")
     assert json.loads(record.value or b"") == {"item": "tea", "count": 2}
 
 
 def test_the_interceptor_of_the_page_stamps_records_and_hears_of_acks(capfd: pytest.CaptureFixture[str]) -> None:
-    _, block = blocks_of("serializers-and-interceptors.md")
+    *_, block = blocks_of("serializers-and-interceptors.md")
     ((_, record),), _ = stored_by(block, "serializers-and-interceptors.md", "orders")
     assert list(record.headers) == [("sent-by", b"billing")]
     assert "1 records of orders: acked" in capfd.readouterr().out

@@ -1,4 +1,7 @@
-"""A broker that is cut off from the others: clients still reach it, and it does not know yet that it leads nothing."""
+"""A broker that is cut off from the others: clients still reach it, and it does not know yet that it leads nothing.
+
+What is there in the end is read by way of the others: it may not have heard yet.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cl
     assert planned.last is not None
     assert planned.last.batch.batch_id == 1
     run_batch(job, again, 1)
-    assert_every_row_once(job, batches=2)
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
 
 
 def test_an_abort_that_reads_an_old_decision_ends_nothing_of_the_new_one(
@@ -79,7 +82,7 @@ def test_an_abort_that_reads_an_old_decision_ends_nothing_of_the_new_one(
         with contextlib.suppress(ottla.OttlaError):
             abort(session_of(elsewhere), messages)
     assert plan(session_of(job.settings())).last is not None
-    assert_every_row_once(job, batches=2)
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
 
 
 def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
@@ -93,7 +96,8 @@ def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
         dataclasses.replace(job.settings(), bootstrap_servers=addresses.pop(stale), client_settings=impatient)
     )
     replaced = plan(old)
-    settings = dataclasses.replace(job.settings(), bootstrap_servers=",".join(addresses.values()))
+    others = ",".join(addresses.values())
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
     with cluster.faults.isolate(stale):
         cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
         planned = plan(session_of(settings))
@@ -102,7 +106,7 @@ def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
         with contextlib.suppress(ottla.OttlaError):
             assert look(old, replaced.coordinator, old.read_decision()) is None
         commit(session_of(settings), messages)
-    assert_every_row_once(job, batches=2)
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
 
 
 def fail_at(barrier: Barrier) -> Callable[[Barrier], None]:
