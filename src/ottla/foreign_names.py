@@ -58,7 +58,7 @@ _PACKAGE: _Rows = (
     ("SerializationContext MessageField", _SERIALIZERS),
     (
         "Deserializer StringDeserializer JSONDeserializer",
-        "the settings key_deserializer and value_deserializer of a Reader take a name or a function, for its records().",
+        "key_deserializer and value_deserializer of a Reader take a name or a function, for its records().",
     ),
     (
         "DefaultPartitioner RoundRobinPartitioner Murmur2Partitioner",
