@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -171,3 +172,30 @@ def test_what_cannot_be_asked_for_is_refused(
     schema = registered(client, kafka_name)
     with pytest.raises(ottla.ConfigError, match=told):
         ColumnDecoder(client, given.pop("value_format", "avro"), schema, **given)
+
+
+def test_a_column_of_many_versions_is_read_in_threads(client: RegistryClient, kafka_name: str) -> None:
+    client.set_compatibility("NONE", kafka_name)
+    pieces = [encoded(client, registered(client, kafka_name))]
+    for number in range(20):
+        later = registered(client, kafka_name, {"name": f"f{number}", "type": "int", "default": number})
+        pieces.append(encoded(client, later, ROWS.append_column(f"f{number}", pa.array([0, 1, 2], pa.int32()))))
+    column = pa.concat_arrays(pieces)
+    decoder = ColumnDecoder(client, "avro", client.version(kafka_name, 1))
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(decoder.decode, [column.slice(3 * n) for n in range(15)] * 4):
+            assert found.to_pylist() == ROWS.to_pylist() * (len(found) // 3)
+
+
+def test_of_several_versions_a_row_of_an_unknown_one_is_named_or_null(client: RegistryClient, kafka_name: str) -> None:
+    first = encoded(client, registered(client, kafka_name))
+    later = registered(client, kafka_name, {"name": "new", "type": "int", "default": 1})
+    second = encoded(client, later, ROWS.append_column("new", pa.array([0, 1, 2], pa.int32())))
+    unknown, short = pa.array([b"\0\0\xff\xff\xff\0"], pa.binary()), pa.array([second[0].as_py()[:-1]], pa.binary())
+    decoder = latest(client, kafka_name)
+    with pytest.raises(ottla.DeserializationError, match=r"Row 16 cannot be decoded \(value\): .*40403"):
+        decoder.decode(pa.concat_arrays([first, second, unknown]), first_row=10)
+    with pytest.raises(ottla.DeserializationError, match=r"Row 16 cannot be decoded: .*ends too early.* \(value\)"):
+        decoder.decode(pa.concat_arrays([first, second, short]), first_row=10)
+    found = latest(client, kafka_name, mode="null").decode(pa.concat_arrays([first, unknown, second, short]))
+    assert found.is_valid().to_pylist() == [True] * 3 + [False] + [True] * 3 + [False]

@@ -7,11 +7,11 @@ whatever its length. pyarrow takes the column apart and puts it together; the ke
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from uuid import UUID
 
-from ottla.errors import ConfigError, DeserializationError, RecordError, RegistryError, UserMistake
+from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake
 from ottla.registry.client import RegistryClient
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
@@ -71,6 +71,10 @@ class ColumnDecoder:
         self._header = KEY_HEADER if part == "key" else VALUE_HEADER
         self._part = part
         self._decoders: dict[bytes, _Written] = {}
+        # For columns of several schemas; the prefixes whose schemas it has.
+        self._framed: Any = None
+        self._added: set[bytes] = set()
+        self._lock = threading.Lock()
         references = registry.referred(schema)
         if self._kind == PROTOBUF:
             from ottla.schemas.protobuf.schema import ProtobufSchema
@@ -96,6 +100,9 @@ class ColumnDecoder:
             return pa.nulls(len(values), self.type)
         if len(found) == 1 and not encoded.null_count:
             return self._decode(found[0] or b"", values, None, first_row)
+        ids = [prefix for prefix in found if prefix and prefix[0] == 0 and len(prefix) == _ID_BYTES]
+        if self._kind == AVRO and len(ids) == len(found):
+            return self._decode_framed(values, encoded, ids, first_row)
         # Nulls are a group of their own at the end.
         groups = pc.fill_null(encoded.indices, len(found))
         order = pc.sort_indices(groups)
@@ -115,6 +122,40 @@ class ColumnDecoder:
         # Where each row is now.
         back = pc.sort_indices(order)
         return pa.concat_arrays(pieces).take(back)
+
+    def _decode_framed(self, values: Any, encoded: Any, found: list[bytes], first_row: int) -> Any:
+        """Values of several schemas of Avro, each named by an id in front: one after the other, as they come."""
+        pa, pc = _arrow()
+        with self._lock:
+            if len(self._added) >= _DECODERS_MOST:
+                self._framed, self._added = None, set()
+            for number, prefix in enumerate(found):
+                try:
+                    self._add(prefix)
+                except (RegistryError, UserMistake) as error:
+                    self._pass_on(error)
+                    if self._mode == "fail":
+                        row = pc.index(encoded.indices, number).as_py()
+                        raise self._failed(f"Row {first_row + row}", error) from error
+            framed = self._framed
+        try:
+            return pa.array(framed.decode(values, mode=self._mode))
+        except UserMistake as error:
+            raise self._failed_by_kernel(error, lambda row: f"Row {first_row + row}") from error
+
+    def _add(self, prefix: bytes) -> None:
+        """Let the decoder for several schemas know the one of this prefix."""
+        from ottla.schemas.avro.decode import FramedAvroDecoder
+
+        references = self._registry.referred(self._schema)
+        if self._framed is None:
+            self._framed = FramedAvroDecoder(self._schema.text, references=references)
+        if prefix in self._added:
+            return
+        writer = self._writer(prefix)
+        named = {**self._registry.referred(writer), **references}
+        self._framed.add(int.from_bytes(prefix[1:], "big"), writer.text, references=named)
+        self._added.add(prefix)
 
     def _prefixes(self, values: Any, headers: Any) -> Any:
         """What names the schema of each value, null for null."""
@@ -142,9 +183,7 @@ class ColumnDecoder:
         try:
             written = self._known(prefix)
         except (RegistryError, UserMistake) as error:
-            # A registry that does not answer says nothing of the values.
-            if isinstance(error, RegistryError) and error.status != _NOT_FOUND:
-                raise
+            self._pass_on(error)
             if self._mode == "null":
                 return pa.nulls(len(values), self.type)
             raise self._failed(place(0), error) from error
@@ -159,8 +198,16 @@ class ColumnDecoder:
         try:
             return pa.array(written.decoder.decode(values, skip=written.skip, mode=self._mode))
         except UserMistake as error:
-            told = _ROW.sub(lambda row: place(int(row[1])), str(error), count=1)
-            raise DeserializationError(f"{told.removesuffix('.')} ({self._part}).") from error
+            raise self._failed_by_kernel(error, place) from error
+
+    def _pass_on(self, error: OttlaError) -> None:
+        """Raise it where it says nothing of the values: a registry does not answer."""
+        if isinstance(error, RegistryError) and error.status != _NOT_FOUND:
+            raise error
+
+    def _failed_by_kernel(self, error: UserMistake, place: Callable[[int], str]) -> DeserializationError:
+        told = _ROW.sub(lambda row: place(int(row[1])), str(error), count=1)
+        return DeserializationError(f"{told.removesuffix('.')} ({self._part}).")
 
     def _failed(self, row: str, why: object) -> DeserializationError:
         return DeserializationError(f"{row} cannot be decoded ({self._part}): {str(why).removesuffix('.')}.")
@@ -168,19 +215,20 @@ class ColumnDecoder:
     def _known(self, prefix: bytes) -> _Written:
         known = self._decoders.get(prefix)
         if known is None:
-            in_header = prefix[:1] == b"H"
-            frame = read_frame(prefix[1:] if in_header else prefix)
-            schema = self._registry.by_id(frame.schema_id or 0) if frame.guid is None else self._by_guid(frame.guid)
-            if schema.kind != self._kind:
-                raise FramingError(f"its schema is of type {schema.kind}, not {self._kind}")
-            known = self._written(schema, prefix, in_header=in_header)
+            known = self._written(self._writer(prefix), prefix, in_header=prefix[:1] == b"H")
             if len(self._decoders) >= _DECODERS_MOST:
                 self._decoders.clear()
             self._decoders[prefix] = known
         return known
 
-    def _by_guid(self, guid: UUID) -> RegisteredSchema:
-        return self._registry.by_guid(str(guid))
+    def _writer(self, prefix: bytes) -> RegisteredSchema:
+        """The schema that a prefix names."""
+        frame = read_frame(prefix[1:] if prefix[:1] == b"H" else prefix)
+        registry = self._registry
+        schema = registry.by_guid(str(frame.guid)) if frame.guid else registry.by_id(frame.schema_id or 0)
+        if schema.kind != self._kind:
+            raise FramingError(f"its schema is of type {schema.kind}, not {self._kind}")
+        return schema
 
     def _written(self, writer: RegisteredSchema, prefix: bytes, *, in_header: bool) -> _Written:
         decoder = self._decoder_of(writer)
