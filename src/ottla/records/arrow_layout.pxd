@@ -220,6 +220,30 @@ cdef inline bint extend(Growing *column, const char *data, int64_t size) noexcep
     return True
 
 
+cdef inline int turn_into_offsets(Growing *ends, int64_t length, int64_t total) noexcept nogil:
+    """Make Arrow's offsets of where each of `length` byte strings ends (64 bits each), in place.
+
+    `total` is the last end. 1: the offsets have 64 bits, 0: 32 bits do, -1: there is no memory.
+    """
+    if not reserve(ends, 8):
+        return -1
+    cdef int64_t *wide = <int64_t *> ends.data
+    cdef int32_t *narrow = <int32_t *> ends.data
+    cdef bint is_large = total > 0x7FFFFFFF
+    cdef int64_t before = 0
+    cdef int64_t end
+    cdef int64_t i
+    # Front to back: a slot is read before anything is written over it.
+    for i in range(length + 1):
+        end = wide[i] if i < length else 0
+        if is_large:
+            wide[i] = before
+        else:
+            narrow[i] = <int32_t> before
+        before = end
+    return is_large
+
+
 cdef struct GrowingBlobs:
     # A byte string column with 32-bit offsets; its first offset, 0, is there from the start.
     Growing offsets

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 import cython
-from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memset
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
@@ -25,6 +25,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     Blobs,
     extend,
     reserve,
+    turn_into_offsets,
 )
 from cython.cimports.ottla.schemas.json_nodes import (
     AS_BOOLEAN,
@@ -346,25 +347,9 @@ class JsonColumn:
     @cython.cfunc
     def _finish(self) -> object:
         """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
-        if not reserve(cython.address(self._ends), 8) or not reserve(cython.address(self._text), 1):
+        width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._text.size)
+        if width < 0 or not reserve(cython.address(self._text), 1):
             raise MemoryError
-        ends: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), self._ends.data)
-        narrow: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), self._ends.data)
-        is_large: cython.bint = self._text.size > 0x7FFFFFFF
-        before: int64_t = 0
-        end: int64_t
-        i: int64_t
-        with cython.nogil:
-            # In place, front to back: a slot is read before anything is written over it.
-            for i in range(self._length + 1):
-                end = ends[i] if i < self._length else 0
-                if is_large:
-                    ends[i] = before
-                else:
-                    narrow[i] = cython.cast(int32_t, before)
-                before = end
-        if self._length == 0:
-            memset(self._ends.data, 0, 8)
         self._free_nodes()
         self._buffers[0] = cython.NULL
         self._buffers[1] = self._ends.data
@@ -372,7 +357,7 @@ class JsonColumn:
         self._array.length = self._length
         self._array.n_buffers = 3
         self._array.buffers = self._buffers
-        self._schema.format = b"Z" if is_large else b"z"
+        self._schema.format = b"Z" if width else b"z"
         self._schema.name = b""
         self._schema.flags = NULLABLE
         return None

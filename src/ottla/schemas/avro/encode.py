@@ -10,12 +10,20 @@ be converted with a loss, or a value that is not of the schema's type is refused
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
+from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memset
 from cython.cimports.ottla.records.arrow_columns import read_byte_strings, type_name, validity_of
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
-from cython.cimports.ottla.records.arrow_layout import NULLABLE, ArrowArray, ArrowSchema, Growing, extend, reserve
+from cython.cimports.ottla.records.arrow_layout import (
+    NULLABLE,
+    ArrowArray,
+    ArrowSchema,
+    Growing,
+    extend,
+    reserve,
+    turn_into_offsets,
+)
 from cython.cimports.ottla.schemas.avro.writing import (
     MEMORY_SHORT,
     PUT_ARRAY,
@@ -483,23 +491,9 @@ class EncodedRows:
     @cython.cfunc
     def finish(self) -> object:
         """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
-        if not reserve(cython.address(self._ends), 8) or not reserve(cython.address(self._text), 1):
+        width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._text.size)
+        if width < 0 or not reserve(cython.address(self._text), 1):
             raise MemoryError
-        ends: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), self._ends.data)
-        narrow: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), self._ends.data)
-        is_large: cython.bint = self._text.size > 0x7FFFFFFF
-        before: int64_t = 0
-        end: int64_t
-        i: int64_t
-        with cython.nogil:
-            # In place, front to back: a slot is read before anything is written over it.
-            for i in range(self._length + 1):
-                end = ends[i] if i < self._length else 0
-                if is_large:
-                    ends[i] = before
-                else:
-                    narrow[i] = cython.cast(int32_t, before)
-                before = end
         self._buffers[0] = self._validity.data if self._nulls else cython.NULL
         self._buffers[1] = self._ends.data
         self._buffers[2] = self._text.data
@@ -507,7 +501,7 @@ class EncodedRows:
         self._array.null_count = self._nulls
         self._array.n_buffers = 3
         self._array.buffers = self._buffers
-        self._schema.format = b"Z" if is_large else b"z"
+        self._schema.format = b"Z" if width else b"z"
         self._schema.name = b""
         self._schema.flags = NULLABLE
         return None

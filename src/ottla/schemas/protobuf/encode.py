@@ -13,7 +13,15 @@ from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memset
 from cython.cimports.ottla.records.arrow_columns import read_byte_strings, type_name, validity_of
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
-from cython.cimports.ottla.records.arrow_layout import NULLABLE, ArrowArray, ArrowSchema, extend, is_set, reserve
+from cython.cimports.ottla.records.arrow_layout import (
+    NULLABLE,
+    ArrowArray,
+    ArrowSchema,
+    extend,
+    is_set,
+    reserve,
+    turn_into_offsets,
+)
 from cython.cimports.ottla.schemas.protobuf.encode_rows import put_message
 from cython.cimports.ottla.schemas.protobuf.parts import Kind
 from cython.cimports.ottla.schemas.protobuf.sources import MEMORY_SHORT, NONE, Range, Source
@@ -341,23 +349,11 @@ class EncodedMessages:
     @cython.cfunc
     def _finish(self) -> object:
         """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
-        if not reserve(cython.address(self._ends), 8) or not reserve(cython.address(self._writing.out), 1):
+        width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._writing.out.size)
+        if width < 0 or not reserve(cython.address(self._writing.out), 1):
             raise MemoryError
-        ends: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), self._ends.data)
-        narrow: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), self._ends.data)
-        is_large: cython.bint = self._writing.out.size > 0x7FFFFFFF
-        before: int64_t = 0
-        end: int64_t
         i: int64_t
         with cython.nogil:
-            # In place, front to back: a slot is read before anything is written over it.
-            for i in range(self._length + 1):
-                end = ends[i] if i < self._length else 0
-                if is_large:
-                    ends[i] = before
-                else:
-                    narrow[i] = cython.cast(int32_t, before)
-                before = end
             for i in range(self._length):
                 # A byte is read before its bit, which lies further in front, is written.
                 if i & 7 == 0:
@@ -372,7 +368,7 @@ class EncodedMessages:
         self._array.null_count = self._null_count
         self._array.n_buffers = 3
         self._array.buffers = self._buffers
-        self._schema.format = b"Z" if is_large else b"z"
+        self._schema.format = b"Z" if width else b"z"
         self._schema.name = b""
         self._schema.flags = NULLABLE
         return None
