@@ -80,7 +80,7 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """Register a schema: a new version of the subject unless it has it already. Refused if it is incompatible."""
         path = f"/subjects/{_part(subject)}/versions{_query(normalize=normalize)}"
-        return self._sent("register", subject, text, kind, references, path)
+        return self._sent(subject, text, kind, references, path)
 
     def look_up(
         self,
@@ -94,7 +94,7 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """The version of a subject that has this schema; RegistryError (40403, 40401) where there is none."""
         path = f"/subjects/{_part(subject)}{_query(normalize=normalize, deleted=deleted)}"
-        return self._sent("look up", subject, text, kind, references, path)
+        return self._sent(subject, text, kind, references, path)
 
     def for_writing(
         self,
@@ -115,7 +115,7 @@ class RegistryClient:
         return self.look_up(subject, text, kind, references, normalize=normalize_schemas)
 
     def _sent(
-        self, verb: str, subject: str, text: str, kind: str, references: Sequence[SchemaReference], path: str
+        self, subject: str, text: str, kind: str, references: Sequence[SchemaReference], path: str
     ) -> RegisteredSchema:
         if kind not in KINDS:
             raise ConfigError(f"kind={kind!r:.60} must be one of {', '.join(KINDS)}")

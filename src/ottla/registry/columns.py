@@ -145,13 +145,13 @@ class ColumnDecoder:
 
     def _add(self, prefix: bytes) -> None:
         """Let the decoder for several schemas know the one of this prefix."""
+        if prefix in self._added:
+            return
         from ottla.schemas.avro.decode import FramedAvroDecoder
 
         references = self._registry.referred(self._schema)
         if self._framed is None:
             self._framed = FramedAvroDecoder(self._schema.text, references=references)
-        if prefix in self._added:
-            return
         writer = self._writer(prefix)
         named = {**self._registry.referred(writer), **references}
         self._framed.add(int.from_bytes(prefix[1:], "big"), writer.text, references=named)
