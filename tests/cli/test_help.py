@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 import typer.main
 
 from ottla.cli import main
-from ottla.cli.app import app
+from ottla.cli.app import COMMANDS, GROUPS, app_for
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
@@ -20,7 +22,7 @@ def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 def params(path: tuple[str, ...]) -> list[Any]:
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app_for([]))
     for name in path:
         command = command.commands[name]
     return list(command.params)
@@ -38,7 +40,7 @@ def shown(
 
 
 ALL = pytest.mark.parametrize(
-    "path", list(commands(typer.main.get_command(app))), ids=lambda path: " ".join(path) or "ottla"
+    "path", list(commands(typer.main.get_command(app_for([])))), ids=lambda path: " ".join(path) or "ottla"
 )
 
 
@@ -73,7 +75,7 @@ def test_every_command_tells_its_exit_statuses(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is under a group is told with the group."""
-    names = [path for path in commands(typer.main.get_command(app)) if len(path) < 2]
+    names = [path for path in commands(typer.main.get_command(app_for([]))) if len(path) < 2]
     assert len(names) > 10
     for path in names:
         assert "Exit status: 0 " in shown(path, 80, monkeypatch, capsys), path
@@ -102,7 +104,7 @@ def test_a_narrow_help_names_commands_arguments_and_options(
 def test_every_json_option_says_in_the_same_words_whether_it_takes_a_file() -> None:
     options = {
         path: param
-        for path in commands(typer.main.get_command(app))
+        for path in commands(typer.main.get_command(app_for([])))
         for param in params(path)
         if param.param_type_name == "option" and "--json" in param.opts
     }
@@ -114,3 +116,20 @@ def test_every_json_option_says_in_the_same_words_whether_it_takes_a_file() -> N
             "Print JSON to stdout instead of text; takes no FILE." if path in flags else "Also write JSON to this FILE"
         )
         assert (option.help or "").startswith(words), path
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
+def test_a_command_that_is_loaded_alone_is_the_same_as_among_all(name: str) -> None:
+    alone: Any = typer.main.get_command(app_for([name, "--help"]))
+    among: Any = typer.main.get_command(app_for([]))
+    assert list(alone.commands) == [name]
+    one, other = alone.commands[name], among.commands[name]
+    assert (one.help, [each.name for each in one.params]) == (other.help, [each.name for each in other.params])
+
+
+def test_one_command_loads_no_other() -> None:
+    code = (
+        "import sys; from ottla.cli.app import app_for; app_for(['topics', 'list'])"
+        "; print(*[m for m in sys.modules if m.startswith(('ottla.tap', 'ottla.broker', 'ottla.remote'))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

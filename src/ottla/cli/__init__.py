@@ -88,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     import logging
 
-    from ottla.cli.app import app
+    from ottla.cli.app import app_for
 
     # What matters is said in sentences; a broker whose requests are lost on purpose has much to log besides, and so
     # has the bridge to a Java that is gone, which logs to the root: without a handler there it would print tracebacks.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        status = app(arguments, prog_name="ottla", standalone_mode=False)
+        status = app_for(arguments)(arguments, prog_name="ottla", standalone_mode=False)
     except Exception as error:
         # Usage errors are click's, whose classes moved from one typer to the next; this method they always have.
         if hasattr(error, "format_message"):

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+
 import typer
 
-from ottla.cli.audit import audit
-from ottla.cli.cluster import cluster
-from ottla.cli.explain import explain
-from ottla.cli.inspect import inspect
 from ottla.cli.narrow_help import Command, Group
-from ottla.cli.produce import produce
-from ottla.cli.proxy import proxy
-from ottla.cli.read import read
-from ottla.cli.run import run
-from ottla.cli.serve import serve
-from ottla.cli.simulate import simulate
-from ottla.cli.sink import sink
-from ottla.cli.tap import tap
-from ottla.cli.topics import topics
-from ottla.cli.trial import trial
 
-app = typer.Typer(
-    cls=Group,
-    help="Send to Kafka from Python, and prove that every record arrived exactly once.",
-    epilog=(
-        "`ottla run` is the place to begin. Each command explains itself with --help.\n\n"
-        "Exit status: 0 done, 1 it failed, 2 something given cannot be used, 130 after Ctrl+C."
-    ),
-    no_args_is_help=True,
-    add_completion=False,
-    # An unexpected error is for whoever mends it: Python's own traceback, whole and plain.
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-app.add_typer(topics, name="topics")
-app.add_typer(cluster, name="cluster")
-app.add_typer(sink, name="sink")
-for command in (run, trial, audit, serve, proxy, produce, read, inspect, tap, explain, simulate):
-    app.command(cls=Command)(command)
+# Each is the attribute of its name in the module of its name.
+COMMANDS = "run", "trial", "audit", "serve", "proxy", "produce", "read", "inspect", "tap", "explain", "simulate"
+GROUPS = "topics", "cluster", "sink"
 
 
-@app.callback()
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """What can run these arguments: the one command they begin with, else all, for help and mistakes.
+
+    To load all commands takes longer than most commands do.
+    """
+    first = arguments[:1]
+    return make_app(first if {*first} & {*COMMANDS, *GROUPS} else (*COMMANDS, *GROUPS))
+
+
+def make_app(names: Iterable[str]) -> typer.Typer:
+    """An application of the commands and groups with these names."""
+    app = typer.Typer(
+        cls=Group,
+        help="Send to Kafka from Python, and prove that every record arrived exactly once.",
+        epilog=(
+            "`ottla run` is the place to begin. Each command explains itself with --help.\n\n"
+            "Exit status: 0 done, 1 it failed, 2 something given cannot be used, 130 after Ctrl+C."
+        ),
+        no_args_is_help=True,
+        add_completion=False,
+        # An unexpected error is for whoever mends it: Python's own traceback, whole and plain.
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_options)
+    for name in names:
+        made = getattr(import_module(f"ottla.cli.{name}"), name)
+        if name in GROUPS:
+            app.add_typer(made, name=name)
+        else:
+            app.command(cls=Command)(made)
+    return app
+
+
 def _options(
     version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),
 ) -> None:

@@ -7,6 +7,7 @@ for the words about them. Neither form shows Python's types. Every command is de
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -24,8 +25,11 @@ class _Narrow:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for each in params:
             if each.param_type_name == "argument" or getattr(each, "is_flag", False):
-                # Else the table shows a Python type there: <bool>, <list[str]>.
+                # Else the table shows a Python type there: <bool>, <list[str]>. Where typer asks differs by version.
                 each.display_type_rich = _no_type
+                if each.param_type_name == "argument" and hasattr(each, "type"):
+                    each.type = copy(each.type)
+                    each.type.get_metavar = _no_type_name
         return params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -43,6 +47,10 @@ class Command(_Narrow, TyperCommand):
 
 class Group(_Narrow, TyperGroup):
     """A group of commands whose help can be read on any terminal."""
+
+
+def _no_type_name(param: Any, ctx: Any) -> str:
+    return ""
 
 
 def _no_type(ctx: Any) -> None:
