@@ -23,7 +23,7 @@ class Ended(NamedTuple):
 def program(*arguments: str) -> Ended:
     """`ottla cluster` as a program."""
     ended = subprocess.run(
-        [sys.executable, "-m", "ottla.cli", "cluster", *arguments],
+        [sys.executable, "-m", "ottla", "cluster", *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S * 2,

@@ -17,7 +17,7 @@ class Serving:
     """`ottla serve --json`, running."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--json", *arguments]
+        command = [sys.executable, "-m", "ottla", "serve", "--json", *arguments]
         if "--listener" not in arguments:
             command += ["--port", "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

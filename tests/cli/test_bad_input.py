@@ -47,7 +47,7 @@ class Program:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
 
         ended = subprocess.run(
-            [sys.executable, "-m", "ottla.cli", *arguments],
+            [sys.executable, "-m", "ottla", *arguments],
             cwd=self.work,
             env=self.environment,
             input=given,

@@ -25,7 +25,7 @@ C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 def ottla_in(environment: dict[str, str], *arguments: str | bytes, folder: Path) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
@@ -95,7 +95,7 @@ def test_whatever_we_draw_has_a_look_alike(path: Path) -> None:
 
 def test_a_terminal_that_shows_ascii_gets_progress_in_ascii(tmp_path: Path) -> None:
     theirs, ours = pty.openpty()
-    command = [sys.executable, "-m", "ottla.cli", "simulate", "--first-seed", "0", "--seeds", "2", "--jobs", "1"]
+    command = [sys.executable, "-m", "ottla", "simulate", "--first-seed", "0", "--seeds", "2", "--jobs", "1"]
     environment = {**os.environ, **ASCII, "TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(command, cwd=tmp_path, stdout=ours, env=environment) as process:
         os.close(ours)

@@ -283,7 +283,7 @@ def test_what_is_no_cluster_s_control_is_told(serving: Serving) -> None:
 
 
 def await_fired(fault_id: int, address: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ottla.cli", "cluster", "await-fired", f"{fault_id}", "--timeout", "600"]
+    command = [sys.executable, "-m", "ottla", "cluster", "await-fired", f"{fault_id}", "--timeout", "600"]
     return subprocess.Popen([*command, "--address", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -19,7 +19,7 @@ PASSWORD = "lovelace-0815"
 
 def ottla(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         input=given,
         capture_output=True,
         text=True,

@@ -154,7 +154,7 @@ def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> N
 
 
 def test_a_capture_may_come_through_a_pipe(incident: Path) -> None:
-    command = [sys.executable, "-m", "ottla.cli", "explain", "-", "--json", "-"]
+    command = [sys.executable, "-m", "ottla", "explain", "-", "--json", "-"]
     done = subprocess.run(command, input=incident.read_bytes(), capture_output=True, timeout=60)
     assert done.returncode == 1, done
     assert json.loads(done.stdout)["breaches"][0]["offsets"] == [2, 3]

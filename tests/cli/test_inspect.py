@@ -22,7 +22,7 @@ NAME = f"{0:020d}"
 
 def inspect(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", "inspect", *map(str, arguments)],
+        [sys.executable, "-m", "ottla", "inspect", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

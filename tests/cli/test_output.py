@@ -28,7 +28,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(arguments: tuple[str, ...],
     nobody, ours = os.pipe()
     os.close(nobody)
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         cwd=tmp_path,
         stdout=ours,
         stderr=subprocess.PIPE,
@@ -44,7 +44,7 @@ def test_damage_is_red_unless_colours_are_not_wanted(no_color: str, tmp_path: Pa
     torn = tmp_path / "00000000000000000000.log"
     torn.write_bytes(b"\x00\x00")
     theirs, ours = pty.openpty()
-    command = [sys.executable, "-m", "ottla.cli", "inspect", str(torn)]
+    command = [sys.executable, "-m", "ottla", "inspect", str(torn)]
     environment = {**os.environ, "NO_COLOR": no_color}
     done = subprocess.run(command, stdout=ours, env=environment, timeout=TIMEOUT_S, check=False)
     os.close(ours)

@@ -23,7 +23,7 @@ PROTO = 'syntax = "proto3"; message Other { string a = 1; } message Order { stri
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         input=given,
         capture_output=True,
         text=True,

@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 def refused(*arguments: str) -> str:
     """The sentence with which it does not start."""
-    command = [sys.executable, "-m", "ottla.cli", "serve", *arguments]
+    command = [sys.executable, "-m", "ottla", "serve", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2, done
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -136,7 +136,7 @@ def test_all_that_was_synced_outlives_kill_9_of_everything(serve: Callable[..., 
 
 def test_the_line_it_begins_with_names_every_broker_at_the_port_given_and_those_behind_it(tmp_path: Path) -> None:
     port = free_ports(3)[0]
-    command = [sys.executable, "-m", "ottla.cli", "serve", "--brokers", "3", "--port", str(port)]
+    command = [sys.executable, "-m", "ottla", "serve", "--brokers", "3", "--port", str(port)]
     for more, kept in ((("--data-dir", str(tmp_path)), f"logs in {tmp_path}"), ((), "logs are temporary")):
         with subprocess.Popen(
             [*command, "--topic", f"{TOPIC}:1", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

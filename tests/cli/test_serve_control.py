@@ -92,7 +92,7 @@ def test_an_address_that_others_reach_is_warned_of_unless_there_is_a_token(
 )
 def test_a_control_that_cannot_be_had_starts_no_brokers(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     folder = tmp_path / "kept"
-    command = [sys.executable, "-m", "ottla.cli", "serve", "--port", "0", "--data-dir", str(folder), *arguments]
+    command = [sys.executable, "-m", "ottla", "serve", "--port", "0", "--data-dir", str(folder), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=tmp_path, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     [sentence] = ended.stderr.splitlines()
@@ -104,7 +104,7 @@ def test_a_control_port_in_use_starts_no_brokers(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = f"{server.getsockname()[1]}"
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--port", "0", "--data-dir", str(folder)]
+        command = [sys.executable, "-m", "ottla", "serve", "--port", "0", "--data-dir", str(folder)]
         ended = subprocess.run(
             [*command, "--control", port], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )

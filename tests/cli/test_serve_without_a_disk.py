@@ -44,7 +44,7 @@ def run(wrapper: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def serve(wrapper: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`ottla serve`, which must not come as far as serving."""
-    return run(wrapper, "-m", "ottla.cli", "serve", "--brokers", "1", "--port", "0", "--data-dir", str(folder))
+    return run(wrapper, "-m", "ottla", "serve", "--brokers", "1", "--port", "0", "--data-dir", str(folder))
 
 
 def content(folder: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ottla.simulation.plan import FORMAT
 from ottla.simulation.run import execute
 
 TIMEOUT_S = 120
-COMMAND = [sys.executable, "-m", "ottla.cli", "simulate"]
+COMMAND = [sys.executable, "-m", "ottla", "simulate"]
 
 
 def simulate(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -36,7 +36,7 @@ from ottla.tap.packets import ACK
 TIMEOUT_S = 60
 CAPTURES = Path(__file__).parents[1] / "tap" / "captures"
 LOOPBACK = CAPTURES / "loopback.pcap"
-COMMAND = [sys.executable, "-m", "ottla.cli", "tap"]
+COMMAND = [sys.executable, "-m", "ottla", "tap"]
 
 
 class Done(NamedTuple):

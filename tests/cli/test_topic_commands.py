@@ -24,7 +24,7 @@ TIMEOUT_S = 60
 
 def ottla(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         input=given,
         capture_output=True,
         text=True,
@@ -81,7 +81,7 @@ def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, str], 
     assert ottla("produce", kafka_topic, *servers, given=f"{value}\n").returncode == 0
     assert value in ottla("read", kafka_topic, *servers).stdout
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "ottla.cli", "read", kafka_topic, *servers, "--format", "value"]
+    command = [sys.executable, "-m", "ottla", "read", kafka_topic, *servers, "--format", "value"]
     subprocess.run(command, stdout=theirs, check=True, timeout=TIMEOUT_S)
     os.close(theirs)
     with open(ours, "rb") as terminal:
@@ -215,7 +215,7 @@ def test_interrupted_produce_does_not_wait_for_silent_brokers_and_tells_what_it_
     with (
         kafka_cluster.faults.drop_request(topic=kafka_topic) as silence,
         subprocess.Popen(
-            [sys.executable, "-m", "ottla.cli", "produce", kafka_topic, *servers],
+            [sys.executable, "-m", "ottla", "produce", kafka_topic, *servers],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -310,7 +310,7 @@ def test_serve_serves_until_it_is_interrupted_and_keeps_its_data(tmp_path: Path)
     for topics in (("--topic", "orders:2"), ()):
         arguments = ("serve", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path / "data"), *topics)
         with subprocess.Popen(
-            [sys.executable, "-m", "ottla.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "ottla", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as serving:
             assert serving.stdout is not None
             assert select.select([serving.stdout], [], [], TIMEOUT_S)[0]
@@ -329,7 +329,7 @@ def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, str], k
     lines = f"{'y' * 1000}\n" * 2_000
     assert ottla("produce", kafka_topic, *servers, given=lines).returncode == 0
     with subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", "read", kafka_topic, *servers],
+        [sys.executable, "-m", "ottla", "read", kafka_topic, *servers],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -340,3 +340,15 @@ def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, str], k
         reading.stdout.close()
         assert reading.wait(TIMEOUT_S) == 141
         assert reading.stderr.read() == ""
+
+
+def test_topics_are_listed_by_the_verb_and_without_it(servers: tuple[str, str], kafka_topic: str) -> None:
+    short, long = (json.loads(ottla("topics", *verb, *servers, "--json").stdout) for verb in ((), ("list",)))
+    assert kafka_topic in [row["topic"] for row in short]
+    assert {row["topic"] for row in long} >= {kafka_topic}
+
+
+def test_a_mistyped_verb_is_told_and_not_taken_for_a_topic(servers: tuple[str, str]) -> None:
+    done = ottla("topics", "delte", "orders", *servers)
+    assert done.returncode == 2
+    assert done.stderr == "ottla: 'delte' is no command of `ottla topics`; did you mean delete?\n"

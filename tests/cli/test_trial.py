@@ -15,7 +15,7 @@ TIMEOUT_S = 120
 
 def trial(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", "trial", *map(str, arguments)],
+        [sys.executable, "-m", "ottla", "trial", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -29,7 +29,7 @@ def test_it_is_still_there_for_the_next_test(schema_registry: ottla.Registry) ->
 
 
 def serve(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ottla.cli", "serve", "--brokers", "1", *arguments]
+    command = [sys.executable, "-m", "ottla", "serve", "--brokers", "1", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -261,7 +261,7 @@ def test_many_brackets_beside_each_other_are_read(tmp_path: Path) -> None:
 
 def peak_bytes(*arguments: str) -> tuple[int, str]:
     """The most memory that the program and those it started had at a time, and what it said on stderr."""
-    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    command = [sys.executable, "-m", "ottla", *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = process.stderr.read()

@@ -28,7 +28,7 @@ class Running:
     """`ottla proxy --json` on free ports, running."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "ottla.cli", "proxy", "--json", "--listen", "0", *arguments]
+        command = [sys.executable, "-m", "ottla", "proxy", "--json", "--listen", "0", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], _TIMEOUT_S)[0]
@@ -46,7 +46,7 @@ class Running:
 
 def refused(*arguments: str) -> str:
     """The one sentence with which it does not start."""
-    command = [sys.executable, "-m", "ottla.cli", "proxy", "--listen", "0", *arguments]
+    command = [sys.executable, "-m", "ottla", "proxy", "--listen", "0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 2, done
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -167,7 +167,7 @@ def test_a_capture_that_is_there_already_is_not_overwritten(cluster: ottla.Clust
 
 def cluster_command(*arguments: str) -> str:
     """What `ottla cluster` prints."""
-    command = [sys.executable, "-m", "ottla.cli", "cluster", *arguments]
+    command = [sys.executable, "-m", "ottla", "cluster", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

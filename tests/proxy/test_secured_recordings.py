@@ -123,7 +123,7 @@ def test_a_lost_ack_of_a_client_by_tls_and_sasl_is_in_a_capture_without_secrets(
 
 
 def ottla_says(*arguments: str) -> str:
-    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    command = [sys.executable, "-m", "ottla", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

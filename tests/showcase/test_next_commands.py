@@ -80,4 +80,4 @@ def test_program_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", str(script.parent))
     assert program_name() == "ottla"
     monkeypatch.setattr("sys.argv", [str(tmp_path / "__main__.py")])
-    assert program_name().endswith(" -m ottla.cli")
+    assert program_name().endswith(" -m ottla")

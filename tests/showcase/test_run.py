@@ -34,7 +34,7 @@ from ottla.patience import comes_within
 
 pytestmark = pytest.mark.spark
 
-PROGRAM = [sys.executable, "-m", "ottla.cli"]
+PROGRAM = [sys.executable, "-m", "ottla"]
 ROWS = 2_000
 # As good a name as any, and a pattern to Spark.
 KEPT = "kept [1]"
@@ -45,7 +45,7 @@ ENDS_S = 240
 def ottla(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-m", "ottla.cli", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder / "tmp"), "COLUMNS": "100"},
         capture_output=True,
@@ -232,7 +232,7 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
     (folder / "tmp").mkdir()
     arguments = ["run", "--input", "orders.csv", "--key", "id", "--data-dir", "kept", "--json", "figures.json"]
     with subprocess.Popen(
-        [sys.executable, "-u", "-m", "ottla.cli", *arguments],
+        [sys.executable, "-u", "-m", "ottla", *arguments],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,

@@ -243,7 +243,7 @@ def test_of_each_row_it_is_said_what_limits_it_and_what_else_is_worth_knowing() 
 
 def refused(folder: Path, *arguments: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", "ottla.cli", "run", "--tour", *arguments],
+        [sys.executable, "-m", "ottla", "run", "--tour", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -110,7 +110,7 @@ def test_an_audit_runs_on_two_workers(standalone: Standalone, cluster: ottla.Clu
         send_numbered(cluster, "duplicated", ledger, RECORDS, partitions=3, enable_idempotence=False)
     options = ("--ledger", str(ledger), "--topic", "duplicated", "-b", cluster.bootstrap_servers)
     done = standalone.run(
-        *(sys.executable, "-m", "ottla.cli", "audit", *options, "--master", standalone.master, "--json", "-")
+        *(sys.executable, "-m", "ottla", "audit", *options, "--master", standalone.master, "--json", "-")
     )
     assert done.returncode == 1, done.stderr
     outcome = outcome_of(done)
@@ -150,7 +150,7 @@ def test_spark_submit_runs_the_file_that_is_shipped(standalone: Standalone, clus
 def test_the_main_job_audits_on_two_workers(standalone: Standalone) -> None:
     (standalone.folder / "orders.csv").write_text("id,customer\n" + "".join(f"{n},c{n % 7}\n" for n in range(2_000)))
     done = standalone.run(
-        *(sys.executable, "-m", "ottla.cli", "run", "--input", "orders.csv", "--key", "customer"),
+        *(sys.executable, "-m", "ottla", "run", "--input", "orders.csv", "--key", "customer"),
         *("--master", standalone.master, "--json", "figures.json"),
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -210,7 +210,7 @@ def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
     with ottla.Admin(apache_kafka.bootstrap_servers) as admin:
         admin.create_topics("orders", replication_factor=3)
         done = standalone.run(
-            *(sys.executable, "-m", "ottla.cli", "run", "--input", "orders.csv", "--key", "customer"),
+            *(sys.executable, "-m", "ottla", "run", "--input", "orders.csv", "--key", "customer"),
             *("--bootstrap-servers", where, "--command-config", "client.properties", "--topic-prefix", "team."),
             *("--master", standalone.master, "--json", "figures.json"),
         )
@@ -244,7 +244,7 @@ def test_an_audit_reads_apache_kafka_on_two_workers(standalone: Standalone, apac
     )
     where = ("-b", apache_kafka.bootstrap_servers_of("USERS"), "--command-config", "client.properties")
     options = ("--ledger", str(ledger), "--topic", "audited", *where, "--master", standalone.master, "--json", "-")
-    done = standalone.run(*(sys.executable, "-m", "ottla.cli", "audit", *options))
+    done = standalone.run(*(sys.executable, "-m", "ottla", "audit", *options))
     assert done.returncode == 1, done.stderr
     outcome = outcome_of(done)
     assert (outcome["engine"], outcome["seen"], list(outcome["found"])) == (
@@ -260,8 +260,6 @@ def test_a_master_that_is_not_there_is_told_at_once(standalone: Standalone, clus
     ledger.write_text('{"sequence": 0, "outcome": "failed"}\n')
     cluster.create_topic("nothing", partitions=1)
     options = ("--ledger", str(ledger), "--topic", "nothing", "-b", cluster.bootstrap_servers)
-    done = standalone.run(
-        *(sys.executable, "-m", "ottla.cli", "audit", *options, "--master", f"spark://127.0.0.1:{port}")
-    )
+    done = standalone.run(*(sys.executable, "-m", "ottla", "audit", *options, "--master", f"spark://127.0.0.1:{port}"))
     assert done.returncode == 2
     assert f"no master of Spark takes a connection at spark://127.0.0.1:{port}" in done.stderr

@@ -272,7 +272,7 @@ def test_a_request_that_comes_again_after_the_last_record_is_judged_too(
 def test_ctrl_c_deletes_the_topic_or_names_it(cluster: ottla.Cluster, tmp_path: Path, keeps: bool) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(HEAD + FOR_EVER)
-    command = [sys.executable, "-m", "ottla.cli", "trial", str(mine), "-b", cluster.bootstrap_servers]
+    command = [sys.executable, "-m", "ottla", "trial", str(mine), "-b", cluster.bootstrap_servers]
     if keeps:
         command.append("--keep-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

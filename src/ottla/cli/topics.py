@@ -1,8 +1,8 @@
 """`ottla topics`: what topics there are, one of them in detail, and making, changing, trimming and deleting
 them.
 
-`ottla topics` lists them and `ottla topics NAME` shows one; both come from the time when the command did nothing else
-and stay the shortest way. A topic that is called as one of the verbs is shown by `ottla topics describe NAME`.
+`ottla topics` lists them and `ottla topics NAME` shows one. A topic that is called as one of the verbs is shown by
+`ottla topics describe NAME`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
+from ottla.nearest import nearest_name
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -41,6 +42,12 @@ class _TopicsGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
+            if args[1:] and not args[1].startswith("-"):
+                meant = nearest_name(args[0], self.commands)
+                raise UserMistake(
+                    f"{args[0]!r} is no command of `ottla topics`"
+                    + (f"; did you mean {meant}?" if meant else f": use one of {', '.join(sorted(self.commands))}")
+                )
             args = ["describe", *args]
         return super().resolve_command(ctx, args)
 
@@ -67,7 +74,27 @@ def overview(
     context.obj = (bootstrap_servers, command_config)
     if context.invoked_subcommand is not None:
         return
-    with _admin(context) as admin:
+    _list(context, as_json)
+
+
+@topics.command("list", cls=Command)
+def list_all(
+    context: typer.Context,
+    bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics with their numbers of partitions and records, as `ottla topics` does."""
+    _list(context, as_json, bootstrap_servers, command_config)
+
+
+def _list(
+    context: typer.Context,
+    as_json: bool,
+    bootstrap_servers: str | None = None,
+    command_config: Path | None = None,
+) -> None:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         rows = [_row(admin, name) for name in admin.list_topics()]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -77,7 +104,7 @@ def overview(
             table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
         tell(table)
     else:
-        tell(f"no topics at {bootstrap_servers}")
+        tell(f"no topics at {bootstrap_servers or context.obj[0]}")
 
 
 @topics.command(cls=Command)

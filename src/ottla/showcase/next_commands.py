@@ -80,7 +80,7 @@ def program_name() -> str:
     """How to call ottla from here: by its name where that finds this very program, by its path otherwise."""
     called = Path(sys.argv[0]).absolute()
     if called.name != "ottla":
-        return f"{shlex.quote(sys.executable)} -m ottla.cli"
+        return f"{shlex.quote(sys.executable)} -m ottla"
     found = shutil.which("ottla")
     if found is not None and Path(found).absolute() == called:
         return "ottla"

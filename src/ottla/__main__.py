@@ -1,4 +1,4 @@
-"""`python -m ottla.cli`: the command line where the script `ottla` is not on the path."""
+"""`python -m ottla`: the command line where the script `ottla` is not on the path."""
 
 from __future__ import annotations
 
