@@ -2,33 +2,28 @@
 
 Spark's own `from_avro` reads payloads without the registry's header, as one schema that must be the writer's. These
 know the header: each value is decoded by the schema that it names and read as one schema, so the column has one type.
-
-What the driver finds out (the schema to read or write as) travels with the function. A worker's process keeps its
-decoders and its connection to the registry from one task to the next.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from ottla.errors import ConfigError, DeserializationError
+from ottla.errors import ConfigError
 from ottla.registry.client import RegistryClient
-from ottla.registry.columns import ColumnDecoder, ColumnEncoder, client_of, kind_of, reader_schema
+from ottla.registry.columns import ColumnEncoder, client_of, kind_of
 from ottla.registry.registered import RegisteredSchema
 from ottla.schemas.avro.derived import derive_schema
+from ottla.spark.value_decoding import DEAD_LETTER, ValueDecoder, kept, value_decoder
 
 Registry = str | Sequence[str] | RegistryClient
 Schema = str | RegisteredSchema | None
-
-MODES = ("fail", "null", "dead-letter")
-_Kept = TypeVar("_Kept")
 
 
 def from_avro(
@@ -96,92 +91,31 @@ def avro_schema(of: DataFrame | StructType, name: str = "value") -> str:
 # ---------------------------------------------------------------------- decoding
 
 
-class _Decoder:
-    """What a worker needs to decode a column."""
-
-    def __init__(
-        self, registry: RegistryClient, value_format: str, schema: RegisteredSchema, message: str | None, mode: str
-    ) -> None:
-        self._plan = registry, value_format, schema, message, mode
-        made = self._made()
-        self.type: DataType = from_arrow_type(_of_spark(made.type))
-        self.mode = mode
-
-    def _made(self) -> ColumnDecoder:
-        registry, value_format, schema, message, mode = self._plan
-        return ColumnDecoder(
-            registry,
-            value_format,
-            schema,
-            message=message,
-            mode="fail" if mode == "fail" else "null",
-            time_unit="us",
-        )
-
-    @property
-    def result(self) -> DataType:
-        """The type of the column that comes out."""
-        if self.mode != "dead-letter":
-            return self.type
-        return StructType([StructField("value", self.type), StructField("error", StringType())])
-
-    def decode(self, values: Any, headers: Any = None) -> Any:
-        decoder = _kept(pickle.dumps(self._plan), self._made)
-        found = decoder.decode(values, headers)
-        cast = found.cast(to_arrow_type(self.type, timezone="UTC"))
-        return cast if self.mode != "dead-letter" else _with_errors(self, values, headers, cast)
-
-    def why(self, value: Any, headers: Any) -> str | None:
-        """Why one value cannot be decoded, None where it can."""
-        registry, value_format, schema, message, _ = self._plan
-        strict = _Decoder(registry, value_format, schema, message, "fail") if self.mode != "fail" else self
-        try:
-            _kept(pickle.dumps(strict._plan), strict._made).decode(value, headers)
-        except DeserializationError as error:
-            return str(error).removeprefix("Row 0 ")
-        return None
-
-
-def _with_errors(decoder: _Decoder, values: Any, headers: Any, found: Any) -> Any:
-    import pyarrow.compute as pc
-
-    errors: list[str | None] = [None] * len(values)
-    bad: Any = pc.and_(found.is_null(), values.is_valid())
-    for row in pc.indices_nonzero(bad).to_pylist():
-        errors[row] = decoder.why(values.slice(row, 1), None if headers is None else headers.slice(row, 1))
-    return pa.StructArray.from_arrays([found, pa.array(errors, pa.string())], names=["value", "error"])
-
-
 def _decoder(
-    value_format: str,
-    registry: Registry,
-    subject: str | None,
-    schema: Schema,
-    message: str | None,
-    mode: str,
-) -> _Decoder:
-    if mode not in MODES:
-        raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
-    client = client_of(registry)
-    if not isinstance(schema, RegisteredSchema):
-        if schema is None and subject is None:
-            raise ConfigError(
-                "Neither a schema nor a subject is given: name the subject whose latest schema is read as."
-            )
-        schema = reader_schema(client, value_format, subject or "", schema)
-    return _Decoder(client, value_format, schema, message, mode)
+    value_format: str, registry: Registry, subject: str | None, schema: Schema, message: str | None, mode: str
+) -> ValueDecoder:
+    return value_decoder(client_of(registry), value_format, subject, schema, message, mode)
 
 
-def _decoded(column: Column | str, headers: Column | str | None, decoder: _Decoder) -> Column:
-    def decode(values: Any) -> Any:
-        return decoder.decode(values)
+def _decoded(column: Column | str, headers: Column | str | None, decoder: ValueDecoder) -> Column:
+    is_told = decoder.mode == DEAD_LETTER
+    result: DataType = decoder.type
+    if is_told:
+        result = StructType([StructField("value", decoder.type), StructField("error", StringType())])
 
     def decode_with(values: Any, headers: Any) -> Any:
-        return decoder.decode(values, headers)
+        found = decoder.decode(values, headers)
+        if not is_told:
+            return found
+        errors = decoder.undecoded(values, headers, found)
+        return pa.StructArray.from_arrays([found, errors], names=["value", "error"])
+
+    def decode(values: Any) -> Any:
+        return decode_with(values, None)
 
     if headers is None:
-        return _udf(decode, decoder.result, column)
-    return _udf(decode_with, decoder.result, column, headers)
+        return _udf(decode, result, column)
+    return _udf(decode_with, result, column, headers)
 
 
 # ---------------------------------------------------------------------- encoding
@@ -207,7 +141,7 @@ def _encoded(
 
     def encode(values: Any) -> Any:
         key = pickle.dumps(plan)
-        encoder = _kept(key, lambda: ColumnEncoder(plan[0], plan[1], message=plan[2]))
+        encoder = kept(key, lambda: ColumnEncoder(plan[0], plan[1], message=plan[2]))
         return pa.array(encoder.encode(values)).cast(pa.binary())
 
     return _udf(encode, BinaryType(), column)
@@ -216,45 +150,9 @@ def _encoded(
 # ---------------------------------------------------------------------- both
 
 
-_keeping: dict[bytes, Any] = {}
-_KEPT_MOST = 100
-
-
-def _kept(key: bytes, make: Callable[[], _Kept]) -> _Kept:
-    """What this process has made before for the same plan."""
-    found: _Kept | None = _keeping.get(key)
-    if found is None:
-        if len(_keeping) >= _KEPT_MOST:
-            _keeping.clear()
-        _keeping[key] = found = make()
-    return found
-
-
 def _udf(function: Callable[..., Any], result: DataType, *columns: Column | str) -> Column:
     # These tell Spark that it is called with columns.
     function.__annotations__ = dict.fromkeys(function.__annotations__, pa.Array)
     spark: Any = functions  # mypy does not see what it is made of
     called: Column = spark.arrow_udf(function, result)(*columns)
     return called
-
-
-def _of_spark(kind: Any) -> Any:
-    """The Arrow type as Spark has it: times in microseconds, and parts that may all be null, as those of null are."""
-    is_ = pa.types
-    if is_.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if is_.is_time(kind):
-        return pa.time64("us")
-    if is_.is_fixed_size_binary(kind):
-        return pa.binary()
-    if is_.is_struct(kind):
-        return pa.struct([_part(kind.field(i)) for i in range(kind.num_fields)])
-    if is_.is_list(kind):
-        return pa.list_(_part(kind.value_field))
-    if is_.is_map(kind):
-        return pa.map_(kind.key_type, _part(kind.item_field))
-    return kind
-
-
-def _part(field: Any) -> Any:
-    return field.with_type(_of_spark(field.type)).with_nullable(True)

@@ -1,0 +1,141 @@
+"""Columns of Avro or Protobuf values -> columns of what they say, in Spark's types: for the source and for functions.
+
+What the driver finds out (the schema to read as) travels to the tasks. A worker's process keeps its decoders and its
+connection to the registry from one task to the next.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import DataType
+
+from ottla.errors import ConfigError, DeserializationError
+from ottla.registry.client import RegistryClient
+from ottla.registry.columns import ColumnDecoder, reader_schema
+from ottla.registry.registered import RegisteredSchema
+
+FAIL, NULL, DEAD_LETTER = "fail", "null", "dead-letter"
+MODES = (FAIL, NULL, DEAD_LETTER)
+_Kept = TypeVar("_Kept")
+
+
+class ValueDecoder:
+    """What a worker needs to decode columns into one of `type`, Spark's. ConfigError for a type Spark does not have."""
+
+    def __init__(
+        self, registry: RegistryClient, value_format: str, schema: RegisteredSchema, message: str | None, mode: str
+    ) -> None:
+        self._plan = registry, value_format, schema, message
+        self.mode = mode
+        made = self._made(FAIL)
+        self.type: DataType = _spark_type(made.type)
+
+    def decode(self, values: Any, headers: Any = None) -> Any:
+        """One value for each of `values`; DeserializationError with mode "fail", as `ColumnDecoder`."""
+        found = self._kept(FAIL if self.mode == FAIL else NULL).decode(values, headers)
+        wanted = to_arrow_type(self.type, timezone="UTC")
+        return found if found.type == wanted else found.cast(wanted)
+
+    def undecoded(self, values: Any, headers: Any, found: Any) -> Any:
+        """Where a value could not be decoded, why; null elsewhere. `found` is what `decode` gave."""
+        errors: list[str | None] = [None] * len(values)
+        bad: Any = pc.and_(found.is_null(), values.is_valid())
+        for row in pc.indices_nonzero(bad).to_pylist():
+            errors[row] = self._why(values.slice(row, 1), None if headers is None else headers.slice(row, 1))
+        return pa.array(errors, pa.string())
+
+    def _why(self, value: Any, headers: Any) -> str | None:
+        try:
+            self._kept(FAIL).decode(value, headers)
+        except DeserializationError as error:
+            return str(error).removeprefix("Row 0 ")
+        return None
+
+    def _kept(self, mode: str) -> ColumnDecoder:
+        return kept(pickle.dumps((self._plan, mode)), lambda: self._made(mode))
+
+    def _made(self, mode: str) -> ColumnDecoder:
+        registry, value_format, schema, message = self._plan
+        return ColumnDecoder(registry, value_format, schema, message=message, mode=mode, time_unit="us")
+
+
+def value_decoder(
+    registry: RegistryClient,
+    value_format: str,
+    subject: str | None,
+    schema: str | RegisteredSchema | None,
+    message: str | None,
+    mode: str,
+) -> ValueDecoder:
+    """For values that are read as `schema`, else as the latest one of `subject`. ConfigError, RegistryError."""
+    if mode not in MODES:
+        raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
+    if not isinstance(schema, RegisteredSchema):
+        if schema is None and subject is None:
+            raise ConfigError(
+                "Neither a schema nor a subject is given: name the subject whose latest schema is read as."
+            )
+        schema = reader_schema(registry, value_format, subject or "", schema)
+    return ValueDecoder(registry, value_format, schema, message, mode)
+
+
+_keeping: dict[bytes, Any] = {}
+_KEPT_MOST = 100
+
+
+def kept(key: bytes, make: Callable[[], _Kept]) -> _Kept:
+    """What this process has made before for the same plan."""
+    found: _Kept | None = _keeping.get(key)
+    if found is None:
+        if len(_keeping) >= _KEPT_MOST:
+            _keeping.clear()
+        _keeping[key] = found = make()
+    return found
+
+
+def _spark_type(kind: Any) -> DataType:
+    arrow = _of_spark(kind, "")
+    try:
+        return from_arrow_type(arrow)
+    except PySparkException as error:
+        raise ConfigError(f"Spark has no type for the schema's values ({arrow}): {error}") from None
+
+
+def _of_spark(kind: Any, place: str) -> Any:
+    """The Arrow type as Spark has it: times in microseconds, and parts that may all be null, as those of null are."""
+    is_ = pa.types
+    if is_.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if is_.is_time(kind):
+        return pa.time64("us")
+    if is_.is_duration(kind):
+        return pa.duration("us")
+    if is_.is_fixed_size_binary(kind):
+        return pa.binary()
+    if is_.is_uint32(kind):
+        return pa.int64()
+    if is_.is_uint64(kind):
+        return pa.decimal128(20, 0)
+    if is_.is_decimal256(kind):
+        raise ConfigError(
+            f"{place or 'The value'} is a decimal of {kind.precision} digits, and Spark has 38: read it as a schema "
+            "without that field."
+        )
+    if is_.is_struct(kind):
+        return pa.struct([_part(kind.field(i), place) for i in range(kind.num_fields)])
+    if is_.is_list(kind):
+        return pa.list_(_part(kind.value_field, place))
+    if is_.is_map(kind):
+        return pa.map_(_of_spark(kind.key_type, place), _part(kind.item_field, place))
+    return kind
+
+
+def _part(field: Any, place: str) -> Any:
+    return field.with_type(_of_spark(field.type, f"{place}.{field.name}" if place else field.name)).with_nullable(True)
