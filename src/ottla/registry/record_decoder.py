@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from ottla.errors import ConfigError, DeserializationError
@@ -54,17 +54,18 @@ class RecordDecoder:
         try:
             values = self._decoder.decode(batch.column("value"), batch.column("headers"))
         except DeserializationError as error:
-            raise self._placed(error, batch, topic) from error
+            partitions, offsets = batch.column("partition"), batch.column("offset")
+            raise of_record(error, topic, lambda row: (partitions[row].as_py(), offsets[row].as_py())) from error
         columns = [values if name == "value" else batch.column(name) for name in batch.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema_of(batch.schema))
 
-    def _placed(self, error: DeserializationError, batch: Any, topic: str) -> DeserializationError:
-        """The same error, which names a row of the batch, with the record's place."""
-        row, _, told = str(error).removeprefix("Row ").partition(" ")
-        if not row.isdigit():
-            return error
-        partition = batch.column("partition")[int(row)].as_py()
-        offset = batch.column("offset")[int(row)].as_py()
-        return DeserializationError(
-            f"The record at offset {offset} of {topic}-{partition} {told}", topic=topic, partition=partition
-        )
+
+def of_record(error: DeserializationError, topic: str, place: Callable[[int], tuple[int, int]]) -> DeserializationError:
+    """The same error, which names a row, with the record's place; `place` tells a row's partition and offset."""
+    row, _, told = str(error).removeprefix("Row ").partition(" ")
+    if not row.isdigit():
+        return error
+    partition, offset = place(int(row))
+    return DeserializationError(
+        f"The record at offset {offset} of {topic}-{partition} {told}", topic=topic, partition=partition
+    )

@@ -1,7 +1,7 @@
 """Every option of the source in one table: what it takes, which kind of query uses it, what it does.
 
 `options` reads by it, and the table in docs/spark-source.md is written from it (`tools/generate_spark_options.py`).
-Names and meanings are those of Spark's own Kafka source, but for `columns`.
+Names and meanings are those of Spark's own Kafka source, but for `columns` and those of values with a schema.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from ottla.errors import ConfigError
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
+VALUE_ERROR, VALUE_BYTES = "valueError", "valueBytes"
+DEAD_LETTER_COLUMNS = (VALUE_ERROR, VALUE_BYTES)
+"""What could not be decoded, and why, where undecodable=dead-letter."""
 
 BATCH = "batch"
 STREAMING = "streaming"
@@ -121,12 +124,22 @@ def _read_pattern(text: str) -> re.Pattern[str]:
         raise ValueError(str(error)) from None
 
 
+def _read_undecodable(text: str) -> str:
+    word = text.strip().lower()
+    if word not in UNDECODABLE_WORDS:
+        raise ValueError
+    return word
+
+
 def _read_strategy(text: str) -> str:
     word = text.strip().lower()
     if word not in ("error", "latest"):
         raise ValueError
     return word
 
+
+DEAD_LETTER = "dead-letter"
+UNDECODABLE_WORDS = ("fail", "null", DEAD_LETTER)
 
 _OFFSETS = "JSON {topic: {partition: offset}}"
 _TIMES = "JSON {topic: {partition: milliseconds since 1970}}, naming every partition"
@@ -206,6 +219,35 @@ OPTIONS = (
         "all",
         "Which columns there are (ottla's own; Spark does not tell a Python source which ones a query needs). Those "
         "left out are not decoded.",
+    ),
+    Option(
+        "value.format",
+        "avro or protobuf",
+        "",
+        "The column `value` is what values say, by the schemas of a registry ([more](#values-with-a-schema)).",
+    ),
+    Option("registry", "an address, several with commas", "", "The schema registry of value.format."),
+    Option(
+        "registry.*",
+        "a setting of the registry's client (docs/schema-registry.md)",
+        "",
+        "Any setting of it, such as `registry.basic.auth.user.info` or `registry.ssl.truststore.location`.",
+    ),
+    Option("subject", "the name of a subject", "TOPIC-value", "All values are read as the latest schema of it."),
+    Option(
+        "value.schema",
+        "the text of a schema, or the id of one that is registered",
+        "the latest one of the subject",
+        "All values are read as this one; fields that it leaves out are not decoded.",
+    ),
+    Option("value.message", "the name of a message", "the file's first one", "Which message of a Protobuf file."),
+    Option(
+        "undecodable",
+        "fail, null or dead-letter",
+        "fail",
+        "What becomes of a value that cannot be decoded: the query fails, or `value` is null; with dead-letter, the "
+        "columns `valueError` and `valueBytes` say why, and what it is.",
+        _read_undecodable,
     ),
     Option(
         "minPartitions",

@@ -10,14 +10,17 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
+from ottla.registry.columns import FORMATS
 from ottla.spark.limits import Limit, read_assignment, read_end, read_start
 from ottla.spark.option_table import (
     BATCH,
     COLUMNS,
+    DEAD_LETTER,
+    DEAD_LETTER_COLUMNS,
     HEADERS,
     OPTIONS,
     REFUSED_SETTINGS,
@@ -25,6 +28,10 @@ from ottla.spark.option_table import (
     STREAMING,
     WITHOUT_EFFECT,
 )
+from ottla.spark.value_options import REGISTRY_SETTING, SUBJECT, UNDECODABLE, ValueOptions, read_value_options
+
+if TYPE_CHECKING:
+    from ottla.spark.value_decoding import ValueDecoder
 
 _log = logging.getLogger("ottla.spark")
 
@@ -55,6 +62,16 @@ class SourceOptions:
     group_id: str | None = None
     # The connection's, under Kafka's names; passwords may be among them.
     settings: dict[str, str] = field(default_factory=dict, repr=False)
+    # For values with a schema: found by the driver once, so that the whole query has one type.
+    decoder: ValueDecoder | None = field(default=None, repr=False)
+
+
+class ValueReading(NamedTuple):
+    """How values with a schema are read: as `values.schema`, else as the latest one of `subject`."""
+
+    values: ValueOptions
+    subject: str | None
+    mode: str
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
@@ -97,9 +114,34 @@ def read_options(options: Mapping[str, str], *, streaming: bool = False) -> Sour
 
 def read_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns alone: a schema is asked for before Spark says whether it is for a batch or a stream."""
+    return _columns_of(_read_any(options))
+
+
+def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
+    """How values are decoded; None where they are bytes, or not read at all."""
+    read = _read_any(options)
+    given = {name.lower(): value for name, value in options.items()}
+    values = read_value_options(given, FORMATS)
+    if values is None or not {"value", *DEAD_LETTER_COLUMNS} & set(_columns_of(read)):
+        return None
+    subject = values.subject
+    if subject is None and values.schema is None:
+        topics = read_assignment(read["assign"]) if "assign" in read else read.get("subscribe", ())
+        if len(topics) != 1:
+            told = f"{len(topics)} topics" if topics else "the topics of a pattern"
+            raise ConfigError(
+                f"All values of {told} are read as one schema, and the options do not say which: add the option "
+                f"{SUBJECT}, or value.schema."
+            )
+        subject = f"{next(iter(topics))}-value"
+    return ValueReading(values, subject, read.get(UNDECODABLE, "fail"))
+
+
+def _read_any(options: Mapping[str, str]) -> dict[str, Any]:
+    """Each option, for whichever kind of query, by its name as it is written."""
     given = {name.lower(): value for name, value in options.items()}
     _refuse_strangers(given)
-    return _columns_of({row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given})
+    return {row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given}
 
 
 def _read_values(given: Mapping[str, str], *, streaming: bool) -> dict[str, Any]:
@@ -129,7 +171,7 @@ def _refuse_strangers(given: Mapping[str, str]) -> None:
     for name in given:
         if name in REFUSED_SETTINGS:
             raise ConfigError(f"The option {name} cannot be used with the ottla source: {REFUSED_SETTINGS[name]}.")
-        if name in _ROWS or name in _IGNORED or name.startswith("kafka."):
+        if name in _ROWS or name in _IGNORED or name.startswith(("kafka.", REGISTRY_SETTING)):
             continue
         known = [row.name for row in _ROWS.values()]
         near = nearest_name(name, known)
@@ -149,7 +191,8 @@ def _check_choice(values: Mapping[str, Any]) -> None:
 
 def _columns_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     include_headers = values.get("includeHeaders", False)
-    allowed = (*COLUMNS, HEADERS) if include_headers else COLUMNS
+    told = DEAD_LETTER_COLUMNS if values.get(UNDECODABLE) == DEAD_LETTER else ()
+    allowed = (*COLUMNS, *told, HEADERS) if include_headers else (*COLUMNS, *told)
     text = values.get("columns")
     if text is None:
         return allowed

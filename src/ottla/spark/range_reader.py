@@ -91,6 +91,12 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
         **options.settings,
     }
     wanted = [_DECODED.get(name, name) for name in target.names if name not in _CONSTANT]
+    decode = None
+    if options.decoder is not None:
+        from ottla.spark.value_decoding import PieceDecoder
+
+        decode = PieceDecoder(options.decoder, span.topic, span.partition)
+        wanted = decode.stored(wanted)
     constants = _Constants(span)
     assignments = {(span.topic, span.partition): (progress.offset, span.end)}
     reader = take_reader(options.bootstrap_servers, settings, span.plan, assignments, {span.topic: span.topic_id})
@@ -99,7 +105,7 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
             for piece in reader.decode_pieces(fetched, wanted, rows_enough=_PIECE_ROWS, bytes_enough=_PIECE_BYTES):
                 for first in range(0, piece.num_rows, _SLICE_ROWS_MAX):
                     rows = piece if piece.num_rows <= _SLICE_ROWS_MAX else piece.slice(first, _SLICE_ROWS_MAX)
-                    yield _conform(rows, constants, target)
+                    yield _conform(rows if decode is None else decode(rows), constants, target)
             progress.offset = reader.reached(span.topic, span.partition) or progress.offset
     finally:
         give_back(reader, options.bootstrap_servers, settings, span.plan)

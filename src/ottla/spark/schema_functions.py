@@ -20,7 +20,8 @@ from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnEncoder, client_of, kind_of
 from ottla.registry.registered import RegisteredSchema
 from ottla.schemas.avro.derived import derive_schema
-from ottla.spark.value_decoding import DEAD_LETTER, ValueDecoder, kept, value_decoder
+from ottla.spark.option_table import DEAD_LETTER
+from ottla.spark.value_decoding import ValueDecoder, kept, value_decoder
 
 Registry = str | Sequence[str] | RegistryClient
 Schema = str | RegisteredSchema | None

@@ -8,7 +8,8 @@ record (`range_reader`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -34,8 +35,12 @@ from ottla.errors import UserMistake
 from ottla.spark.filters import Pushed
 from ottla.spark.mistakes import plainly
 from ottla.spark.offset_ranges import pack_ranges
-from ottla.spark.options import SourceOptions, read_columns, read_options
+from ottla.spark.option_table import VALUE_BYTES, VALUE_ERROR
+from ottla.spark.options import SourceOptions, ValueReading, read_columns, read_options, read_value_reading
 from ottla.spark.range_partition import RangePartition, read_partition
+
+if TYPE_CHECKING:
+    from ottla.spark.value_decoding import ValueDecoder
 
 _TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -45,6 +50,8 @@ _TYPES: dict[str, DataType] = {
     "offset": LongType(),
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
+    VALUE_ERROR: StringType(),
+    VALUE_BYTES: BinaryType(),
     "headers": ArrayType(
         StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)])
     ),
@@ -63,16 +70,26 @@ class OttlaDataSource(DataSource):
         """The word for `format()`."""
         return "ottla"
 
+    # Asked of the registry once, with the schema; Spark carries it on with this object to where readers are made.
+    _decoder: ValueDecoder | None = None
+
     @plainly
     def schema(self) -> StructType:
-        """Spark's Kafka source schema, or the chosen columns of it."""
-        return StructType([StructField(name, _TYPES[name], True) for name in read_columns(self.options)])
+        """Spark's Kafka source schema, or the chosen columns of it; `value` as `value.format` has it."""
+        names = read_columns(self.options)
+        reading = read_value_reading(self.options)
+        if reading is None:
+            return StructType([StructField(name, _TYPES[name], True) for name in names])
+        if self._decoder is None:
+            self._decoder = _decoder_of(reading)
+        types = {**_TYPES, "value": self._decoder.type}
+        return StructType([StructField(name, types[name], True) for name in names])
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader for one query."""
         self._check_schema(schema)
-        return OttlaReader(read_options(self.options), schema)
+        return OttlaReader(replace(read_options(self.options), decoder=self._decoder), schema)
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
@@ -80,7 +97,8 @@ class OttlaDataSource(DataSource):
         from ottla.spark.stream_reader import OttlaStreamReader
 
         self._check_schema(schema)
-        return OttlaStreamReader(read_options(self.options, streaming=True), schema)
+        options = read_options(self.options, streaming=True)
+        return OttlaStreamReader(replace(options, decoder=self._decoder), schema)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -99,6 +117,16 @@ class OttlaDataSource(DataSource):
     def _check_schema(self, schema: StructType) -> None:
         if schema != self.schema():
             raise UserMistake("The ottla source has a schema of its own: leave out .schema(...), and use select.")
+
+
+def _decoder_of(reading: ValueReading) -> ValueDecoder:
+    """What tasks decode by, with the schema that the registry tells."""
+    # It brings pyarrow along, which a driver's source of bytes has no need of.
+    from ottla.spark.value_decoding import value_decoder
+
+    values = reading.values
+    schema = values.registry.by_id(values.schema) if isinstance(values.schema, int) else values.schema
+    return value_decoder(values.registry, values.format, reading.subject, schema, values.message, reading.mode)
 
 
 DefaultSource = OttlaDataSource

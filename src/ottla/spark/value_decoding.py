@@ -7,7 +7,7 @@ connection to the registry from one task to the next.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -19,10 +19,11 @@ from pyspark.sql.types import DataType
 from ottla.errors import ConfigError, DeserializationError
 from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, reader_schema
+from ottla.registry.record_decoder import of_record
 from ottla.registry.registered import RegisteredSchema
+from ottla.spark.option_table import DEAD_LETTER_COLUMNS, HEADERS, UNDECODABLE_WORDS, VALUE_BYTES, VALUE_ERROR
 
-FAIL, NULL, DEAD_LETTER = "fail", "null", "dead-letter"
-MODES = (FAIL, NULL, DEAD_LETTER)
+FAIL, NULL = "fail", "null"
 _Kept = TypeVar("_Kept")
 
 
@@ -41,7 +42,11 @@ class ValueDecoder:
         """One value for each of `values`; DeserializationError with mode "fail", as `ColumnDecoder`."""
         found = self._kept(FAIL if self.mode == FAIL else NULL).decode(values, headers)
         wanted = to_arrow_type(self.type, timezone="UTC")
-        return found if found.type == wanted else found.cast(wanted)
+        if found.type == wanted:
+            return found
+        # Spark's times are of microseconds: what is smaller is cut off.
+        cast: Any = pc.cast  # whose stubs want the type twice
+        return cast(found, options=pc.CastOptions(wanted, allow_time_truncate=True))
 
     def undecoded(self, values: Any, headers: Any, found: Any) -> Any:
         """Where a value could not be decoded, why; null elsewhere. `found` is what `decode` gave."""
@@ -66,6 +71,40 @@ class ValueDecoder:
         return ColumnDecoder(registry, value_format, schema, message=message, mode=mode, time_unit="us")
 
 
+class PieceDecoder:
+    """Decodes the values among a partition's columns, as they come from a reader."""
+
+    def __init__(self, decoder: ValueDecoder, topic: str, partition: int) -> None:
+        self._decoder = decoder
+        self._topic, self._partition = topic, partition
+        self._is_told = False
+
+    def stored(self, wanted: Sequence[str]) -> list[str]:
+        """The columns to read of the records for these to be made."""
+        self._is_told = any(name in DEAD_LETTER_COLUMNS for name in wanted)
+        # Headers may name schemas; offsets tell where an error is.
+        made = (name for name in wanted if name not in DEAD_LETTER_COLUMNS)
+        return list(dict.fromkeys((*made, "value", HEADERS, "offset")))
+
+    def __call__(self, piece: Any) -> Any:
+        """The same columns with decoded values, and those about values that could not be decoded."""
+        values, headers, offsets = (piece.column(name) for name in ("value", HEADERS, "offset"))
+        try:
+            found = self._decoder.decode(values, headers)
+        except DeserializationError as error:
+            placed = of_record(error, self._topic, lambda row: (self._partition, offsets[row].as_py()))
+            raise DeserializationError(
+                f"{str(placed).removesuffix('.')}; undecodable=null or dead-letter lets a query go on.",
+                topic=self._topic,
+                partition=self._partition,
+            ) from None
+        columns = {name: piece.column(name) for name in piece.schema.names} | {"value": found}
+        if self._is_told:
+            errors = self._decoder.undecoded(values, headers, found)
+            columns |= {VALUE_ERROR: errors, VALUE_BYTES: pc.if_else(errors.is_valid(), values, None)}
+        return pa.RecordBatch.from_pydict(columns)
+
+
 def value_decoder(
     registry: RegistryClient,
     value_format: str,
@@ -75,8 +114,8 @@ def value_decoder(
     mode: str,
 ) -> ValueDecoder:
     """For values that are read as `schema`, else as the latest one of `subject`. ConfigError, RegistryError."""
-    if mode not in MODES:
-        raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
+    if mode not in UNDECODABLE_WORDS:
+        raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(UNDECODABLE_WORDS)}.")
     if not isinstance(schema, RegisteredSchema):
         if schema is None and subject is None:
             raise ConfigError(

@@ -1,0 +1,234 @@
+"""`value.format`: the source's column `value` by the schemas of a registry, without Spark itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+import ottla
+from ottla.spark.source import OttlaDataSource
+
+ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+LATER = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "-"}],
+    }
+)
+PROTO = """syntax = "proto3";
+message Other { string a = 1; }
+message Order { uint64 id = 1; optional string note = 2; }"""
+
+
+@pytest.fixture(scope="module")
+def url(kafka_cluster: ottla.Cluster) -> Iterator[str]:
+    with ottla.Registry(kafka_cluster.bootstrap_servers) as registry:
+        yield registry.url
+
+
+@pytest.fixture
+def given(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> dict[str, str]:
+    servers = kafka_cluster.bootstrap_servers
+    return {
+        "kafka.bootstrap.servers": servers,
+        "subscribe": kafka_topic,
+        "value.format": "avro",
+        "registry": url,
+    }
+
+
+def write(given: dict[str, str], rows: list[dict[str, Any]] | pa.Table, schema: str, **more: Any) -> None:
+    topic = given["subscribe"]
+    data = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows)
+    more = {"value_format": "avro", "registry": given["registry"], "value_schema": schema} | more
+    ottla.write_table(given["kafka.bootstrap.servers"], topic, data, **more)
+
+
+def send(given: dict[str, str], *values: bytes | None, **more: Any) -> None:
+    with ottla.Producer(given["kafka.bootstrap.servers"]) as producer:
+        for value in values:
+            producer.send(given["subscribe"], value, **more)
+
+
+def planned(given: dict[str, str]) -> Any:
+    """The source as Spark carries it on from the question about its schema, which is asked once."""
+    source = OttlaDataSource(given)
+    schema = source.schema()
+    return pickle.loads(pickle.dumps(source)), schema
+
+
+def read(given: dict[str, str]) -> list[dict[str, Any]]:
+    return rows_of(*planned(given))
+
+
+def rows_of(source: Any, schema: Any) -> list[dict[str, Any]]:
+    reader = source.reader(schema)
+    tasks = pickle.loads(pickle.dumps(reader))
+    found = [batch for part in reader.partitions() for batch in tasks.read(part)]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def ids(rows: list[dict[str, Any]]) -> list[int]:
+    return sorted(row["value"]["id"] for row in rows)
+
+
+def test_values_are_structs_and_all_else_is_as_it_was(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}, {"id": 2}], ORDER)
+    send(given, None, key=b"gone")
+    source, schema = planned(given)
+    assert schema["value"].dataType == StructType([StructField("id", LongType())])
+    assert schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    rows = rows_of(source, schema)
+    assert ids([row for row in rows if row["value"]]) == [1, 2]
+    [tombstone] = [row for row in rows if row["value"] is None]
+    assert tombstone["key"] == b"gone"
+    assert tombstone["topic"] == given["subscribe"]
+
+
+def test_chosen_columns_alone_are_read(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    assert read(given | {"columns": "value"}) == [{"value": {"id": 1}}]
+    # Who reads no values asks no registry.
+    assert read(given | {"columns": "offset", "registry": "http://127.0.0.1:1"}) == [{"offset": 0}]
+
+
+def test_a_schema_that_changes_while_a_query_runs_changes_no_type(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    source, schema = planned(given)
+    write(given, [{"id": 2, "note": "new"}], LATER)
+    assert [row["value"] for row in sorted(rows_of(source, schema), key=lambda row: row["value"]["id"])] == [
+        {"id": 1},
+        {"id": 2},
+    ]
+    # A new query has the new type, and reads old values by it.
+    notes = {row["value"]["id"]: row["value"]["note"] for row in read(given)}
+    assert notes == {1: "-", 2: "new"}
+
+
+def test_a_stream_decodes_as_a_batch_does(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    source, schema = planned(given | {"startingOffsets": "earliest"})
+    stream = source.streamReader(schema)
+    try:
+        start = stream.initialOffset()
+        write(given, [{"id": 2, "note": "new"}], LATER)
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
+        tasks = pickle.loads(pickle.dumps(stream))
+        found = [batch for part in stream.partitions(start, end) for batch in tasks.read(part)]
+    finally:
+        stream.stop()
+    assert ids([row for batch in found for row in batch.to_pylist()]) == [1, 2]
+
+
+def test_the_schema_to_read_as_can_be_given(given: dict[str, str]) -> None:
+    write(given, [{"id": 1, "note": "a"}], LATER)
+    assert [row["value"] for row in read(given | {"value.schema": ORDER})] == [{"id": 1}]
+    with ottla.RegistryClient(given["registry"]) as client:
+        first = client.register(f"{given['subscribe']}-other", ORDER)
+    assert [row["value"] for row in read(given | {"value.schema": str(first.id)})] == [{"id": 1}]
+    assert [row["value"] for row in read(given | {"subject": f"{given['subscribe']}-other"})] == [{"id": 1}]
+
+
+def test_messages_of_protobuf(given: dict[str, str]) -> None:
+    row = pa.table({"id": pa.array([2**63], pa.uint64())})
+    write(given, row, PROTO, value_format="protobuf", value_message="Order")
+    options = given | {"value.format": "protobuf", "value.message": "Order"}
+    # Spark has no unsigned numbers.
+    assert [row["value"] for row in read(options)] == [{"id": Decimal(2**63), "note": None}]
+
+
+def test_a_schema_named_in_a_header_is_found(given: dict[str, str]) -> None:
+    with ottla.RegistryClient(given["registry"]) as client:
+        schema = client.register(f"{given['subscribe']}-value", ORDER)
+    guid = b"\1" + bytes.fromhex(schema.guid.replace("-", ""))
+    send(given, b"\x0e", headers=[("__value_schema_id", guid)])
+    assert ids(read(given)) == [7]
+
+
+def test_what_cannot_be_decoded_fails_or_is_null_or_is_told(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    place = {"partition": 1}
+    send(given, b"plain", None, **place)
+    with pytest.raises(ottla.DeserializationError, match=r"offset \d+ of \S+-1 cannot be decoded .*undecodable=null"):
+        read(given)
+    rows = read(given | {"undecodable": "null"})
+    assert sorted(row["value"] is None for row in rows) == [False, True, True]
+
+    source, schema = planned(given | {"undecodable": "dead-letter"})
+    assert (schema["valueError"].dataType, schema["valueBytes"].dataType) == (StringType(), BinaryType())
+    rows = rows_of(source, schema)
+    assert ids([row for row in rows if row["value"]]) == [1]
+    [bad] = [row for row in rows if row["valueError"] is not None]
+    assert bad["valueError"].startswith("cannot be decoded (value): The magic byte is 112")
+    assert (bad["value"], bad["valueBytes"], bad["partition"]) == (None, b"plain", 1)
+    assert [row["valueBytes"] for row in rows if row is not bad] == [None, None]
+    only = read(given | {"undecodable": "dead-letter", "columns": "valueBytes,headers", "includeHeaders": "true"})
+    assert sorted(row["valueBytes"] or b"" for row in only) == [b"", b"", b"plain"]
+
+
+def test_an_id_that_the_registry_does_not_know_is_a_value_that_cannot_be_decoded(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    send(given, b"\0\0\x0f\0\0\2")
+    with pytest.raises(ottla.DeserializationError, match="cannot be decoded"):
+        read(given)
+    assert len(read(given | {"undecodable": "null"})) == 2
+
+
+def test_a_registry_that_is_down_ends_a_task_in_every_mode(given: dict[str, str], kafka_cluster: ottla.Cluster) -> None:
+    with ottla.Registry(kafka_cluster.bootstrap_servers, topic="_schemas_down") as registry:
+        options = given | {"registry": registry.url, "registry.max.retries": "0", "undecodable": "null"}
+        write(options, [{"id": 1}], ORDER)
+        source, schema = planned(options)
+        write(options, [{"id": 2, "note": "a"}], LATER)
+    with pytest.raises(ottla.RegistryError):
+        rows_of(source, schema)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"registry": None}, "value.format=avro needs the option registry"),
+        ({"value.format": "xml"}, "it must be avro or protobuf"),
+        ({"value.format": None}, "The option registry is for values with a schema: add the option value.format"),
+        ({"subscribe": "a,b"}, "All values of 2 topics are read as one schema.*subject, or value.schema"),
+        ({"subscribe": None, "subscribePattern": "a.*"}, "All values of the topics of a pattern"),
+        ({"value.message": "Order"}, "value.message is for value.format=protobuf"),
+        ({"value.schema": "{"}, "not JSON|is no|schema"),
+        ({"undecodable": "skip"}, "it must be fail, null or dead-letter"),
+        ({"columns": "valueError"}, "The option columns names 'valueError'"),
+        ({"registry": "http://u:secret@"}, "schema.registry.url has"),
+        ({"registry.basic.auth.user.info": "secret"}, "registry.*basic.auth.user.info must be NAME:PASSWORD"),
+        ({"registry.user": "secret"}, "registry.*'?user'?"),
+        ({"value.shema": "x"}, "did you mean value.schema"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(given: dict[str, str], options: dict[str, Any], told: str) -> None:
+    asked = {name: value for name, value in (given | options).items() if value is not None}
+    with pytest.raises(ottla.UserMistake, match=told) as caught:
+        OttlaDataSource(asked).schema()
+    assert "secret" not in str(caught.value)
+
+
+def test_what_the_registry_lacks_is_told_by_the_driver(given: dict[str, str]) -> None:
+    with pytest.raises(ottla.RegistryError, match="40401"):
+        OttlaDataSource(given).schema()
+    down = given | {"registry": "http://127.0.0.1:1", "registry.max.retries": "0"}
+    with pytest.raises(ottla.RegistryError, match=r"127\.0\.0\.1:1"):
+        OttlaDataSource(down).schema()
+
+
+def test_no_password_is_shown(given: dict[str, str]) -> None:
+    write(given, [{"id": 1}], ORDER)
+    host = given["registry"].removeprefix("http://")
+    source, schema = planned(given | {"registry": f"http://me:secret@{host}", "registry.request.timeout.ms": "5000"})
+    reader = source.reader(schema)
+    assert "secret" not in repr(reader._options)
+    assert ids(rows_of(source, schema)) == [1]
