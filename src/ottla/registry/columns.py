@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake
@@ -278,6 +279,7 @@ class ColumnEncoder:
 
     def __init__(self, registry: RegistryClient, schema: RegisteredSchema, *, message: str | None = None) -> None:
         references = registry.referred(schema)
+        self._is_json = schema.kind == JSON
         self._encoder: Any
         if schema.kind == AVRO:
             from ottla.schemas.avro.encode import AvroEncoder
@@ -304,10 +306,32 @@ class ColumnEncoder:
 
         RecordError names the row, counted from `first_row`, and the field that the schema does not hold.
         """
+        pa, _ = _arrow()
+        valid = None
+        if self._is_json and isinstance(columns, pa.StructArray) and columns.null_count:
+            # JSON's kernel has a table's rows in mind, of which none is null.
+            valid = columns.is_valid()
+            columns = columns.drop_null()
         try:
-            return self._encoder.encode(columns, prefix=self._prefix)
+            made = self._encoder.encode(columns, prefix=self._prefix)
         except RecordError as error:
-            raise RecordError(_ROW.sub(lambda row: f"Row {first_row + int(row[1])}", str(error), count=1)) from error
+            row = partial(_row_of, valid=valid, first_row=first_row)
+            raise RecordError(_ROW.sub(row, str(error), count=1)) from error
+        return made if valid is None else pa.array(made).take(_places(valid))
+
+
+def _row_of(match: re.Match[str], valid: Any, first_row: int) -> str:
+    row = int(match[1])
+    return f"Row {first_row + (row if valid is None else _arrow()[1].indices_nonzero(valid)[row].as_py())}"
+
+
+def _places(valid: Any) -> Any:
+    """Where each row is among those that are valid, null for others."""
+    import numpy as np
+
+    pa, _ = _arrow()
+    is_valid = valid.to_numpy(zero_copy_only=False)
+    return pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)
 
 
 def kind_of(value_format: str) -> str:

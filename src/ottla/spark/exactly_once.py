@@ -78,6 +78,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         if self._plan is None:
             refuse_continuous_query(self._options.checkpoint)
             check_topic(self._options)
+            self._rows = self._rows.registered()
             self._plan = _plan(self._settings, query_of(self._options.checkpoint))
         return dict(self.__dict__)
 

@@ -69,6 +69,7 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
         """Spark pickles the writer in the planning process, and nowhere else."""
         refuse_continuous_query(self._plan.options.checkpoint)
         check_topic(self._plan.options)
+        self._plan = self._plan._replace(rows=self._plan.rows.registered())
         return dict(self.__dict__)
 
     @plainly
@@ -88,6 +89,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         raise UserMistake('A topic cannot be overwritten: write with .mode("append").')
     plan = _plan(read_sink_options(options, streaming=False), schema)
     check_topic(plan.options)
+    plan = plan._replace(rows=plan.rows.registered())
     if not plan.options.exactly_once:
         return AtLeastOnceWriter(plan)
     from ottla.spark.exactly_once import ExactlyOnceWriter
@@ -109,7 +111,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
-    return SinkPlan(options, plan_rows(schema, options.topic, options.control_topic))
+    return SinkPlan(options, plan_rows(schema, options.topic, options.control_topic, options.values))
 
 
 def _write(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:

@@ -21,6 +21,8 @@ from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
 from ottla.producer.settings import ProducerSettings
 from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX, topics_of
+from ottla.spark import value_options
+from ottla.spark.value_options import REGISTRY_SETTING, ValueOptions, read_value_options
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -34,7 +36,9 @@ _TAKEN = (
     "sink.same.rows",
     "topic",
     "write.id",
+    *value_options.NAMES,
 )
+_FORMATS = ("avro", "protobuf", "json")
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
@@ -42,7 +46,8 @@ _ASYNC_PROGRESS = "asyncprogresstracking"
 _SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _REFUSED_SETTINGS = {
     "key.serializer": "keys are sent as the bytes they are",
-    "value.serializer": "values are sent as the bytes they are: make them with Spark's functions, such as to_json",
+    "value.serializer": "values are sent as the bytes they are: make them with Spark's functions, such as to_json, or "
+    "by the option value.format",
     "interceptor.classes": "tasks run in processes of their own",
     "transactional.id": "the sink makes its transactional ids of the option sink.id",
 }
@@ -55,7 +60,7 @@ class SinkOptions:
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
     sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
     `control_topic`: where decisions are kept. `same_rows`: a batch that is done must not come again with other rows.
-    `of_checkpoint`: `sink_id` was made of the checkpoint's location.
+    `of_checkpoint`: `sink_id` was made of the checkpoint's location. `values`: where they have a schema of a registry.
     """
 
     bootstrap_servers: str
@@ -68,6 +73,7 @@ class SinkOptions:
     same_rows: bool = False
     of_checkpoint: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
+    values: ValueOptions | None = None
 
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -101,13 +107,14 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         same_rows=same_rows,
         of_checkpoint=exactly_once and streaming and "sink.id" not in given,
         settings=settings,
+        values=read_value_options(given, _FORMATS),
     )
 
 
 def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
     taken = {name.lower() for name in _TAKEN}
     for name in given:
-        if name in taken or name.startswith("kafka.") or (streaming and name in _SPARKS):
+        if name in taken or name.startswith(("kafka.", REGISTRY_SETTING)) or (streaming and name in _SPARKS):
             continue
         if name.startswith(_ASYNC_PROGRESS):
             if name == f"{_ASYNC_PROGRESS}enabled" and given[name].strip().lower() == "false":

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.client.producer import Producer
+    from ottla.spark.value_encoding import Values
+    from ottla.spark.value_options import ValueOptions
 
 _log = logging.getLogger("ottla.spark")
 
@@ -56,32 +58,52 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 class SinkRows(NamedTuple):
     """What the rows of one write look like: the topic they go to (None: the column says), and the columns there are.
 
-    `kept` are the topics where sinks keep their decisions, which no row may go to.
+    `kept` are the topics where sinks keep their decisions, which no row may go to. `values`: how values are encoded,
+    which tasks are given as bytes where it is None.
     """
 
     topic: str | None
     columns: tuple[str, ...]
     kept: tuple[str, ...] = SINK_TOPICS
+    values: Values | None = None
+
+    @property
+    def taken(self) -> list[str]:
+        """The columns that are needed of what Spark hands over."""
+        made = None if self.values is None else self.values.columns
+        return list(self.columns) if made is None else [*(name for name in self.columns if name != "value"), *made]
+
+    def registered(self) -> SinkRows:
+        """The same with a schema that the registry knows, where values have one; asked once in this process."""
+        return self if self.values is None else self._replace(values=self.values.registered())
 
     def column(self, name: str) -> str | None:
         """The name where there is such a column."""
         return name if name in self.columns else None
 
 
-def plan_rows(schema: StructType, topic: str | None, control_topic: str = CONTROL_TOPIC) -> SinkRows:
+def plan_rows(
+    schema: StructType,
+    topic: str | None,
+    control_topic: str = CONTROL_TOPIC,
+    values: ValueOptions | None = None,
+) -> SinkRows:
     """Check the columns of what is to be written; UserMistake names the column, its type and what is allowed.
 
-    A column `topic` yields to the option `topic`, and other columns are left out, as in Spark's own sink.
+    A column `topic` yields to the option `topic`, and other columns are left out, as in Spark's own sink; or values are
+    made of them, where they have a schema (`values`) and there is no column `value`.
     """
     names = schema.names
     others = tuple(dict.fromkeys(name for name in names if name not in _TYPES))
     if others and "value" in names:
         _warn_of(others)
     for column in schema.fields:
-        if column.name not in _TYPES:
+        if column.name not in _TYPES and (values is None or "value" in names):
             continue
         if names.count(column.name) > 1:
             raise UserMistake(f"Column {column.name!r} is there {names.count(column.name)} times: drop all but one.")
+        if column.name not in _TYPES or (column.name == "value" and values is not None):
+            continue
         allowed, words = _TYPES[column.name]
         good = isinstance(column.dataType, allowed)
         if good and isinstance(column.dataType, ArrayType):
@@ -91,12 +113,18 @@ def plan_rows(schema: StructType, topic: str | None, control_topic: str = CONTRO
                 f"Column {column.name!r} is of type {column.dataType.simpleString()}; it has to be {words}: cast it "
                 "before writing."
             )
-    if "value" not in names:
+    if "value" not in names and values is None:
         raise UserMistake(f"There is no column 'value' among {', '.join(names) or 'no columns'}: every record has one.")
     if topic is None and "topic" not in names:
         raise UserMistake("Nothing says which topic to write to: give the option topic, or a column 'topic'.")
     kept = tuple(dict.fromkeys((*SINK_TOPICS, *topics_of(control_topic))))
-    return SinkRows(topic, tuple(name for name in names if name in _TYPES), kept)
+    columns = tuple(name for name in names if name in _TYPES)
+    if values is None:
+        return SinkRows(topic, columns, kept)
+    from ottla.spark.value_encoding import plan_values
+
+    planned = plan_values(schema, values, topic, others)
+    return SinkRows(topic, tuple(dict.fromkeys((*columns, "value"))), kept, planned)
 
 
 @functools.cache
@@ -114,7 +142,8 @@ def send_rows(
     and what `Producer.send_table` raises.
     """
     totals = Totals(0, 0)
-    for table in _pieces(batches, shape.columns):
+    for piece in _pieces(batches, shape.taken):
+        table = _encoded(piece, shape, totals.rows)
         sender = producer()
         for topic, rows, order in _by_topic(table, shape, totals.rows):
             try:
@@ -137,8 +166,22 @@ def count_rows(batches: Iterable[pa.RecordBatch], shape: SinkRows) -> Totals:
     """What rows come to, without sending them."""
     totals = Totals(0, 0)
     for batch in batches:
-        totals = totals.plus(_totals(batch, shape, True))
+        if batch.num_rows:
+            totals = totals.plus(_totals(_encoded(batch, shape, totals.rows), shape, True))
     return totals
+
+
+def _encoded(rows: Any, shape: SinkRows, first_row: int) -> Any:
+    """The same rows, which are of one chunk, with values as bytes."""
+    values = shape.values
+    if values is None:
+        return rows
+    import pyarrow as pa
+
+    batch = rows.to_batches()[0] if isinstance(rows, pa.Table) else rows
+    struct = batch.column("value") if values.columns is None else batch.select(list(values.columns))
+    columns = {name: batch.column(name) for name in shape.columns if name != "value"}
+    return pa.table(columns | {"value": values.encode(struct, first_row)})
 
 
 def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> Totals:
@@ -155,7 +198,7 @@ def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> T
     return Totals().plus(Totals(rows.num_rows, digest_rows(rows, **columns) + rows.num_rows * topic))
 
 
-def _pieces(batches: Iterable[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+def _pieces(batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.Table]:
     """These columns of the same rows in tables of one chunk and about `_PIECE_BYTES`; none is empty."""
     import pyarrow as pa
 
@@ -164,7 +207,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], columns: tuple[str, ...]) -> Iter
     for every in batches:
         if every.num_rows == 0:
             continue
-        batch = every.select(list(columns))
+        batch = every.select(columns)
         gathered.append(batch)
         size += batch.nbytes
         if size >= _PIECE_BYTES:
