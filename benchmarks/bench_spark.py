@@ -10,6 +10,7 @@ Spark keeps what one DataFrame has shuffled. Logs lie in memory, as in the other
 - `micro_batches`: a stream of small batches (4 tasks, 6 partitions), what one takes when warm, at-least-once and
   exactly-once in turns.
 - `memory`: the largest Python worker while one task reads, and while one writes, all of it.
+- `from_avro`, `value_format`: values with a schema (`spark_schemas.py`).
 
 Every figure with a bar to reach stands beside it: `must` says the bar, `ok` whether it was reached.
 """
@@ -28,9 +29,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tools.kafka_jars import fetch_spark_connector
+from tools.kafka_jars import fetch_spark_avro, fetch_spark_connector
 
 import ottla
+from benchmarks import spark_schemas
 from benchmarks.apache_kafka import measured_kafka, resident_bytes
 from benchmarks.parts import chosen, run_parts
 from benchmarks.payload import records as payload
@@ -62,10 +64,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from ottla.spark.session import local_session
 
     folder = log_folder()
-    jars = ",".join(str(path) for path in sorted(fetch_spark_connector().glob("*.jar")))
+    jars = ",".join(
+        str(path)
+        for folder_of in (fetch_spark_connector, fetch_spark_avro)
+        for path in sorted(folder_of().glob("*.jar"))
+    )
     with tempfile.TemporaryDirectory() as scratch, measured_kafka(1, folder) as apache:
         spark = local_session("ottla-bench", settings={"spark.jars": jars})
-        bench = _Bench(spark, apache.bootstrap_servers, arguments.records, arguments.repeat, Path(scratch))
+        bench = Bench(spark, apache.bootstrap_servers, arguments.records, arguments.repeat, Path(scratch))
         try:
             figures = run_parts(PARTS, wanted, bench)
         finally:
@@ -73,7 +79,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"records": arguments.records, "rounds": arguments.repeat, **figures}
 
 
-class _Bench:
+class Bench:
     """What every part needs."""
 
     def __init__(self, spark: SparkSession, servers: str, records: int, rounds: int, scratch: Path) -> None:
@@ -111,7 +117,7 @@ class _Bench:
 # ---- source -----------------------------------------------------------------------------------------------------
 
 
-def source(bench: _Bench) -> dict[str, Any]:
+def source(bench: Bench) -> dict[str, Any]:
     """Records per second of `count` and `sum(length(value))`."""
     _fill(bench)
     sides: Sides = {
@@ -121,10 +127,10 @@ def source(bench: _Bench) -> dict[str, Any]:
     }
     rounds = bench.in_turns(sides)
     delete_topic(bench.servers, _TOPIC)
-    return _against_spark(rounds, SOURCE_MUST)
+    return against_spark(rounds, SOURCE_MUST)
 
 
-def _fill(bench: _Bench) -> None:
+def _fill(bench: Bench) -> None:
     import pyarrow as pa
 
     keys, values = payload(RECORD_BYTES, keyed=True)
@@ -139,7 +145,7 @@ def _fill(bench: _Bench) -> None:
             left -= part.num_rows
 
 
-def _read(bench: _Bench, name: str, **options: str) -> float:
+def _read(bench: Bench, name: str, **options: str) -> float:
     given = {"kafka.bootstrap.servers": bench.servers, "subscribe": _TOPIC, **options}
     began = time.perf_counter()
     frame = bench.spark.read.format(name).options(**given).load()
@@ -153,7 +159,7 @@ def _read(bench: _Bench, name: str, **options: str) -> float:
 # ---- sink -------------------------------------------------------------------------------------------------------
 
 
-def sink(bench: _Bench) -> dict[str, Any]:
+def sink(bench: Bench) -> dict[str, Any]:
     """Rows per second, from `save()` until it returns."""
     exactly_once = {"delivery": "exactly-once", "sink.id": "bench"}
     sides: Sides = {
@@ -161,10 +167,10 @@ def sink(bench: _Bench) -> dict[str, Any]:
         "at_least_once": lambda: _write(bench, "ottla", delivery="at-least-once"),
         "exactly_once": lambda: _write(bench, "ottla", **exactly_once, **{"write.id": bench.new_name()}),
     }
-    return _against_spark(bench.in_turns(sides), SINK_MUST)
+    return against_spark(bench.in_turns(sides), SINK_MUST)
 
 
-def _write(bench: _Bench, name: str, **options: str) -> float:
+def _write(bench: Bench, name: str, **options: str) -> float:
     with bench.fresh_topic(bench.records) as topic:
         given = {"kafka.bootstrap.servers": bench.servers, "topic": topic, **options}
         rows = bench.rows()
@@ -177,7 +183,7 @@ def _write(bench: _Bench, name: str, **options: str) -> float:
     return took_s
 
 
-def _against_spark(rounds: list[dict[str, float]], must: dict[str, float]) -> dict[str, Any]:
+def against_spark(rounds: list[dict[str, float]], must: dict[str, float]) -> dict[str, Any]:
     figures: dict[str, Any] = {"spark": {"rows_per_s": round(median(one["spark"] for one in rounds))}}
     for name, bar in must.items():
         ratios = [one[name] / one["spark"] for one in rounds]
@@ -194,7 +200,7 @@ def _against_spark(rounds: list[dict[str, float]], must: dict[str, float]) -> di
 # ---- micro-batches ----------------------------------------------------------------------------------------------
 
 
-def micro_batches(bench: _Bench) -> dict[str, Any]:
+def micro_batches(bench: Bench) -> dict[str, Any]:
     """Milliseconds of a warm micro-batch of some thousand rows, by what it promises; what exactly-once adds."""
     took: dict[str, list[float]] = {"at-least-once": [], "exactly-once": []}
     for _ in range(bench.rounds):
@@ -211,7 +217,7 @@ def micro_batches(bench: _Bench) -> dict[str, Any]:
     }
 
 
-def _stream(bench: _Bench, delivery: str) -> float:
+def _stream(bench: Bench, delivery: str) -> float:
     """The median duration of a stream's warm micro-batches."""
     name = bench.new_name()
     options = {"delivery": delivery, "sink.id": name, "checkpointLocation": str(bench.scratch / name)}
@@ -239,7 +245,7 @@ def _stream(bench: _Bench, delivery: str) -> float:
 # ---- memory -----------------------------------------------------------------------------------------------------
 
 
-def memory(bench: _Bench) -> dict[str, Any]:
+def memory(bench: Bench) -> dict[str, Any]:
     """Resident memory of the largest Python worker, where one task has everything to do."""
     touch_memory(log_folder(), bench.records * (RECORD_BYTES + 20))
     figures: dict[str, Any] = {}
@@ -294,9 +300,11 @@ def _sizes_of_workers() -> list[int]:
     return found
 
 
-PARTS: dict[str, Callable[[_Bench], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "source": source,
     "sink": sink,
     "micro_batches": micro_batches,
     "memory": memory,
+    "from_avro": spark_schemas.from_avro,
+    "value_format": spark_schemas.value_format,
 }

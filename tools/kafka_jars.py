@@ -38,6 +38,8 @@ SPARK_CONNECTOR_EXPECTED = (
     "kafka-clients-3.9.2.jar",
     "commons-pool2-2.13.1.jar",
 )
+SPARK_AVRO_FOLDER = CACHE_FOLDER.parent / f"spark-avro-{SPARK_CONNECTOR_VERSION}"
+SPARK_AVRO_EXPECTED = (f"spark-avro_2.13-{SPARK_CONNECTOR_VERSION}.jar",)
 
 
 class JarsUnavailable(Exception):
@@ -80,6 +82,12 @@ def fetch_spark_connector() -> Path:
     """The folder with Spark's Kafka connector and what it needs beside PySpark's own jars (10 MB); else as `fetch`."""
     what = f"Spark's Kafka connector {SPARK_CONNECTOR_VERSION}"
     return _fetch(SPARK_CONNECTOR_FOLDER, "spark-connector.xml", SPARK_CONNECTOR_EXPECTED, what)
+
+
+def fetch_spark_avro() -> Path:
+    """The folder with Spark's own Avro functions, which PySpark does not bring (200 KB); else as `fetch`."""
+    what = f"Spark's Avro functions {SPARK_CONNECTOR_VERSION}"
+    return _fetch(SPARK_AVRO_FOLDER, "spark-avro.xml", SPARK_AVRO_EXPECTED, what)
 
 
 def _fetch(folder: Path, pom: str, expected: tuple[str, ...], what: str) -> Path:
