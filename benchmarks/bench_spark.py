@@ -64,11 +64,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from ottla.spark.session import local_session
 
     folder = log_folder()
-    jars = ",".join(
-        str(path)
-        for folder_of in (fetch_spark_connector, fetch_spark_avro)
-        for path in sorted(folder_of().glob("*.jar"))
-    )
+    folders = fetch_spark_connector(), fetch_spark_avro()
+    jars = ",".join(str(path) for each in folders for path in sorted(each.glob("*.jar")))
     with tempfile.TemporaryDirectory() as scratch, measured_kafka(1, folder) as apache:
         spark = local_session("ottla-bench", settings={"spark.jars": jars})
         bench = Bench(spark, apache.bootstrap_servers, arguments.records, arguments.repeat, Path(scratch))

@@ -183,7 +183,7 @@ def test_what_bounds_micro_batches_is_ignored_by_a_batch_with_a_warning(caplog: 
             {"kafka.auto.offset.reset": "earliest"},
             "kafka.auto.offset.reset cannot be used with the ottla source: use st",
         ),
-        ({"kafka.value.deserializer": "x"}, "values are binary"),
+        ({"kafka.value.deserializer": "x"}, "or the option value.format"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_can(change: dict[str, str], message: str) -> None:

@@ -197,6 +197,7 @@ def test_a_registry_that_is_down_ends_a_task_in_every_mode(given: dict[str, str]
     [
         ({"registry": None}, "value.format=avro needs the option registry"),
         ({"value.format": "xml"}, "it must be avro or protobuf"),
+        ({"value.format": "json"}, "use Spark's from_json"),
         ({"value.format": None}, "The option registry is for values with a schema: add the option value.format"),
         ({"subscribe": "a,b"}, "All values of 2 topics are read as one schema.*subject, or value.schema"),
         ({"subscribe": None, "subscribePattern": "a.*"}, "All values of the topics of a pattern"),

@@ -318,7 +318,7 @@ REFUSED_SETTINGS = {
     "kafka.enable.auto.commit": "a stream commits to kafka.group.id what it has processed, and a batch nothing",
     "kafka.interceptor.classes": "leave it out, and use DataFrame operations",
     "kafka.key.deserializer": "keys are binary: use DataFrame operations, such as cast",
-    "kafka.value.deserializer": "values are binary: use DataFrame operations, such as cast",
+    "kafka.value.deserializer": "use DataFrame operations, such as cast, or the option value.format",
 }
 """Kafka settings that Spark's own source refuses, too, and what to do instead."""
 

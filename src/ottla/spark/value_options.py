@@ -40,7 +40,8 @@ def read_value_options(given: Mapping[str, str], formats: Iterable[str]) -> Valu
         return None
     word = value_format.strip().lower()
     if word not in formats:
-        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {' or '.join(formats)}.")
+        told = "; use Spark's from_json on the column value" if word == "json" else ""
+        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {' or '.join(formats)}{told}.")
     if not given.get(REGISTRY, "").strip():
         raise ConfigError(f"The option value.format={word} needs the option registry: the address of the registry.")
     for name in (VALUE_SCHEMA, VALUE_MESSAGE, SUBJECT):
