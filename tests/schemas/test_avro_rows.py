@@ -233,3 +233,27 @@ def test_a_payload_that_is_not_of_the_schema_is_told(schema, payload, said):
 def test_schemas_that_do_not_resolve_are_refused():
     with pytest.raises(SchemaError, match="cannot be read as"):
         AvroRowDecoder('"string"', '"int"')
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.datetimes(timezones=st.sampled_from([None, UTC, datetime.timezone(datetime.timedelta(hours=5, minutes=30))])))
+def test_times_of_every_year_and_zone_are_the_numbers_that_datetime_computes(at):
+    number = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.datetime(1970, 1, 1, tzinfo=UTC)) // datetime.timedelta(
+        microseconds=1
+    )
+    for name, units in (("micros", 1), ("millis", 1000)):
+        logical = f"{'local-' if at.tzinfo is None else ''}timestamp-{name}"
+        if number % units:
+            with pytest.raises(RecordError, match="more exact than milliseconds"):
+                encode(of("long", logical), at)
+        else:
+            assert encode(of("long", logical), at) == encode("long", number // units)
+    assert encode(of("int", "date"), at.date()) == encode("int", at.toordinal() - 719_163)
+
+
+def test_an_encoder_writes_short_values_after_long_ones_and_after_errors():
+    encoder = AvroRowEncoder(json.dumps({"type": "array", "items": "string"}))
+    for texts in (["a" * 100_000], ["b"], ["c" * 30_000], []):
+        assert encoder.encode_one(texts, b"\0") == b"\0" + encode({"type": "array", "items": "string"}, texts)
+        with pytest.raises(RecordError):
+            encoder.encode_one([*texts, 7])

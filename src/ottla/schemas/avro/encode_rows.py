@@ -9,12 +9,27 @@ of range and an object of another type are refused, with the path to them.
 
 from __future__ import annotations
 
+import datetime
 from numbers import Integral, Real
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.datetime import (
+    PyDate_CheckExact,
+    PyDateTime_CheckExact,
+    PyDateTime_DATE_GET_HOUR,
+    PyDateTime_DATE_GET_MICROSECOND,
+    PyDateTime_DATE_GET_MINUTE,
+    PyDateTime_DATE_GET_SECOND,
+    date_day,
+    date_month,
+    date_year,
+    datetime_tzinfo,
+    import_datetime,
+)
 from cython.cimports.cpython.dict import PyDict_GetItem
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
@@ -43,7 +58,20 @@ from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.objects import TO_AVRO
 from ottla.schemas.avro.schema import MISSING, parse_schema
 
+import_datetime()
+_UTC = cython.declare(object, datetime.UTC)
 _DEPTH_MAX = cython.declare(cython.int, 200)
+# An encoder keeps memory of this size at most from one object to the next.
+_KEPT_BYTES_MAX = cython.declare(int64_t, 1 << 16)
+# What a time is in, as `_Node.time` has it.
+_DAYS = cython.declare(cython.int, 1)
+_TIMES = {
+    "date": (_DAYS, False),
+    "timestamp-millis": (1_000, True),
+    "timestamp-micros": (1_000_000, True),
+    "local-timestamp-millis": (1_000, False),
+    "local-timestamp-micros": (1_000_000, False),
+}
 _KINDS = {
     "null": OP_NULL, "boolean": OP_BOOLEAN, "int": OP_INT, "long": OP_LONG, "float": OP_FLOAT, "double": OP_DOUBLE,
     "bytes": OP_BYTES, "string": OP_STRING, "fixed": OP_FIXED, "enum": OP_ENUM, "record": OP_RECORD,
@@ -67,6 +95,9 @@ class _Node:
     symbols = cython.declare(dict)
     size = cython.declare(int64_t)
     null_branch = cython.declare(cython.int)
+    # Of what datetime's own objects are made into without Python: units in a second (`_DAYS` for dates), 0 for others.
+    time = cython.declare(int64_t)
+    is_instant = cython.declare(cython.bint)
 
     def __init__(self, type_: object, path: str) -> None:
         self.type_ = type_
@@ -78,6 +109,7 @@ class _Node:
         self.constants = []
         self.size = type_.size
         self.null_branch = -1
+        self.time, self.is_instant = _TIMES.get(type_.logical, (0, False))
         self.symbols = {symbol: number for number, symbol in enumerate(type_.symbols)}
 
 
@@ -110,20 +142,32 @@ class AvroRowEncoder:
     """Encodes objects by a schema; SchemaError for a schema that cannot be used."""
 
     _root = cython.declare(_Node)
+    # Memory of the last object, unless another thread is using it.
+    _kept = cython.declare(Growing)
+
+    def __cinit__(self) -> None:
+        memset(cython.address(self._kept), 0, cython.sizeof(Growing))
+
+    def __dealloc__(self) -> None:
+        free(self._kept.data)
 
     def __init__(self, schema_text: object, *, references: object = None) -> None:
         self._root = _node(parse_schema(schema_text, references), "", {}, Defaults())
 
     def encode_one(self, value: object, prefix: bytes = b"") -> bytes:
         """The payload of an object, with `prefix` in front; RecordError for what is not of the schema."""
-        to = cython.declare(Growing)
-        memset(cython.address(to), 0, cython.sizeof(Growing))
+        to: Growing = self._kept
+        memset(cython.address(self._kept), 0, cython.sizeof(Growing))
+        to.size = 0
         try:
             _extend(cython.address(to), prefix, len(prefix))
             _write(self._root, value, cython.address(to), 0)
             return PyBytes_FromStringAndSize(to.data, to.size)
         finally:
-            free(to.data)
+            if self._kept.data == cython.NULL and to.capacity <= _KEPT_BYTES_MAX:
+                self._kept = to
+            else:
+                free(to.data)
 
 
 @cython.cfunc
@@ -162,13 +206,13 @@ def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cytho
             return 0
         return _write(node.children[1 - node.null_branch], value, to, depth)
     if node.convert is not None:
+        if node.time and _write_time(node, value, to):
+            return 0
         value = _converted(node, value)
     if op == OP_STRING:
         if not isinstance(value, str):
             raise _not_of(node, value)
-        data = _utf8(node, value)
-        _put(to, len(data))
-        return _extend(to, data, len(data))
+        return _write_text(node, value, to)
     if op in (OP_LONG, OP_INT):
         return _put(to, _whole(node, value))
     if op in (OP_DOUBLE, OP_FLOAT):
@@ -269,9 +313,7 @@ def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise _not_of(node, key)
-            data = _utf8(node, key)
-            _put(to, len(data))
-            _extend(to, data, len(data))
+            _write_text(node, key, to)
             _write(child, item, to, depth + 1)
     return _put(to, 0)
 
@@ -306,11 +348,53 @@ def _float(node: _Node, value: object) -> cython.double:
 
 
 @cython.cfunc
-def _utf8(node: _Node, value: str) -> bytes:
+@cython.exceptval(-1)
+def _write_text(node: _Node, value: str, to: cython.pointer(Growing)) -> cython.int:
+    size: cython.Py_ssize_t = 0
     try:
-        return value.encode()
+        data: cython.p_const_char = PyUnicode_AsUTF8AndSize(value, cython.address(size))
     except UnicodeEncodeError:
         raise _not_of(node, value) from None
+    _put(to, size)
+    return _extend(to, data, size)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _write_time(node: _Node, value: object, to: cython.pointer(Growing)) -> cython.int:
+    """Write one of datetime's own objects; 0 where it is left to `_converted`: other objects, zones and roundings."""
+    days: int64_t
+    micros: int64_t
+    if node.time == _DAYS:
+        if not PyDate_CheckExact(value):
+            return 0
+        _put(to, _days(value))
+        return 1
+    if not PyDateTime_CheckExact(value):
+        return 0
+    if datetime_tzinfo(value) is not (_UTC if node.is_instant else None):
+        return 0
+    days = _days(value)
+    micros = (
+        (days * 24 + PyDateTime_DATE_GET_HOUR(value)) * 60 + PyDateTime_DATE_GET_MINUTE(value)
+    ) * 60 + PyDateTime_DATE_GET_SECOND(value)
+    micros = micros * 1_000_000 + PyDateTime_DATE_GET_MICROSECOND(value)
+    if node.time == 1_000_000:
+        _put(to, micros)
+        return 1
+    if PyDateTime_DATE_GET_MICROSECOND(value) % 1_000:
+        return 0
+    _put(to, micros // 1_000)
+    return 1
+
+
+@cython.cfunc
+def _days(value: object) -> int64_t:
+    """Days since 1970, from a date of the Gregorian calendar, counted in years that begin with March."""
+    month: int64_t = date_month(value)
+    year: int64_t = date_year(value) - (month <= 2)
+    day_of_year: int64_t = (153 * ((month + 9) % 12) + 2) // 5 + date_day(value) - 1
+    return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
 
 
 @cython.cfunc
