@@ -43,6 +43,7 @@ from ottla.showcase.groups import (
 from ottla.showcase.kafka import EmbeddedKafka
 from ottla.showcase.outcome import STREAMED
 from ottla.showcase.run import BROKERS, _produce
+from ottla.showcase.streaming_job import JsonResult
 from ottla.showcase.workload import Records, make_records
 
 ROWS = 300
@@ -97,7 +98,7 @@ def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records
     witness.settle()
     witness.choose_part()
     witness.take_stock()
-    note_streamed(witness, asked_us, source, ledger, records)
+    note_streamed(witness, asked_us, source, ledger, records, JsonResult())
     witness.note_faults({"kill_driver": 1})
     return witness
 

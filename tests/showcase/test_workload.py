@@ -35,7 +35,7 @@ def test_row_becomes_json_with_its_number_in_a_header(tmp_path: Path) -> None:
     assert json.loads(row["value"]) == {"id": 4, "name": "name-4"}
     assert row["key"] == "name-4"
     assert row["headers"] == [{"key": "ottla.sequence", "value": (4).to_bytes(8, "big")}]
-    assert records.value_crc[4].as_py() == crc32(row["value"])
+    assert records.values.checksums()[4].as_py() == crc32(row["value"])
     assert records.key_crc[4].as_py() == crc32(b"name-4")
     assert records.key_crc[2].as_py() == -1
 
@@ -56,11 +56,11 @@ def test_batches_are_as_small_as_the_faults_need(tmp_path: Path, rows: int, part
 
 def test_records_made_in_pieces_are_those_made_at_once(tmp_path: Path) -> None:
     records = records_of(tmp_path, 107)
-    pieces = list(records.pieces())
+    pieces = list(records.values.pieces())
     assert len(pieces) > 10
     made = [row for numbers in pieces for row in records.made(numbers).to_pylist()]
     assert made == records.made(range(107)).to_pylist()
-    assert [crc32(row["value"]) for row in made] == records.value_crc.to_pylist()
+    assert [crc32(row["value"]) for row in made] == records.values.checksums().to_pylist()
 
 
 def test_sequence_headers_of_no_rows_is_an_empty_column() -> None:

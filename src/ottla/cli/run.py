@@ -10,6 +10,7 @@ import typer
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
 from ottla.cli.options import Master, Port
+from ottla.cli.value_schema import RegistryUrl
 from ottla.errors import UserMistake
 
 _TOPIC_PREFIX = "ottla-run-"
@@ -45,6 +46,11 @@ def run(
     topic_prefix: TopicPrefix = None,
     keep_topics: KeepTopics = False,
     bootstrap: Bootstrap = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", help="Write values as avro, with a schema that changes half-way.", metavar="FORMAT"),
+    ] = None,
+    registry: RegistryUrl = None,
     tour: Annotated[
         bool, typer.Option("--tour", help="Turn one producer setting at a time and show what its metrics say.")
     ] = False,
@@ -59,6 +65,9 @@ def run(
 
     With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
     machine, Spark reading from the Kafka itself. What only an embedded cluster shows is named as unseen.
+
+    With --schema avro the rows are Avro, with schemas in a registry beside the cluster (or at --registry). Half-way a
+    second version adds a field with a default, and PySpark reads all records as the newest version.
 
     With --tour a record of three fields goes into six partitions instead, again and again, with one setting of the
     producer turned at a time (batch.size, linger.ms, compression, partitioner, acks): the producer's metrics before
@@ -81,8 +90,14 @@ def run(
             "--command-config": command_config,
             "--topic-prefix": topic_prefix,
             "--keep-topics": keep_topics or None,
+            "--schema": schema,
         }
         raise typer.Exit(_tour(json_file, [name for name, value in others.items() if value is not None]))
+    if schema is not None and schema != "avro":
+        raise UserMistake(f"--schema {schema} is not known: give avro, or leave it out for JSON")
+    if schema is None:
+        # The environment may name a registry for every command.
+        registry = None
     from ottla.showcase.run import RunOptions, run_showcase
 
     kafka = given_kafka(
@@ -94,7 +109,7 @@ def run(
         keeps_topics=keep_topics,
     )
     given = () if kafka is None else _given_again(kafka.bootstrap_servers, command_config, topic_prefix)
-    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master, given)
+    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master, given, schema, registry)
     if kafka is None:
         raise typer.Exit(run_showcase(options))
     if port:

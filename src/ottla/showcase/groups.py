@@ -31,6 +31,7 @@ from ottla.showcase.settings import COMMON_SETTINGS
 if TYPE_CHECKING:
     from ottla.evidence.witness import Witness
     from ottla.showcase.kafka import RunKafka
+    from ottla.showcase.streaming_job import Result
     from ottla.showcase.workload import Records
 
 NOT_JUDGED = NOT_SEEN | {
@@ -62,7 +63,9 @@ def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> Witness:
     return kafka.witness(TopicPromise(topic, partitions, kafka.replicas), promise, RunClock())
 
 
-def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records) -> None:
+def note_streamed(
+    witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records, result_as: Result
+) -> None:
     """The same of the topic Spark has made of `source`: what should stand there for each number that does.
 
     That no number is missing is the audit's business. Nobody asked for any commit before `commit_asked_us`.
@@ -76,8 +79,7 @@ def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: P
         if row[schema.SEQUENCE] not in numbers:
             continue
         partition, offset = row[schema.PARTITION], row[schema.OFFSET]
-        # What `streaming_job.RESULT` says, in SQL there.
-        value = b'{"from":"%s-%d@%d","record":%s}' % (source.encode(), partition, offset, sent["value"] or b"null")
+        value = result_as.value(source, partition, offset, sent["value"])
         witness.chronicle.sent.append(
             SentRecord(
                 number=row[schema.SEQUENCE],

@@ -52,6 +52,10 @@ class RunKafka(ABC):
         """Delete one before the end."""
 
     @abstractmethod
+    def start_registry(self, stack: ExitStack) -> str:
+        """Start a schema registry that keeps its schemas there, and that `stack` closes; its address."""
+
+    @abstractmethod
     def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
         """Who looks at a topic and writes down what can be seen there."""
 
@@ -78,6 +82,12 @@ class EmbeddedKafka(RunKafka):
     def delete_topic(self, topic: str) -> None:
         """With all its records."""
         self._cluster.delete_topic(topic)
+
+    def start_registry(self, stack: ExitStack) -> str:
+        """In the topic that registries usually have."""
+        from ottla.embedded_registry.registry import Registry
+
+        return stack.enter_context(Registry(self.read_from)).url
 
     def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
         """One that asks brokers, and looks into their logs."""
@@ -114,6 +124,14 @@ class ProxiedKafka(RunKafka):
 
     def delete_topic(self, topic: str) -> None:
         """At the end, like the others."""
+
+    def start_registry(self, stack: ExitStack) -> str:
+        """In a topic of the run's own, which is deleted at the end."""
+        from ottla.embedded_registry.registry import Registry
+
+        topic = self.name("schemas")
+        self._stack.callback(self._kafka.remove_topic, topic)
+        return stack.enter_context(Registry(self.read_from, topic=topic, **self._kafka.security)).url
 
     def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
         """One that reads: nothing else can be seen there."""

@@ -14,6 +14,7 @@ from ottla.ledger.schema import AT_LEAST_ONCE
 from ottla.showcase.folders import RunFolders
 
 PREFIX = "--topic-prefix"
+_OWN_REGISTRY = "http://127.0.0.1:8081"
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,10 +29,16 @@ class KafkaGiven:
     kept: str | None = None
 
 
-def next_commands(source: Source, folders: RunFolders, kafka: KafkaGiven | None = None) -> list[tuple[str, str]]:
-    """Some (command line, what it does): first those that go on with what this run has left behind."""
+def next_commands(
+    source: Source, folders: RunFolders, kafka: KafkaGiven | None = None, schema: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
+    """Some (command line, what it does): first those that go on with what this run has left behind.
+
+    `schema`: the words that say how values are written, none for JSON.
+    """
     program = program_name()
     again = f" --input {shlex.quote(str(source.path))} --key {shlex.quote(source.key)}" if not source.is_flights else ""
+    again += f" {shlex.join(schema)}" if schema else ""
     if kafka is not None:
         return _on_that_kafka(program, again, folders, kafka)
     if folders.kept_in is None:
@@ -43,10 +50,19 @@ def next_commands(source: Source, folders: RunFolders, kafka: KafkaGiven | None 
     brokers = shlex.quote(_shorter(folders.kept_in / "brokers"))
     name = f"{source.name}-{AT_LEAST_ONCE}"
     topic = shlex.quote(name)
+    serve, read = "", ""
+    if schema:
+        own = "--registry" not in schema
+        where = _OWN_REGISTRY if own else schema[-1]
+        serve = f" --registry {_OWN_REGISTRY.rpartition(':')[2]}" if own else ""
+        read = f" --value-format {schema[1]} --registry {shlex.quote(where)}" if own else ""
     return [
-        (f"{program} serve --data-dir {brokers}", "the run's four topics, served again at port 9092 until Ctrl+C"),
+        (
+            f"{program} serve --data-dir {brokers}{serve}",
+            f"the run's four topics{' and its schemas' if serve else ''}, served again at port 9092 until Ctrl+C",
+        ),
         (f"{program} topics", "in a second terminal: the topics and how many records each holds"),
-        (f"{program} read {topic} --limit 5", "the first records of one of them"),
+        (f"{program} read {topic} --limit 5{read}", "the first records of one of them"),
         (_audit(program, folders.ledgers, name), "that topic, audited again"),
     ]
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.audit.groups import VIOLATED, GroupVerdict
 from ottla.audit.ledgers.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ottla.registry.registered import RegisteredSchema
 
 LOSE_ACK = "lose_ack"
 LOSE_REQUEST = "lose_request"
@@ -72,6 +76,81 @@ class Streamed:
     killed: int
 
 
+@dataclass(slots=True, frozen=True)
+class VersionRead:
+    """One version of a topic's schema: how many records were sent with it, how many Spark has read, as the newest one.
+
+    In `with_default` of these the new field was its default, which should have been so in `expected`.
+    """
+
+    guarantee: str
+    subject: str
+    version: int
+    schema_id: int
+    sent: int
+    stored: int
+    with_default: int
+    expected: int
+
+    @classmethod
+    def of(
+        cls, guarantee: str, schema: RegisteredSchema, sent: int, stored: int, with_default: int, expected: int
+    ) -> VersionRead:
+        """Of a schema as it was registered."""
+        return cls(
+            guarantee, schema.subject or "", schema.version or 0, schema.id, sent, stored, with_default, expected
+        )
+
+    def figures(self) -> dict[str, object]:
+        """What `--json` writes of it."""
+        return {
+            "topic": self.guarantee,
+            "subject": self.subject,
+            "version": self.version,
+            "id": self.schema_id,
+            "sent": self.sent,
+            "stored": self.stored,
+            "with_default": self.with_default,
+        }
+
+
+@dataclass(slots=True, frozen=True)
+class Schemas:
+    """What was seen of a run's schemas: `registry` is the address of the user's, "" for the run's own."""
+
+    registry: str
+    field: str
+    default: int
+    versions: tuple[VersionRead, ...]
+
+    @property
+    def wrong(self) -> tuple[VersionRead, ...]:
+        """Those of which not the right records were read with the default."""
+        return tuple(each for each in self.versions if each.with_default != each.expected)
+
+    @property
+    def words(self) -> str:
+        """What was done, in a sentence."""
+        where = f"the registry at {self.registry}" if self.registry else "a registry of the run's own"
+        read = "each old record got the default"
+        if self.wrong:
+            read = "not every old record, or not only those, got the default"
+        return (
+            f"With {where}. Half-way a second version added the field {self.field}, whose default is {self.default}. "
+            f"PySpark read all records as the newest version: {read}."
+        )
+
+    def figures(self) -> dict[str, object]:
+        """What `--json` writes."""
+        return {
+            "format": "avro",
+            **({"registry": self.registry} if self.registry else {}),
+            "field": self.field,
+            "default": self.default,
+            "versions": [each.figures() for each in self.versions],
+        }
+
+
 @dataclass(slots=True)
 class RunOutcome:
     """Everything a run has to say.
@@ -80,7 +159,7 @@ class RunOutcome:
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
     `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
-    `kafka`: where the topics were; "" for an embedded cluster.
+    `kafka`: where the topics were; "" for an embedded cluster. `schemas`: of a run with a schema registry.
     """
 
     shown: str
@@ -97,6 +176,7 @@ class RunOutcome:
     groups: tuple[GroupVerdict, ...] = ()
     looked_at: str = ""
     kafka: str = ""
+    schemas: Schemas | None = None
 
     @property
     def title(self) -> str:
@@ -154,6 +234,7 @@ class RunOutcome:
     def exit_status(self) -> int:
         """0 where every guarantee showed exactly what it should, 1 otherwise."""
         as_expected = all(verdict.passed for verdict in self.judged) and not self.violated
+        as_expected = as_expected and not (self.schemas and self.schemas.wrong)
         return 0 if as_expected and not self.void and not self.miscounted else 1
 
     @property
@@ -169,6 +250,8 @@ class RunOutcome:
             )
         broken = [verdict.guarantee for verdict in self.judged if not verdict.passed]
         broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in self.violated]
+        if self.schemas:
+            broken += [f"{each.subject}, version {each.version}" for each in self.schemas.wrong]
         return f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
 
     def figures(self) -> dict[str, object]:
@@ -180,4 +263,5 @@ class RunOutcome:
             "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
             "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
             "groups": {str(verdict.group.number): verdict.to_dict() for verdict in self.groups},
+            **({"schema": self.schemas.figures()} if self.schemas else {}),
         }

@@ -23,6 +23,8 @@ from ottla.showcase.outcome import Answer, Group
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ottla.showcase.values import Values
+
 KEYS_ASKED = 30
 _NO_KEY = "records without a key"
 _OTHER_KEYS = "all other keys together"
@@ -38,7 +40,7 @@ class Question(ABC):
     truth: Figures
 
     @abstractmethod
-    def ask(self, stored: DataFrame) -> dict[str, Figures]:
+    def ask(self, stored: DataFrame, values: Values) -> dict[str, Figures]:
         """{topic: answer} computed by Spark from records with the columns `topic`, `key` and `value`."""
 
 
@@ -54,10 +56,10 @@ class DelayByOriginAndHour(Question):
             for row in grouped.to_pylist()
         }
 
-    def ask(self, stored: DataFrame) -> dict[str, Figures]:
+    def ask(self, stored: DataFrame, values: Values) -> dict[str, Figures]:
         from pyspark.sql import functions as F  # noqa: N812
 
-        flight = F.from_json(F.col("value").cast("string"), "origin string, hour int, dep_delay double")
+        flight = values.fields("origin string, hour int, dep_delay double")
         rows = (
             stored.select("topic", flight.alias("flight"))
             .groupBy("topic", "flight.origin", "flight.hour")
@@ -88,7 +90,7 @@ class RecordsByKey(Question):
         if without:
             self.truth[_NO_KEY] = (without, None)
 
-    def ask(self, stored: DataFrame) -> dict[str, Figures]:
+    def ask(self, stored: DataFrame, values: Values) -> dict[str, Figures]:
         from pyspark.sql import functions as F  # noqa: N812
 
         key = F.col("key").cast("string")
@@ -112,7 +114,12 @@ def question_for(source: Source, table: pa.Table) -> Question:
 
 
 def ask_topics(
-    spark: SparkSession, bootstrap_servers: str, topics: Mapping[str, str], question: Question, **options: str
+    spark: SparkSession,
+    bootstrap_servers: str,
+    topics: Mapping[str, str],
+    question: Question,
+    values: Values,
+    **options: str,
 ) -> tuple[Answer, ...]:
     """Ask all topics in one query; `topics` is {guarantee: topic}, and so ordered are the answers.
 
@@ -120,7 +127,7 @@ def ask_topics(
     """
     given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics.values()), **options}
     stored = spark.read.format("ottla").options(**given).option("columns", "topic,key,value")
-    found = question.ask(stored.load())
+    found = question.ask(stored.load(), values)
     return tuple(compare(guarantee, question.truth, found.get(topic, {})) for guarantee, topic in topics.items())
 
 

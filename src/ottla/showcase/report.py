@@ -20,7 +20,7 @@ from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
-from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome
+from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome, VersionRead
 from ottla.whole_file import write_whole
 
 _FIGURES = (
@@ -34,6 +34,8 @@ _FIGURES = (
     ("reordered", "out of\norder"),
 )
 TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty."
+SCHEMAS = "Two versions of a schema, read as the newest one"
+VERSION_COLUMNS = ("subject", "version", "id", "sent", "stored", "default")
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
 _NO_ANSWER = " (without effect: acks=0 asks for no answer)"
@@ -55,6 +57,7 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
     console.print(expectation_table(outcome.judged))
     _show_faults(console, outcome)
     _show_answers(console, outcome)
+    _show_schemas(console, outcome)
     _show_evidence(console, outcome)
     _show_groups(console, outcome)
     _show_conclusion(console, outcome)
@@ -192,6 +195,28 @@ def _show_answers(console: Console, outcome: RunOutcome) -> None:
     _heading(console, f"Asked of each topic: {outcome.question}")
     for answer in outcome.answers:
         _item(console, answer.guarantee, Text(answer_sentence(answer), "yellow" if answer.wrong else "green"))
+
+
+def _show_schemas(console: Console, outcome: RunOutcome) -> None:
+    schemas = outcome.schemas
+    if schemas is None:
+        return
+    _heading(console, SCHEMAS)
+    console.print(Text(schemas.words, "red" if schemas.wrong else ""))
+    console.print()
+    columns = plain_table(has_heading=True)
+    for head in VERSION_COLUMNS:
+        is_word = head == "subject"
+        columns.add_column(head, justify="left" if is_word else "right", overflow="fold", no_wrap=not is_word)
+    for each in schemas.versions:
+        columns.add_row(*version_cells(each), style="" if each not in schemas.wrong else "red")
+    console.print(columns)
+
+
+def version_cells(version: VersionRead) -> list[str]:
+    """A version of a schema in a row of `VERSION_COLUMNS`."""
+    numbers = version.version, version.schema_id, version.sent, version.stored, version.with_default
+    return [version.subject, *(f"{number:,}" for number in numbers)]
 
 
 def _show_evidence(console: Console, outcome: RunOutcome) -> None:

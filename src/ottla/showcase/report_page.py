@@ -10,7 +10,16 @@ from ottla.audit.groups import VIOLATED
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.page import NUMBER, WORD, as_document, shown, table
 from ottla.showcase.outcome import RunOutcome
-from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, group_why, verdict_word
+from ottla.showcase.report import (
+    SCHEMAS,
+    TOO_FEW_REQUESTS,
+    VERSION_COLUMNS,
+    answer_sentence,
+    faults_told,
+    group_why,
+    verdict_word,
+    version_cells,
+)
 
 _FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated", "reordered")
 
@@ -31,6 +40,7 @@ def as_report(outcome: RunOutcome) -> str:
 {table({"guarantee": WORD, "faults": ""}, faults)}
 <h2>Asked of each topic: {shown(outcome.question)}</h2>
 {table({"guarantee": WORD, "answer": ""}, answers)}
+{_schemas(outcome)}
 {_groups(outcome)}"""
     return as_document(outcome.title, body)
 
@@ -57,6 +67,16 @@ def _evidence(outcome: RunOutcome) -> str:
             told = f"{link}: {shown(piece.kind)}: {shown(piece.detail)}, partition {piece.partition}"
             items.append(f"<li>{told}{f'<br>{shown(example)}' if example else ''}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else "<p>No anomaly was found.</p>"
+
+
+def _schemas(outcome: RunOutcome) -> str:
+    schemas = outcome.schemas
+    if schemas is None:
+        return ""
+    columns = {head: WORD if head == "subject" else NUMBER for head in VERSION_COLUMNS}
+    rows = [[shown(cell) for cell in version_cells(each)] for each in schemas.versions]
+    kind = ' class="verdict bad"' if schemas.wrong else ""
+    return f"<h2>{shown(SCHEMAS)}</h2><p{kind}>{shown(schemas.words)}</p>{table(columns, rows)}"
 
 
 def _groups(outcome: RunOutcome) -> str:

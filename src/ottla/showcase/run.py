@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
@@ -32,6 +33,7 @@ from ottla.inputs.source import Source, describe, first_rows, open_source
 from ottla.inputs.table import read_source
 from ottla.ledger.schema import AT_LEAST_ONCE, EXACTLY_ONCE
 from ottla.patience import comes_within
+from ottla.printable import printable
 from ottla.screen import Steps, open_console, showing_steps
 from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
 from ottla.showcase.lanes import show_story
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from ottla.faults.verbs import Fault
     from ottla.foreign.kafka import ForeignKafka
     from ottla.showcase.kafka import RunKafka
+    from ottla.showcase.registry import RunRegistry
     from ottla.showcase.workload import Records
 
 LOSE_ACK_EVERY = 10
@@ -59,7 +62,8 @@ _CHECK_EVERY_S = 2.0
 class RunOptions:
     """What `ottla run` was given; None stands for what was not.
 
-    `kafka_options`: the words of the command line that name a Kafka of the user's.
+    `kafka_options`: the words of the command line that name a Kafka of the user's. `schema`: the format of values, None
+    for JSON; `registry` the address of a schema registry of the user's.
     """
 
     input_file: str | None = None
@@ -70,6 +74,8 @@ class RunOptions:
     port: int = 0
     master: str | None = None
     kafka_options: tuple[str, ...] = ()
+    schema: str | None = None
+    registry: str | None = None
 
 
 def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> int:
@@ -87,7 +93,12 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
         check_place(options.report_file, what="the report", option="--report")
     from ottla.spark.session import local_cores
 
-    local_cores(options.master)
+    is_elsewhere = local_cores(options.master) is None and options.master is not None
+    if options.schema is not None and options.registry is None and is_elsewhere:
+        raise UserMistake(
+            f"the registry of --schema {options.schema} is on this machine alone, and Spark's workers at "
+            f"{options.master} may be on others: give a registry that they reach with --registry"
+        )
     source = open_source(options.input_file, options.key)
     from ottla.spark.java import check_bash, find_java
 
@@ -100,12 +111,19 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
         folders = stack.enter_context(make_folders(options.data_dir, has_brokers=foreign is None))
         folders.check_writable(_STORY_BYTES_MAX)
         kafka = _kafka(options, folders, foreign, stack)
+        registry = None
+        if options.registry is not None:
+            # One that does not answer is told at once.
+            registry = _registry(options, kafka, foreign, stack)
         about, lines = _story(kafka, source)
         # Interrupted, the story tidies up while there is still a cluster.
         with closing(lines):
             show_story(console, about, lines)
         with showing_steps(console) as steps:
-            outcome = _find_out(kafka, source, folders, steps, options.master)
+            if options.schema is not None and registry is None:
+                with steps.step("start a schema registry"):
+                    registry = _registry(options, kafka, foreign, stack)
+            outcome = _find_out(kafka, source, folders, steps, options.master, registry)
         outcome.seconds = time.monotonic() - began
         outcome.kept_in = folders.kept_in
         given = None
@@ -113,9 +131,10 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
             kept = kafka.name(f"{source.name}-{AT_LEAST_ONCE}") if foreign.keeps_topics else None
             given = KafkaGiven(options.kafka_options, kept)
         folders.keep()
+        again = _words(options)
     from ottla.showcase.report import show_report, write_json
 
-    show_report(console, outcome, next_commands(source, folders, given))
+    show_report(console, outcome, next_commands(source, folders, given, again))
     if options.json_file is not None:
         write_json(options.json_file, outcome)
     if options.report_file is not None:
@@ -142,6 +161,24 @@ def _kafka(options: RunOptions, folders: RunFolders, foreign: ForeignKafka | Non
     return EmbeddedKafka(stack.enter_context(Cluster(BROKERS, data_dir=folders.brokers, port=options.port)))
 
 
+def _registry(options: RunOptions, kafka: RunKafka, foreign: ForeignKafka | None, stack: ExitStack) -> RunRegistry:
+    from ottla.showcase.registry import RunRegistry
+
+    keeps = foreign.keeps_topics if foreign is not None else options.data_dir is not None
+    return RunRegistry(options.registry, kafka, stack, keeps=keeps, say=_say)
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"ottla: {printable(words)}\n")
+
+
+def _words(options: RunOptions) -> tuple[str, ...]:
+    """The words of another command line for values of the same format."""
+    if options.schema is None:
+        return ()
+    return ("--schema", options.schema, *(("--registry", options.registry) if options.registry else ()))
+
+
 def _story(kafka: RunKafka, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
     import json
 
@@ -157,13 +194,25 @@ def _story(kafka: RunKafka, source: Source) -> tuple[str, Generator[tuple[str, s
     return describe(source, rows[-1]), tell_story(kafka, records[:-1], records[-1])
 
 
-def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps, master: str | None) -> RunOutcome:
+def _find_out(
+    kafka: RunKafka,
+    source: Source,
+    folders: RunFolders,
+    steps: Steps,
+    master: str | None,
+    registry: RunRegistry | None = None,
+) -> RunOutcome:
     with steps.step(f"read {source.shown}"):
         table = read_source(source)
         from ottla.showcase.question import question_for
         from ottla.showcase.workload import make_records
 
-        records = make_records(source, table)
+        values: Any = None
+        if registry is not None:
+            from ottla.showcase.avro import AvroValues
+
+            values = AvroValues(source, table, registry)
+        records = make_records(source, table, values)
         question = question_for(source, table)
     if not kafka.where:
         folders.check_room(records)
@@ -178,10 +227,17 @@ def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps
         from ottla.spark.progress import watching
 
         with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
-            answers = ask_topics(spark, kafka.read_from, topics, question, **kafka.spark_options)
+            answers = ask_topics(spark, kafka.read_from, topics, question, records.values, **kafka.spark_options)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, kafka, topics, folders, master)
         streamed, streaming = _stream(spark, kafka, source, topics[EXACTLY_ONCE], records, folders, steps)
+        schemas = None
+        if registry is not None:
+            from ottla.showcase.versions import read_versions
+
+            about = "PySpark reads both versions of the schema as the newest one"
+            with steps.step(about, unit="tasks") as step, watching(spark, step):
+                schemas = read_versions(spark, kafka, topics, kafka.name(f"{source.name}-streamed"), values)
     from ottla.evidence.witness import looked_at
     from ottla.showcase.groups import judge_run, note_controls
 
@@ -204,6 +260,7 @@ def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps
         groups=groups,
         looked_at=f"{looked_at(everyone)}; besides, Spark's audit of all records",
         kafka=kafka.where,
+        schemas=schemas,
     )
 
 
@@ -341,12 +398,13 @@ def _stream(
         temporary_folder() as folder,
     ):
         count, partitions = records.count, records.partitions
-        killed = stream_and_kill(spark, kafka, topic, result, count, partitions, folder, look_while_dead)
+        result_as = records.values.result(result)
+        killed = stream_and_kill(spark, kafka, topic, result, count, partitions, folder, result_as, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
-        streamed = Streamed(judge_result(spark, kafka, topic, result), killed)
+        streamed = Streamed(judge_result(spark, kafka, topic, result, result_as), killed)
     witness.choose_part()
     witness.take_stock()
-    note_streamed(witness, commit_asked_us, topic, folders.ledger(EXACTLY_ONCE), records)
+    note_streamed(witness, commit_asked_us, topic, folders.ledger(EXACTLY_ONCE), records, result_as)
     witness.note_faults({KILL_DRIVER: killed})
     return streamed, witness
 

@@ -25,7 +25,7 @@ from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
-from ottla.showcase.streaming_job import Job, cause, result_values, start
+from ottla.showcase.streaming_job import Job, Result, cause, start
 from ottla.spark.loading import query_settings
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def stream_and_kill(
     records: int,
     partitions: int,
     folder: Path,
+    result_as: Result,
     while_dead: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the job in `folder`, kill its driver, let `spark` finish it; how many were killed where they should be.
 
-    `while_dead` is called between the two drivers, where the first one was killed. OttlaError where the job fails, or
-    takes longer than ten minutes.
+    `result_as` says what becomes of values; `while_dead` is called between the two drivers, where the first
+    one was killed. OttlaError where the job fails, or takes longer than ten minutes.
     """
     from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 
@@ -65,6 +66,7 @@ def stream_and_kill(
         records,
         dict(kafka.spark_options),
         kafka.control_topic,
+        result_as.to_dict(),
     )
     held = folder / "barriers"
     held.mkdir()
@@ -97,7 +99,7 @@ def finish(job: Job, spark: SparkSession) -> None:
             query.stop()
 
 
-def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str) -> Verdict:
+def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str, result_as: Result) -> Verdict:
     """The result audited against the topic that it was made from, which has been audited against the ledger."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -108,7 +110,7 @@ def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str)
 
     settings = {**kafka.reader_settings, "isolation_level": "read_committed"}
     begun, ended = ({topic: bounds} for topic, bounds in bounds_of(kafka.read_from, [source, result], settings).items())
-    sent = stored_frame(spark, kafka.read_from, begun, settings, result_values).withColumns(
+    sent = stored_frame(spark, kafka.read_from, begun, settings, result_as.values).withColumns(
         {
             schema.TOPIC: F.lit(result),
             schema.OUTCOME: F.lit(schema.ACKED),

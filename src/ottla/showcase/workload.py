@@ -1,8 +1,7 @@
 """Sends an input once under one guarantee, and writes down what was sent and what was learned.
 
-The records are the same each time: value the row as JSON, key the key column as text, and the row's number in the
-header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it. The JSON takes
-several times the memory of the rows, so it is made again whenever it is needed, a piece at a time.
+The records are the same each time: value the row (`values.py`), key the key column as text, and the row's number in the
+header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it.
 
 Where batches are cut depends on the input alone: the size limit follows from the number of bytes, so that there are
 about `BATCHES_WANTED` of them, enough for every fault to fire at least twenty times; with a row at least per batch,
@@ -33,15 +32,14 @@ from ottla.inputs.table import key_strings
 from ottla.ledger import schema
 from ottla.ledger.checksum import crc_column
 from ottla.ledger.writer import LedgerWriter
-from ottla.schemas.json_columns import json_column
 from ottla.showcase.settings import COMMON_SETTINGS
+from ottla.showcase.values import JsonValues, Values
 
 BATCHES_WANTED = 1_100
 ROWS_FOR_THREE_PARTITIONS = 1_500
 # What a record takes in a batch besides key and value: the sequence header and the record's own framing.
 _FRAMING_BYTES = 34
 _KEYLESS_RUN_ROWS = 1_000
-_CHUNKS = 40
 _BUFFER_BYTES = 8 << 20
 _PATIENCE_S = 120.0
 _LOOK_AROUND_S = 2.0
@@ -55,11 +53,10 @@ class Records:
     uncompressed, `batch_bytes` where a batch is cut.
     """
 
-    rows: pa.Table
+    values: Values
     keys: pa.StringArray
     partition: pa.Int32Array
     key_crc: pa.Int64Array
-    value_crc: pa.Int64Array
     size_bytes: int
     partitions: int
     batch_bytes: int
@@ -67,62 +64,43 @@ class Records:
     @property
     def count(self) -> int:
         """How many records there are."""
-        return self.rows.num_rows
+        return self.values.count
 
     def made(self, numbers: range) -> pa.RecordBatch:
         """The records of these numbers: columns `key` (text), `value` (bytes), `headers`, `partition`."""
         begin, count = numbers.start, len(numbers)
         columns = {
             "key": self.keys.slice(begin, count),
-            "value": _values(self.rows, numbers),
+            "value": self.values.made(numbers),
             "headers": sequence_headers(numbers),
             "partition": self.partition.slice(begin, count),
         }
         return pa.record_batch(list(columns.values()), list(columns))
 
-    def pieces(self) -> Iterator[range]:
-        """The numbers of all records in pieces; where they are cut follows from the count alone."""
-        return _pieces(self.count)
-
     def compressed_bytes_estimate(self) -> int:
         """Rather too few than too many bytes for one copy of all records on disk, from how a sample compresses."""
         from ottla.records.compression import compress
 
-        sample = b"".join(_values(self.rows, range(min(self.count, 2_000))).to_pylist())
+        sample = self.values.sample()
         return int(self.size_bytes * min(1.0, 0.8 * len(compress("lz4", None, sample)) / max(1, len(sample))))
 
 
-def make_records(source: Source, table: pa.Table) -> Records:
-    """The records of a table, with their checksums; `UserMistake` for columns that JSON or a key cannot hold."""
+def make_records(source: Source, table: pa.Table, values: Values | None = None) -> Records:
+    """The records of a table, as JSON unless `values` are given; `UserMistake` for columns that these cannot hold."""
+    values = JsonValues(table) if values is None else values
     keys: Any = key_strings(table, source).combine_chunks()
     rows = table.num_rows
-    size_bytes = _FRAMING_BYTES * rows + (pc.sum(pc.binary_length(keys)).as_py() or 0)
-    checksums = []
-    for numbers in _pieces(rows):
-        values = _values(table, numbers)
-        size_bytes += pc.sum(pc.binary_length(values)).as_py() or 0
-        checksums.append(crc_column(values))
+    size_bytes = _FRAMING_BYTES * rows + (pc.sum(pc.binary_length(keys)).as_py() or 0) + values.size_bytes()
     partitions = 3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1
     return Records(
-        rows=table,
+        values=values,
         keys=keys,
         partition=_partitions_of_keyless(keys, partitions),
         key_crc=crc_column(keys),
-        value_crc=pa.concat_arrays(checksums),
         size_bytes=size_bytes,
         partitions=partitions,
         batch_bytes=max(1, size_bytes // BATCHES_WANTED if rows > BATCHES_WANTED else 1),
     )
-
-
-def _pieces(rows: int) -> Iterator[range]:
-    step = max(1, -(-rows // _CHUNKS))
-    return (range(begin, min(begin + step, rows)) for begin in range(0, rows, step))
-
-
-def _values(rows: pa.Table, numbers: range) -> Any:
-    made: Any = json_column(rows.slice(numbers.start, len(numbers)), None, numbers.start)
-    return pa.array(made)
 
 
 def sequence_headers(numbers: range) -> pa.Array[Any]:
@@ -166,7 +144,7 @@ def send_records(
     )
     try:
         delivery = producer.send_table(
-            topic, _batches(records, advance), key="key", value="value", headers="headers", partition="partition"
+            topic, _batches(topic, records, advance), key="key", value="value", headers="headers", partition="partition"
         )
         _wait(delivery, check)
         learned = delivery.result(0)
@@ -187,7 +165,7 @@ def send_records(
             sequence=pa.array(np.arange(records.count, dtype=np.int64)),
             partition=learned.column("partition"),
             key_crc=records.key_crc,
-            value_crc=records.value_crc,
+            value_crc=records.values.checksums(),
             outcome=outcome,
             offset=learned.column("offset"),
             error=learned.column("error"),
@@ -220,9 +198,10 @@ def _outcomes(learned: pa.Table) -> Any:
     return pc.if_else(pc.is_null(error), schema.ACKED, bad)
 
 
-def _batches(records: Records, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+def _batches(topic: str, records: Records, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
     """The records piece by piece."""
-    for numbers in records.pieces():
+    for numbers in records.values.pieces():
+        records.values.begin(topic, numbers)
         yield records.made(numbers)
         advance(len(numbers))
 

@@ -295,7 +295,6 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
 @cython.exceptval(-1)
 def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
     child: _Node = node.children[0]
-    data: bytes
     if depth >= _DEPTH_MAX:
         raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} values.")
     if node.op == OP_ARRAY:
