@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import pickle
 import threading
 from collections.abc import Iterator
@@ -98,6 +99,86 @@ def test_what_is_deleted_is_not_remembered_by_its_subject(client: RegistryClient
     with pytest.raises(ottla.RegistryError, match="not found"):
         client.version(kafka_name)
     assert client.by_id(schema_id).id == schema_id
+
+
+def test_a_version_that_is_gone_for_good_is_asked_for_anew(client: RegistryClient, kafka_name: str) -> None:
+    client.register(kafka_name, '"int"')
+    assert client.version(kafka_name, 1).text == '"int"'
+    client.delete_subject(kafka_name)
+    client.delete_subject(kafka_name, permanent=True)
+    with pytest.raises(ottla.RegistryError, match="not found"):
+        client.version(kafka_name, 1)
+    client.register(kafka_name, '"string"')
+    assert client.version(kafka_name, 1).text == '"string"'
+
+
+def test_what_a_client_has_registered_is_its_latest_version(client: RegistryClient, kafka_name: str) -> None:
+    client.register(kafka_name, '"int"')
+    assert client.version(kafka_name).version == 1
+    client.register(kafka_name, '"long"')
+    assert client.version(kafka_name).version == 2
+
+
+def test_what_a_deleted_schema_refers_to_is_found_for_its_records(client: RegistryClient, kafka_name: str) -> None:
+    inner = f"{kafka_name}-inner"
+    client.register(inner, '{"type":"fixed","name":"Deleted","size":4}')
+    outer = client.register(
+        kafka_name, '{"type":"array","items":"Deleted"}', references=[SchemaReference("Deleted", inner, 1)]
+    )
+    client.delete_subject(kafka_name)
+    client.delete_subject(inner)
+    again = pickle.loads(pickle.dumps(client))
+    assert list(again.referred(again.by_id(outer.id))) == ["Deleted"]
+
+
+def _ask_in_child(client: RegistryClient, schema_id: int) -> None:
+    raise SystemExit(client.by_id(schema_id).id - schema_id)
+
+
+def test_a_child_waits_for_no_thread_of_its_parent(registry: ottla.Registry, kafka_name: str) -> None:
+    with RegistryClient(registry.url) as client:
+        schema_id = client.register(kafka_name, RECORD).id
+    client = RegistryClient(registry.url)
+    asked, forked = threading.Event(), threading.Event()
+
+    def hold() -> Any:
+        asked.set()
+        forked.wait(30)
+        return RegistryClient(registry.url).by_id(schema_id)
+
+    thread = threading.Thread(target=lambda: client._schemas.get(("id", schema_id), hold))
+    thread.start()
+    assert asked.wait(30)
+    # As if other threads were at their caches and connections at this moment.
+    with client._schemas._lock, client._transport._lock:
+        child = multiprocessing.get_context("fork").Process(target=_ask_in_child, args=(client, schema_id))
+        child.start()
+    child.join(30)
+    told = child.exitcode
+    child.kill()
+    forked.set()
+    thread.join()
+    assert told == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (lambda client: client.register(5, RECORD), "subject=5 must be text."),
+        (lambda client: client.versions("\ud800"), "has half a character"),
+        (lambda client: client.subjects("\ud800"), "subjectPrefix='\\ud800' has half a character"),
+        (lambda client: client.by_guid(None), "guid=None must be text."),
+        (lambda client: client.by_id(1 << 31), "an id is a number from 0 to 2147483647, not 2147483648"),
+        (lambda client: client.by_id("1"), "not '1'"),
+        (lambda client: client.register("s", {"type": "int"}), "a schema is given as text, not as dict."),
+        (lambda client: client.register("s", RECORD, references=[{"name": "a"}]), "references= takes"),
+        (lambda client: client.register("s", RECORD, references=5), "references= takes"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_before_it_is_sent(asked: Any, told: str) -> None:
+    with pytest.raises(ottla.ConfigError) as refused:
+        asked(RegistryClient("http://127.0.0.1:1"))
+    assert told in str(refused.value)
 
 
 def test_many_threads_share_a_client(client: RegistryClient, kafka_name: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ottla.errors import OttlaError, fresh
+from ottla.registry.forks import tell_of_forks
 
 
 class _Flight:
@@ -27,8 +28,15 @@ class Cache:
 
     def __init__(self, capacity: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._capacity, self._now_s = capacity, now_s
-        self._lock = threading.Lock()
         self._values: OrderedDict[Hashable, tuple[Any, float | None]] = OrderedDict()
+        # How often it was told to forget: what was asked for before may not hold any more.
+        self._forgotten = 0
+        self.after_fork_in_child()
+        tell_of_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Wait for no thread of the parent's."""
+        self._lock = threading.Lock()
         self._flights: dict[Hashable, _Flight] = {}
 
     def get(self, key: Hashable, fetch: Callable[[], Any], *, keep_s: float | None = None) -> Any:
@@ -45,11 +53,12 @@ class Cache:
                         return found[0]
                     del self._values[key]
                 flight = self._flights.get(key)
+                forgotten = self._forgotten
                 is_ours = flight is None
                 if flight is None:
                     flight = self._flights[key] = _Flight()
             if is_ours:
-                return self._fly(key, flight, fetch, keep_s)
+                return self._fly(key, flight, fetch, keep_s, forgotten)
             flight.landed.wait()
             if flight.error is None:
                 return flight.value
@@ -60,30 +69,43 @@ class Cache:
     def put(self, key: Hashable, value: Any, *, keep_s: float | None = None) -> None:
         """Keep a value that was learned otherwise."""
         with self._lock:
-            if keep_s == 0:
-                return
-            self._values[key] = value, None if keep_s is None else self._now_s() + keep_s
-            self._values.move_to_end(key)
-            while len(self._values) > self._capacity:
-                self._values.popitem(last=False)
+            self._put(key, value, keep_s)
 
-    def forget(self) -> None:
-        """Keep nothing."""
+    def forget(self, which: Callable[[Any], bool] = lambda key: True) -> None:
+        """Keep nothing of these keys, nor what is on its way."""
         with self._lock:
-            self._values.clear()
+            self._forgotten += 1
+            for key in [key for key in self._values if which(key)]:
+                del self._values[key]
+            # Who asks from now on asks anew.
+            for key in [key for key in self._flights if which(key)]:
+                del self._flights[key]
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def _fly(self, key: Hashable, flight: _Flight, fetch: Callable[[], Any], keep_s: float | None) -> Any:
+    def _put(self, key: Hashable, value: Any, keep_s: float | None) -> None:
+        if keep_s == 0:
+            return
+        self._values[key] = value, None if keep_s is None else self._now_s() + keep_s
+        self._values.move_to_end(key)
+        while len(self._values) > self._capacity:
+            self._values.popitem(last=False)
+
+    def _fly(
+        self, key: Hashable, flight: _Flight, fetch: Callable[[], Any], keep_s: float | None, forgotten: int
+    ) -> Any:
         try:
             flight.value = value = fetch()
-            self.put(key, value, keep_s=keep_s)
+            with self._lock:
+                if forgotten == self._forgotten:
+                    self._put(key, value, keep_s)
             return value
         except BaseException as error:
             flight.error = error
             raise
         finally:
             with self._lock:
-                del self._flights[key]
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
             flight.landed.set()

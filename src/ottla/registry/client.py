@@ -6,10 +6,10 @@ ask for the same id at once, one asks the registry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from ottla.errors import ConfigError, RegistryError
 from ottla.registry.cache import Cache
@@ -21,6 +21,7 @@ from ottla.registry.transport import Transport
 _REFERENCES_MAX = 1000
 _DEPTH_MAX = 50
 _REFERRED_CHARACTERS_MAX = 64 << 20
+_ID_MAX = (1 << 31) - 1
 
 
 class RegistryClient:
@@ -44,11 +45,13 @@ class RegistryClient:
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """The schema that an id in a record stands for."""
+        if type(schema_id) is not int or not 0 <= schema_id <= _ID_MAX:
+            raise ConfigError(f"an id is a number from 0 to {_ID_MAX}, not {schema_id!r:.60}.")
         return self._known(("id", schema_id), f"/schemas/ids/{schema_id}", schema_id)
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """The schema that a GUID in a record's header stands for; its id is 0 where the registry does not tell it."""
-        return self._known(("guid", guid), f"/schemas/guids/{quote(guid, safe='')}", 0, guid)
+        return self._known(("guid", guid), f"/schemas/guids/{_part(guid, 'guid')}", 0, guid)
 
     def _known(self, key: Any, path: str, schema_id: int, guid: str = "") -> RegisteredSchema:
         found: RegisteredSchema = self._schemas.get(
@@ -58,16 +61,26 @@ class RegistryClient:
 
     def version(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
         """One version of a subject, or the latest one."""
-        path = f"/subjects/{_part(subject)}/versions/{_part(str(version))}"
-        if version in ("latest", -1):
-            keep_s = self._settings.cache_latest_ttl_sec
-            cache, key = self._latest, subject
-        else:
-            keep_s, cache, key = None, self._schemas, ("version", subject, version)  # type: ignore[assignment]
-        found: RegisteredSchema = cache.get(
-            key, lambda: _read_schema(self._transport.ask("GET", path), path), keep_s=keep_s
+        path = _version_path(subject, version)
+        if version not in ("latest", -1):
+            return self._numbered(("version", subject, version), path)
+        found: RegisteredSchema = self._latest.get(
+            subject,
+            lambda: _read_schema(self._transport.ask("GET", path), path),
+            keep_s=self._settings.cache_latest_ttl_sec,
         )
         return found
+
+    def _numbered(self, key: Any, path: str) -> RegisteredSchema:
+        found: RegisteredSchema = self._schemas.get(key, lambda: _read_schema(self._transport.ask("GET", path), path))
+        return found
+
+    def _referred(self, reference: SchemaReference) -> RegisteredSchema:
+        """One that another schema refers to: it may be deleted, as long as records of the other one are read."""
+        subject, version = reference.subject, reference.version
+        return self._numbered(
+            ("referred", subject, version), f"{_version_path(subject, version)}{_query(deleted=True)}"
+        )
 
     def register(
         self,
@@ -119,7 +132,12 @@ class RegistryClient:
     ) -> RegisteredSchema:
         if kind not in KINDS:
             raise ConfigError(f"kind={kind!r:.60} must be one of {', '.join(KINDS)}")
-        references = tuple(references)
+        if not isinstance(text, str):
+            raise ConfigError(f"a schema is given as text, not as {type(text).__name__}.")
+        references = tuple(references) if isinstance(references, Iterable) else (references,)
+        for each in references:
+            if not isinstance(each, SchemaReference):
+                raise ConfigError(f"references= takes ottla.registry.registered.SchemaReference, not {each!r:.60}.")
 
         def fetch() -> RegisteredSchema:
             told = self._transport.ask("POST", path, _body(text, kind, references))
@@ -134,6 +152,8 @@ class RegistryClient:
             }
             found = _read_schema(whole, path)
             self._schemas.put(("id", found.id), found)
+            # It may be the latest one from now on.
+            self._latest.forget(lambda key: bool(key == subject))
             return found
 
         schema: RegisteredSchema = self._registered.get((path, text, kind, references), fetch)
@@ -149,7 +169,7 @@ class RegistryClient:
             for each in references:
                 if each.name in found:
                     continue
-                other = self.version(each.subject, each.version)
+                other = self._referred(each)
                 if depth >= _DEPTH_MAX or len(found) >= _REFERENCES_MAX:
                     raise RegistryError(
                         f"the schema with the id {schema.id} refers to more than {_REFERENCES_MAX} others, or more "
@@ -181,20 +201,22 @@ class RegistryClient:
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject, softly; for good when they were deleted softly before."""
         path = f"/subjects/{_part(subject)}{_query(permanent=permanent)}"
-        return _list_of(self._deleted(path), int)
+        return _list_of(self._deleted(path, subject), int)
 
     def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int:
         """Delete one version."""
-        found = self._deleted(f"/subjects/{_part(subject)}/versions/{_part(str(version))}{_query(permanent=permanent)}")
+        found = self._deleted(f"{_version_path(subject, version)}{_query(permanent=permanent)}", subject)
         return found if isinstance(found, int) else 0
 
-    def _deleted(self, path: str) -> Any:
+    def _deleted(self, path: str, subject: str) -> Any:
         try:
             return self._transport.ask("DELETE", path)
         finally:
-            # What is remembered of subjects may not hold any more; ids keep their schemas.
+            # What is remembered of subjects may not hold any more; ids keep their schemas. A version that is gone for
+            # good may be another schema's soon.
             self._registered.forget()
             self._latest.forget()
+            self._schemas.forget(lambda key: key[0] in ("version", "referred") and key[1] == subject)
 
     def differences(
         self,
@@ -248,13 +270,23 @@ class RegistryClient:
         return f"<RegistryClient of {', '.join(address.shown for address in self._settings.addresses)}>"
 
 
-def _part(name: str) -> str:
-    return quote(name, safe="")
+def _part(name: str, what: str = "subject") -> str:
+    """A name as a part of a path."""
+    if not isinstance(name, str):
+        raise ConfigError(f"{what}={name!r:.60} must be text.")
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError:
+        raise ConfigError(f"{what}={name!r:.60} has half a character (a surrogate without its partner).") from None
+
+
+def _version_path(subject: str, version: int | str) -> str:
+    return f"/subjects/{_part(subject)}/versions/{_part(str(version), 'version')}"
 
 
 def _query(**parameters: bool | str) -> str:
     given = {name: "true" if value is True else value for name, value in parameters.items() if value}
-    return f"?{urlencode(given)}" if given else ""
+    return "?" + "&".join(f"{name}={_part(value, name)}" for name, value in given.items()) if given else ""
 
 
 def _written(references: Sequence[SchemaReference]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake
 from ottla.registry.client import RegistryClient
+from ottla.registry.forks import tell_of_forks
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
 
@@ -73,9 +74,10 @@ class ColumnDecoder:
         self._part = part
         self._decoders: dict[bytes, _Written] = {}
         # For columns of several schemas; the prefixes whose schemas it has.
-        self._framed: Any = None
-        self._added: set[bytes] = set()
-        self._lock = threading.Lock()
+        self._framed: Any
+        self._added: set[bytes]
+        self.after_fork_in_child()
+        tell_of_forks(self)
         references = registry.referred(schema)
         if self._kind == PROTOBUF:
             from ottla.schemas.protobuf.schema import ProtobufSchema
@@ -84,6 +86,11 @@ class ColumnDecoder:
         pa, _ = _arrow()
         nothing = pa.array([], pa.binary())
         self.type: Any = pa.array(self._decoder_of(schema).decode(nothing)).type
+
+    def after_fork_in_child(self) -> None:
+        """Wait for no thread of the parent's, and share no half of what it was adding."""
+        self._framed, self._added = None, set()
+        self._lock = threading.Lock()
 
     def decode(self, values: Any, headers: Any = None, *, first_row: int = 0) -> Any:
         """One value for each of `values` (binary), null for null. `headers` are those of the records, where known.

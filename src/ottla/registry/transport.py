@@ -11,7 +11,6 @@ import contextlib
 import http.client
 import io
 import json
-import os
 import random
 import socket
 import ssl
@@ -21,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from ottla.errors import RegistryError
+from ottla.registry.forks import tell_of_forks
 from ottla.registry.settings import RegistrySettings, ServerAddress
 
 _IDLE_MAX = 10
@@ -46,12 +46,16 @@ class Transport:
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
-        self._idle: _Pool = {}
-        self._pid = os.getpid()
+        self.after_fork_in_child()
+        tell_of_forks(self)
         # Which address answered last.
         self._first = 0
         self._random = random.Random()
+
+    def after_fork_in_child(self) -> None:
+        """Begin without connections: the parent's are the parent's, and are left to it, open."""
+        self._lock = threading.Lock()
+        self._idle: _Pool = {}
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON that is answered; raises RegistryError for what is refused, and where nobody answers in time."""
@@ -82,10 +86,9 @@ class Transport:
         """Close what is idle."""
         with self._lock:
             idle, self._idle = self._idle, {}
-        if self._pid == os.getpid():
-            for connections in idle.values():
-                for connection in connections:
-                    connection.close()
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
 
     def _ask_one(self, address: ServerAddress, method: str, path: str, content: bytes | None) -> Any:
         until_s = time.monotonic() + self._settings.request_timeout_ms / 1000
@@ -178,9 +181,6 @@ class Transport:
 
     def _take(self, address: ServerAddress) -> http.client.HTTPConnection | None:
         with self._lock:
-            if self._pid != os.getpid():
-                # The parent's connections are the parent's; they are left to it, open.
-                self._idle, self._pid = {}, os.getpid()
             connections = self._idle.get(address)
             return connections.pop() if connections else None
 
