@@ -139,6 +139,17 @@ def test_a_field_that_is_missing_is_its_default_or_null():
     assert made[0]["list"] is not made[1]["list"]
 
 
+def test_a_default_does_not_multiply_a_payload_without_end() -> None:
+    """100,000 bytes would be ten gigabytes of objects."""
+    item = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "boolean"}]}
+    wider = {**item, "fields": [*item["fields"], {"name": "d", "type": "string", "default": "y" * 100_000}]}
+    payload = encode({"type": "array", "items": item}, [{"x": True}] * 100_000)
+    with pytest.raises(RecordError, match="too many items that take no bytes"):
+        decode(payload, {"type": "array", "items": item}, {"type": "array", "items": wider})
+    few = encode({"type": "array", "items": item}, [{"x": True}] * 100)
+    assert len(decode(few, {"type": "array", "items": item}, {"type": "array", "items": wider})) == 100
+
+
 def test_a_branch_may_be_named():
     a = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]}
     b = {**a, "name": "B"}

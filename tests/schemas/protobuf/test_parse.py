@@ -214,6 +214,16 @@ def test_a_chain_of_imports_is_bounded() -> None:
         ProtobufSchema('import "0.proto";', references=chain)
 
 
+def test_files_that_are_imported_by_many_ways_are_read_once() -> None:
+    """Between the first and the last there are 2**98 ways."""
+    files = {
+        f"{i}.proto": "".join(f'import public "{j}.proto";' for j in range(i + 1, 100)) + f"message M{i} {{}}"
+        for i in range(100)
+    }
+    read = ProtobufSchema('import "0.proto"; message M { optional M99 last = 1; }', references=files)
+    assert read.message().fields_by_name["last"].message_type.full_name == "M99"
+
+
 def test_a_descriptor_whose_names_are_not_utf8_is_refused() -> None:
     proto = pb.FileDescriptorProto(name="x")
     proto.message_type.add(name="Mess")

@@ -53,6 +53,8 @@ from ottla.schemas.avro.schema import parse_schema
 
 _DEPTH_MAX = cython.declare(cython.int, 200)
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
+# Of a default: so many bytes count as one such item, together 64 MiB.
+_EMPTY_ITEM_BYTES = cython.declare(int64_t, 64)
 _EMPTY_RECORDS_MAX = cython.declare(int64_t, 1 << 16)
 
 
@@ -315,7 +317,7 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
     elif op == "float_double":
         at = at if has(at, 4, reading) else cython.NULL
     elif op == "constant":
-        return _read_default(step)
+        return _read_default(step, reading, begin)
     elif op == "member":
         return _read(step.children[0], reading, begin)
     elif op == "fail":
@@ -345,13 +347,19 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
 
 
 @cython.cfunc
-def _read_default(step: _RowStep) -> object:
+def _read_default(step: _RowStep, whole: cython.pointer(Reading), whole_begin: cython.p_const_char) -> object:
     """A new object of a default each time: it may be a list."""
     reading = cython.declare(Reading)
     constant: bytes = step.plan.constant
     begin: cython.p_const_char = constant
+    # It takes no bytes of the payload, and as many objects as there are items that have it.
+    whole.empty_items -= len(constant) // _EMPTY_ITEM_BYTES
+    if whole.empty_items < 0:
+        raise _refused(step, whole, whole_begin, EMPTY_ITEMS)
     memset(cython.address(reading), 0, cython.sizeof(Reading))
     reading.at = begin
     reading.end = begin + len(constant)
-    reading.empty_items = _EMPTY_ITEMS_MAX
-    return _read(step.children[0], cython.address(reading), begin)
+    reading.empty_items = whole.empty_items
+    made = _read(step.children[0], cython.address(reading), begin)
+    whole.empty_items = reading.empty_items
+    return made

@@ -79,11 +79,10 @@ class ProtobufSchema:
         for imported in proto.dependency:
             self._import(imported, name)
         self._open.pop()
-        visible = [imported for each in proto.dependency for imported in self._seen_by_importers[each]]
-        self._seen_by_importers[name] = [
-            name,
-            *(seen for index in proto.public_dependency for seen in self._seen_by_importers[proto.dependency[index]]),
-        ]
+        # Each file once, by however many ways it is imported: the ways double with every file between.
+        visible = dict.fromkeys(imported for each in proto.dependency for imported in self._seen_by_importers[each])
+        public = [self._seen_by_importers[proto.dependency[index]] for index in proto.public_dependency]
+        self._seen_by_importers[name] = list(dict.fromkeys([name, *(seen for each in public for seen in each)]))
         self._names[name] = declared(proto)
         resolve(proto, [*(self._names[each] for each in visible), self._names[name]])
         self._put(proto)
