@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import pickle
+import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -255,3 +258,35 @@ def test_subjects_are_named_by_topic_by_record_or_by_both() -> None:
         read_strategy("record")("t", "value", None)
     with pytest.raises(ottla.ConfigError, match="allowed are topic, record, topic_record"):
         read_strategy("subject")
+
+
+def test_who_registers_a_version_knows_the_latest_one(client: RegistryClient, kafka_name: str) -> None:
+    client.register(kafka_name, RECORD)
+    assert client.version(kafka_name).version == 1
+    later = json.loads(RECORD)
+    later["fields"].append({"name": "b", "type": ["null", "int"], "default": None})
+    client.register(kafka_name, json.dumps(later))
+    assert client.version(kafka_name).version == 2
+
+
+def test_a_client_that_is_dropped_leaves_no_connection_open(registry: ottla.Registry) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        RegistryClient(registry.url).subjects()
+        gc.collect()
+    assert not seen
+
+
+def test_where_no_registry_listens_the_error_is_one_that_can_be_caught() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(ottla.RegistryError, match=r"cannot be reached \(connection refused\)") as caught:
+            RegistryClient(f"http://127.0.0.1:{silent.getsockname()[1]}", max_retries=0).subjects()
+    assert caught.type is ottla.RegistryError
+
+
+@pytest.mark.parametrize("url", ["localhost:8081", "me:secret@localhost:8081", "ftp://me:secret@localhost:8081"])
+def test_an_address_that_is_none_is_named_without_its_password(url: str) -> None:
+    with pytest.raises(ottla.ConfigError, match="localhost:8081.*http://localhost:8081") as caught:
+        RegistryClient(url)
+    assert "secret" not in str(caught.value)

@@ -152,7 +152,7 @@ class RegistryClient:
             }
             found = _read_schema(whole, path)
             self._schemas.put(("id", found.id), found)
-            # It may be the latest one from now on.
+            # The latest version that is remembered may be older: who registers one, and reads, expects its fields.
             self._latest.forget(lambda key: bool(key == subject))
             return found
 

@@ -121,9 +121,9 @@ class ServerAddress:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise _no_url("one with a port that is no number, or an address that is none") from None
+            raise _no_url(f"{_without_password(url)} has a port that is no number, or is no address") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise _no_url("one that is not http://HOST:PORT or https://HOST:PORT")
+            raise _no_url(f"{_without_password(url)} is not http://HOST:PORT or https://HOST:PORT")
         self.is_tls = parts.scheme == "https"
         self.host: str = parts.hostname
         self.port: int = port or (443 if self.is_tls else 80)
@@ -135,9 +135,12 @@ class ServerAddress:
         self.shown = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{self.path}"
 
 
+def _without_password(url: str) -> str:
+    return repr(url.rpartition("@")[2].partition("?")[0][:60])
+
+
 def _no_url(told: str) -> ConfigError:
-    # A URL may have a password in it, and is not told.
-    return ConfigError(f"schema.registry.url has {told}; give an address such as http://127.0.0.1:8081")
+    return ConfigError(f"schema.registry.url: {told}; give an address such as http://localhost:8081")
 
 
 class RegistrySettings:
@@ -150,7 +153,7 @@ class RegistrySettings:
             )
         urls = url.split(",") if isinstance(url, str) else list(url)
         if not urls or not all(isinstance(each, str) and each.strip() for each in urls):
-            raise _no_url("no address, or one that is no text")
+            raise _no_url("it has no address, or one that is no text")
         self.addresses = tuple(ServerAddress(each.strip()) for each in urls)
         _refuse_elsewhere(given)
         try:

@@ -37,8 +37,12 @@ class _Stale(Exception):
     """A connection that was kept and had ended meanwhile: nothing was answered on it."""
 
 
-class _NotConnected(RegistryError):
+class _NotConnected(Exception):
     """Nothing was sent."""
+
+    def __init__(self, told: RegistryError) -> None:
+        super().__init__()
+        self.told = told
 
 
 class Transport:
@@ -72,9 +76,11 @@ class Transport:
                 number = (first + step) % len(addresses)
                 try:
                     answer = self._ask_one(addresses[number], method, path, content)
+                except _NotConnected as error:
+                    failed = error.told
                 except RegistryError as error:
                     # A deletion that was sent may have been carried out: asked again, it would be refused.
-                    if not error.retriable or (method == "DELETE" and not isinstance(error, _NotConnected)):
+                    if not error.retriable or method == "DELETE":
                         raise
                     failed = error
                 else:
@@ -89,6 +95,10 @@ class Transport:
         for connections in idle.values():
             for connection in connections:
                 connection.close()
+
+    def __del__(self) -> None:
+        # A client that a serializer or a table made from an address has nobody else to close it.
+        self.close()
 
     def _ask_one(self, address: ServerAddress, method: str, path: str, content: bytes | None) -> Any:
         until_s = time.monotonic() + self._settings.request_timeout_ms / 1000
@@ -121,7 +131,7 @@ class Transport:
         except ssl.SSLCertVerificationError:
             raise
         except OSError as error:
-            raise self._unreachable(address, error, _NotConnected) from None
+            raise _NotConnected(self._unreachable(address, error)) from None
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
@@ -192,9 +202,7 @@ class Transport:
                 return
         connection.close()
 
-    def _unreachable(
-        self, address: ServerAddress, error: Exception, kind: type[RegistryError] = RegistryError
-    ) -> RegistryError:
+    def _unreachable(self, address: ServerAddress, error: Exception) -> RegistryError:
         if isinstance(error, TimeoutError):
             why = f"no answer within request.timeout.ms={self._settings.request_timeout_ms}"
         elif isinstance(error, OSError):
@@ -202,7 +210,8 @@ class Transport:
         else:
             why = f"what it answers is not HTTP: {type(error).__name__}"
         told = "check schema.registry.url, and whether the registry is running"
-        return kind(f"The schema registry at {address.shown} cannot be reached ({why}); {told}.", retriable=True)
+        said = f"The schema registry at {address.shown} cannot be reached ({why}); {told}."
+        return RegistryError(said, retriable=True)
 
 
 class _Response(http.client.HTTPResponse):
