@@ -7,10 +7,12 @@ import decimal
 import io
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import fastavro
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from tests.read_back import stored
@@ -198,3 +200,77 @@ def test_topics_are_read_together_as_one_schema(kafka_cluster: ottla.Cluster, ka
         read(kafka_cluster, [kafka_topic, "other"], url)
     with pytest.raises(ottla.ConfigError, match="registry, value_schema, value_message and undecodable are for"):
         read(kafka_cluster, kafka_topic, url, value_format="raw")
+
+
+def test_filtered_rows_of_pandas_are_sent_without_their_numbers(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    frame = FLIGHTS.select(["tail", "delay"]).to_pandas()
+    late = frame[frame["delay"] > 0]
+    servers = kafka_cluster.bootstrap_servers
+    ottla.write_table(servers, kafka_topic, late, value_format="avro", registry=url)
+    assert read(kafka_cluster, kafka_topic, url) == [{"tail": "N1", "delay": 1.0}]
+    ottla.write_table(servers, kafka_topic, late, value_format="json")
+    assert b'{"tail":"N1","delay":1.0}' in stored(kafka_cluster, kafka_topic)
+    ottla.write_table(servers, kafka_topic, pd.DataFrame({"value": ["x", "y"]}).iloc[1:2].set_index(pd.Index(["n"])))
+    assert b"y" in stored(kafka_cluster, kafka_topic)
+    ottla.write_table(servers, kafka_topic, frame.set_index("tail").loc[["N1"], :], value_format="json")
+    assert b'{"delay":1.0,"tail":"N1"}' in stored(kafka_cluster, kafka_topic)
+
+
+DECIMALS = """{"type": "record", "name": "R", "fields": [{"name": "fare", "type":
+    ["null", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}]}]}"""
+
+
+def test_decimals_are_written_in_the_scale_of_the_schema(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    # The scale of a column of pandas is that of the numbers that happen to be in it.
+    for fare in ("1.5", "2", "3.250"):
+        frame = pd.DataFrame({"fare": [decimal.Decimal(fare), None]})
+        ottla.write_table(
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+            frame,
+            value_format="avro",
+            registry=url,
+            value_schema=DECIMALS,
+        )
+    found = {row["fare"] for row in read(kafka_cluster, kafka_topic, url)}
+    assert found == {None, *map(decimal.Decimal, ("1.50", "2.00", "3.25"))}
+
+
+@pytest.mark.parametrize("fare", ["1.555", "1234.5"])
+def test_decimals_that_the_schema_does_not_hold_are_refused(
+    fare: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    frame = pd.DataFrame({"fare": [decimal.Decimal(fare)]})
+    told = r"column 'fare' .* a value that decimal\(5, 2\) of the Avro schema does not hold"
+    with pytest.raises(ottla.RecordError, match=told):
+        ottla.write_table(
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+            frame,
+            value_format="avro",
+            registry=url,
+            value_schema=DECIMALS,
+        )
+
+
+def test_times_of_polars_are_sent(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    rows = pl.DataFrame({"at": [time(1, 2, 3, 4), None]})
+    ottla.write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, value_format="avro", registry=url)
+    assert {row["at"] for row in read(kafka_cluster, kafka_topic, url)} == {time(1, 2, 3, 4), None}
+
+
+def test_a_column_in_another_case_is_told_the_field(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    rows = pa.table({"FARE": pa.array([1], pa.decimal128(5, 2))})
+    with pytest.raises(ottla.RecordError, match="no field for the column 'FARE': rename it to 'fare', or leave it out"):
+        ottla.write_table(
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+            rows,
+            value_format="avro",
+            registry=url,
+            value_schema=DECIMALS,
+        )

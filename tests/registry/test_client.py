@@ -287,6 +287,6 @@ def test_where_no_registry_listens_the_error_is_one_that_can_be_caught() -> None
 
 @pytest.mark.parametrize("url", ["localhost:8081", "me:secret@localhost:8081", "ftp://me:secret@localhost:8081"])
 def test_an_address_that_is_none_is_named_without_its_password(url: str) -> None:
-    with pytest.raises(ottla.ConfigError, match="localhost:8081.*http://localhost:8081") as caught:
+    with pytest.raises(ottla.ConfigError, match=r"localhost:8081.*http://localhost:8081") as caught:
         RegistryClient(url)
     assert "secret" not in str(caught.value)

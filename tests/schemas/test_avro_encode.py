@@ -238,7 +238,7 @@ def test_a_value_or_a_type_that_does_not_fit_is_told_with_column_and_row(schema,
 
 
 def test_columns_and_fields_that_do_not_meet_are_named():
-    with pytest.raises(RecordError, match="no field for the column 'other': leave the column out"):
+    with pytest.raises(RecordError, match="no field for the column 'other': leave it out"):
         payloads(record("int"), pa.table({"f0": [1], "other": [2]}))
     with pytest.raises(RecordError, match="There is no column 'f0', and the Avro schema has no default"):
         payloads(record("int"), pa.array([{}], pa.struct([])))

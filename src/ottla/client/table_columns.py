@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
 # Columns that say where a record was stored; ignored, since its copy is stored elsewhere.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
+
+# What pandas calls an index without a name, such as that of filtered rows: nobody made it a column.
+_INDEX = re.compile(r"__index_level_\d+__")
 
 _WITH_SCHEMA = "avro", "protobuf", "json"
 
@@ -40,7 +44,8 @@ def by_their_names(data: Any, named: Named) -> tuple[Any, str | None, Named]:
     again = chain((first,), pieces)
     if "value" not in names:
         return again, None, named
-    odd = [name for name in names if name not in (*_PARTS, *_PLACES, "value", *named.values())]
+    known = *_PARTS, *_PLACES, "value", *named.values()
+    odd = [name for name in names if name not in known and not _INDEX.fullmatch(name)]
     if odd:
         are = "is not among them" if len(odd) == 1 else "are not among them"
         raise RecordError(
@@ -69,12 +74,25 @@ def _names(value: Any) -> list[str]:
     return names
 
 
+def _without_index(data: Any) -> tuple[Any, list[str] | None]:
+    """(data, all columns of a pandas frame but its index without a name); None for the columns that are all meant."""
+    from ottla.records.arrow_columns import column_names
+    from ottla.records.arrow_data import chunks
+
+    pieces = list(chunks(data))
+    names = column_names(pieces[0]) if pieces else []
+    meant = [name for name in names if not _INDEX.fullmatch(name)]
+    return pieces, meant if len(meant) < len(names) else None
+
+
 def value_columns(
     data: Any, value: str | Sequence[str] | None, topic: str, value_format: str, choice: SchemaChoice
 ) -> tuple[Any, Any]:
     """(data, the `value` for `encode_stream`): a column's name, or a function that makes a column of each chunk."""
     if value is not None and not isinstance(value, str):
         value = _names(value)
+    elif value is None and hasattr(data, "iloc"):
+        data, value = _without_index(data)
     if value_format not in _WITH_SCHEMA and choice != (None, None, None):
         raise RecordError(
             "registry, value_schema and value_message are for value_format='avro', 'protobuf' and 'json', "

@@ -27,6 +27,7 @@ _ROW = re.compile(r"\b[Rr]ow (\d+)")
 _NOT_FOUND = 404
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
+_DECIMAL128_DIGITS, _DECIMAL_DIGITS_MOST = 38, 76
 
 
 def client_of(registry: Any) -> RegistryClient:
@@ -288,10 +289,12 @@ class ColumnEncoder:
         references = registry.referred(schema)
         self._is_json = schema.kind == JSON
         self._encoder: Any
+        self._decimals: dict[str, Any] = {}
         if schema.kind == AVRO:
             from ottla.schemas.avro.encode import AvroEncoder
 
             self._encoder = AvroEncoder(schema.text, references=references)
+            self._decimals = _decimals(schema.text, references)
             self._prefix = id_prefix(schema.id)
         elif schema.kind == PROTOBUF:
             from ottla.schemas.protobuf.encode import ProtobufEncoder
@@ -320,7 +323,7 @@ class ColumnEncoder:
             valid = columns.is_valid()
             columns = columns.drop_null()
         try:
-            made = self._encoder.encode(columns, prefix=self._prefix)
+            made = self._encoder.encode(_rescaled(columns, self._decimals), prefix=self._prefix)
         except RecordError as error:
             row = partial(_row_of, valid=valid, first_row=first_row)
             raise RecordError(_ROW.sub(row, str(error), count=1)) from error
@@ -339,6 +342,39 @@ def _places(valid: Any) -> Any:
     pa, _ = _arrow()
     is_valid = valid.to_numpy(zero_copy_only=False)
     return pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)
+
+
+def _decimals(text: str, references: Mapping[str, str]) -> dict[str, Any]:
+    """The Arrow type of each field of a record of Avro that is a decimal, alone or with null."""
+    from ottla.schemas.avro.schema import parse_schema
+
+    pa, _ = _arrow()
+    found = {}
+    for field in parse_schema(text, references=references).fields:
+        members = [each for each in field.type.branches if each.kind != "null"] or [field.type]
+        if len(members) == 1 and members[0].logical == "decimal" and members[0].precision <= _DECIMAL_DIGITS_MOST:
+            make = pa.decimal128 if members[0].precision <= _DECIMAL128_DIGITS else pa.decimal256
+            found[field.name] = make(members[0].precision, members[0].scale)
+    return found
+
+
+def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
+    """Columns of decimals in the scale of the schema: that of a column of pandas is what its numbers happen to need."""
+    pa, _ = _arrow()
+    if not decimals or not isinstance(columns, pa.RecordBatch):
+        return columns
+    for at, field in enumerate(columns.schema):
+        wanted = decimals.get(field.name)
+        if wanted is not None and pa.types.is_decimal(field.type) and field.type.scale != wanted.scale:
+            try:
+                column = columns.column(at).cast(wanted)
+            except pa.ArrowInvalid:
+                raise RecordError(
+                    f"The column {field.name!r} of {field.type} has a value that decimal({wanted.precision}, "
+                    f"{wanted.scale}) of the Avro schema does not hold: round it, or send it by another schema."
+                ) from None
+            columns = columns.set_column(at, pa.field(field.name, wanted, field.nullable), column)
+    return columns
 
 
 def kind_of(value_format: str) -> str:

@@ -94,7 +94,8 @@ def _time(kind: Any) -> dict[str, str] | None:
         return {"type": "int", "logicalType": "date"}
     if is_.is_time(kind) and kind.unit == "ms":
         return {"type": "int", "logicalType": "time-millis"}
-    if is_.is_time(kind) and kind.unit == "us":
+    # Avro has no times in nanoseconds, which is all that polars has: they must be whole microseconds.
+    if is_.is_time(kind) and kind.unit in ("us", "ns"):
         return {"type": "long", "logicalType": "time-micros"}
     units = {"ms": "millis", "us": "micros", "ns": "nanos"}
     if is_.is_timestamp(kind) and kind.unit in units:

@@ -53,7 +53,7 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import members
 from ottla.schemas.avro.defaults import Defaults
-from ottla.schemas.avro.reasons import unfit_value
+from ottla.schemas.avro.reasons import no_field, unfit_value
 from ottla.schemas.avro.schema import MISSING, SchemaError, parse_schema
 from ottla.schemas.avro.units import ALLOWED, whole_numbers
 
@@ -229,7 +229,9 @@ class _Sources:
             name = names[k]
             at = f"{path}.{name}" if path else name
             if name not in known:
-                raise RecordError(f"The Avro schema has no field for the column {at!r}: leave the column out.")
+                raise RecordError(
+                    f"The Avro schema has no field for the column {at!r}: {no_field(name, known.difference(names))}."
+                )
             if name in places:
                 raise RecordError(f"The column {at!r} is there more than once.")
             places[name] = k

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
+from ottla.nearest import nearest_name
 from ottla.schemas.avro.schema import AvroType
 
 _REASONS: Final = (
@@ -58,3 +60,9 @@ def unfit_value(reason: int, row: int, path: str, type_: AvroType) -> str:
     digits = f" ({type_.precision} digits)" if type_.logical == "decimal" else ""
     size = f" ({type_.size} bytes)" if type_.kind == "fixed" and not digits else ""
     return f"Row {row} cannot be encoded: {place} {_UNFIT[reason].format(type_.shown + digits + size)}."
+
+
+def no_field(name: str, known: Collection[str]) -> str:
+    """What to do about a column that no field is for."""
+    meant = nearest_name(name, known)
+    return "leave it out" if meant is None else f"rename it to {meant!r}, or leave it out"
