@@ -216,3 +216,24 @@ def servers_come_first(init: Init) -> Init:
         init(self, *args, **settings)
 
     return checked  # type: ignore[return-value]
+
+
+# What confluent_kafka's serializers call what comes first, second and last here.
+_OF_SERIALIZERS = ("schema_registry_client", "schema_str", "conf", "msg_type", "message_type", "return_record_name")
+_SERIALIZER_ARGUMENTS_MOST = 2
+
+
+def registry_comes_first(init: Init) -> Init:
+    """Let the `__init__` of a serializer take names with dots, and say how to call it to who calls it as elsewhere."""
+
+    @wraps(init)
+    def checked(self: object, *args: Any, **settings: Any) -> None:
+        if len(args) > _SERIALIZER_ARGUMENTS_MOST or any(name in settings for name in _OF_SERIALIZERS):
+            kind = type(self).__name__
+            raise ConfigError(
+                f"{kind} takes the registry's address first, then the schema's text, and all else by name: "
+                f'{kind}("http://localhost:8081", schema, ...); docs/schemas.md lists the names.'
+            )
+        init(self, *args, **{name.replace(".", "_"): value for name, value in settings.items()})
+
+    return checked  # type: ignore[return-value]

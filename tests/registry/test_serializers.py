@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, topic_record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentDeserializer
 from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentSerializer
 from tests.read_back import stored
@@ -151,3 +151,61 @@ def test_a_record_that_cannot_be_read_is_named(
 def test_what_cannot_be_used_is_refused(given: dict[str, Any], told: str, url: str) -> None:
     with pytest.raises(ottla.ConfigError, match=told):
         ottla.AvroSerializer(url, **given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        ((None, AVRO, None, {"auto.register.schemas": False}), {}),
+        ((), {"schema_registry_client": None, "schema_str": AVRO}),
+        (("http://localhost:8081",), {"schema_str": AVRO}),
+        (("http://localhost:8081", AVRO), {"conf": {}}),
+    ],
+)
+def test_calls_of_another_library_are_told_how_it_is_called_here(arguments: Any, settings: Any) -> None:
+    for kind in (ottla.AvroSerializer, ottla.AvroDeserializer):
+        with pytest.raises(ottla.ConfigError, match=rf"{kind.__name__} takes the registry's address first"):
+            kind(*arguments, **settings)
+
+
+def test_settings_may_have_dots_as_in_other_libraries(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    settings: Any = {"auto.register.schemas": True, "subject.name.strategy": topic_record_subject_name_strategy}
+    serializer = ottla.AvroSerializer(url, AVRO, **settings)
+    send(kafka_cluster, kafka_topic, ORDER, value_serializer=serializer)
+    with ottla.RegistryClient(url) as client:
+        assert client.versions(f"{kafka_topic}-com.acme.Order") == [1]
+
+
+def test_a_client_of_another_library_is_no_registry(url: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=r"registry is a SchemaRegistryClient: give the registry's address"):
+        ottla.AvroSerializer(SchemaRegistryClient({"url": url}), AVRO)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "told"),
+    [
+        (ottla.AvroSerializer, AVRO.replace('"int"', '"integer"'), "integer"),
+        (ottla.AvroSerializer, AVRO[:-1], "JSON"),
+        (ottla.JsonSchemaSerializer, '{"type": "object"', "JSON"),
+        (ottla.AvroSerializer, json.loads(AVRO), "schema is a dict: give its text"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_before_anything_is_sent(kind: Any, schema: Any, told: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=told):
+        kind("http://localhost:8081", schema)
+
+
+def test_what_is_not_registered_says_what_to_do(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
+    subject = f"{kafka_topic}-value"
+    for settings, told in (
+        ({"auto_register_schemas": False}, f"{subject}.* auto_register_schemas=False: register it first"),
+        ({"use_latest_version": True}, f"no schema for the subject '{subject}'.*: register one first"),
+    ):
+        serializer = ottla.AvroSerializer(url, AVRO, **settings)
+        with pytest.raises(ottla.RegistryError, match=told) as refused:
+            send(kafka_cluster, kafka_topic, ORDER, value_serializer=serializer)
+        assert (refused.value.code, refused.value.status) == (40401, 404)
+    with pytest.raises(ottla.RegistryError, match=f"no schema for the subject '{subject}'.*give the schema to read as"):
+        ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic, value_format="avro", registry=url)
+    with pytest.raises(ottla.ConfigError, match=r"'json' are not read as columns.*JsonSchemaDeserializer"):
+        ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic, value_format="json", registry=url)

@@ -77,7 +77,7 @@ def _schema(
 
         given = derive_schema(_selected(first, columns).schema, topic)
     if given is None:
-        return registry.version(subject)
+        return registry.latest(subject, "give value_schema, which is registered then")
     if isinstance(given, str):
         return registry.register(subject, given, kind)
     if given.kind != kind:

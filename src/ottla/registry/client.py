@@ -17,6 +17,8 @@ from ottla.registry.registered import AVRO, KINDS, RegisteredSchema, SchemaRefer
 from ottla.registry.settings import RegistrySettings
 from ottla.registry.transport import Transport
 
+# No such subject, version, schema.
+_NOT_REGISTERED = (40401, 40402, 40403)
 # Bounds of what one schema may refer to, directly or not.
 _REFERENCES_MAX = 1000
 _DEPTH_MAX = 50
@@ -122,10 +124,26 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """The schema under which a serializer writes, by the three settings that serializers have for that."""
         if use_latest_version:
-            return self.version(subject)
+            return self.latest(subject, "register one first")
         if auto_register_schemas:
             return self.register(subject, text, kind, references, normalize=normalize_schemas)
-        return self.look_up(subject, text, kind, references, normalize=normalize_schemas)
+        try:
+            return self.look_up(subject, text, kind, references, normalize=normalize_schemas)
+        except RegistryError as error:
+            if error.code not in _NOT_REGISTERED:
+                raise
+            told = f"The schema is not registered as {subject!r}, and auto_register_schemas=False: register it first"
+            raise RegistryError(f"{told} ({error.code}).", code=error.code, status=error.status) from None
+
+    def latest(self, subject: str, advice: str) -> RegisteredSchema:
+        """The latest version of a subject; a RegistryError for a subject that is not there ends with the advice."""
+        try:
+            return self.version(subject)
+        except RegistryError as error:
+            if error.code not in _NOT_REGISTERED:
+                raise
+            told = f"The schema registry has no schema for the subject {subject!r} ({error.code}): {advice}."
+            raise RegistryError(told, code=error.code, status=error.status) from None
 
     def _sent(
         self, subject: str, text: str, kind: str, references: Sequence[SchemaReference], path: str

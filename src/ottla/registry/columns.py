@@ -36,6 +36,9 @@ def client_of(registry: Any) -> RegistryClient:
         return registry
     if registry is None:
         raise ConfigError("registry is missing: give the address of a schema registry, or an ottla.RegistryClient.")
+    if not isinstance(registry, (str, list, tuple)):
+        told = f"registry is a {type(registry).__name__}: give the registry's address, or an ottla.RegistryClient."
+        raise ConfigError(told)
     return RegistryClient(registry)
 
 
@@ -380,6 +383,11 @@ def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
 def kind_of(value_format: str) -> str:
     """The registry's word for a format of columns; ConfigError."""
     found = FORMATS.get(value_format)
+    if value_format == "json":
+        raise ConfigError(
+            "Values of format 'json' are not read as columns: read them as they are, without value_format, or one by "
+            "one: Reader(..., value_deserializer=JsonSchemaDeserializer(registry)).records()."
+        )
     if found is None:
         raise ConfigError(f"format {value_format!r:.60} has no schemas; allowed are {', '.join(FORMATS)}.")
     return found
@@ -393,9 +401,10 @@ def reader_schema(
     references: Sequence[SchemaReference] = (),
 ) -> RegisteredSchema:
     """The schema to read as: the one that is given, else the latest one of the subject."""
+    kind = kind_of(value_format)
     if text is not None:
-        return RegisteredSchema(0, "", kind_of(value_format), text, tuple(references))
-    return registry.version(subject)
+        return RegisteredSchema(0, "", kind, text, tuple(references))
+    return registry.latest(subject, "give the schema to read as")
 
 
 def _arrow() -> tuple[Any, Any]:

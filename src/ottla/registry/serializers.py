@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from ottla.errors import ConfigError
+from ottla.foreign_names import registry_comes_first
 from ottla.registry.client import RegistryClient
 from ottla.registry.codecs import Decode, Encode, decoder, encoder, record_name
 from ottla.registry.columns import client_of
@@ -27,6 +28,7 @@ class RegistrySerializer:
 
     kind: ClassVar[str]
 
+    @registry_comes_first
     def __init__(
         self,
         registry: str | Sequence[str] | RegistryClient,
@@ -61,8 +63,11 @@ class RegistrySerializer:
         self._in_header = schema_id_in == "header"
         if schema is None and not use_latest_version:
             raise ConfigError("schema is missing: give its text, or use_latest_version=True for that of the subject.")
-        if isinstance(schema, RegisteredSchema) and schema.kind != self.kind:
-            raise ConfigError(f"The schema is of type {schema.kind}; {type(self).__name__} writes {self.kind}.")
+        if isinstance(schema, RegisteredSchema):
+            if schema.kind != self.kind:
+                raise ConfigError(f"The schema is of type {schema.kind}; {type(self).__name__} writes {self.kind}.")
+        elif schema is not None:
+            _check(schema, self.kind, is_whole=not self._references)
 
     def of_part(self, part: str) -> Any:
         """The serializer of keys ("key") or of values ("value")."""
@@ -89,6 +94,18 @@ class RegistrySerializer:
         return self._strategy(topic, part, record_name(text, self.kind, references, self._message))
 
 
+def _check(text: Any, kind: str, *, is_whole: bool) -> None:
+    """Refuse what is no schema before anything is sent, as far as that can be told without the registry."""
+    if not isinstance(text, str):
+        raise ConfigError(f"schema is a {type(text).__name__}: give its text, such as json.dumps(schema).")
+    if kind == PROTOBUF or not is_whole:
+        return
+    try:
+        record_name(text, kind, {}, None)
+    except ValueError as error:
+        raise ConfigError(f"schema is no schema of type {kind}: {str(error).removesuffix('.')}.") from error
+
+
 class AvroSerializer(RegistrySerializer):
     """Writes dicts (and whatever else a schema is for) as Avro."""
 
@@ -106,6 +123,7 @@ class ProtobufSerializer(RegistrySerializer):
 
     kind = PROTOBUF
 
+    @registry_comes_first
     def __init__(self, registry: Any, schema: Any = None, *, message: str | None = None, **more: Any) -> None:
         super().__init__(registry, schema, **more)
         self._message = message
@@ -151,6 +169,7 @@ class RegistryDeserializer:
 
     kind: ClassVar[str]
 
+    @registry_comes_first
     def __init__(
         self,
         registry: str | Sequence[str] | RegistryClient,
@@ -184,6 +203,7 @@ class ProtobufDeserializer(RegistryDeserializer):
 
     kind = PROTOBUF
 
+    @registry_comes_first
     def __init__(self, registry: Any, schema: str | None = None, *, message: str | None = None, **more: Any) -> None:
         super().__init__(registry, schema, **more)
         self.message = message
