@@ -118,12 +118,58 @@ def test_what_cannot_be_used_is_told_in_one_line(
     assert "Traceback" not in found.stderr
 
 
-def test_a_line_that_is_no_json_is_named(
+LOGICAL = """{"type": "record", "name": "R", "fields": [
+    {"name": "fare", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}]},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "opens", "type": {"type": "array", "items": {"type": "int", "logicalType": "time-millis"}}},
+    {"name": "tags", "type": {"type": "map", "values": "string"}},
+    {"name": "ratio", "type": "double"}]}"""
+
+
+def test_lines_that_were_read_can_be_sent_again(
     kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    schema = tmp_path / "order.avsc"
+    schema.write_text(LOGICAL)
+    value = {
+        "fare": "1.50",
+        "at": "2024-01-01T00:00:00.500+00:00",
+        "local": "2024-01-01T00:00:00",
+        "day": "2024-02-29",
+        "opens": ["08:30:00"],
+        "tags": {"a": "b"},
+        "ratio": 0.25,
+    }
+    there = [kafka_topic, *where(kafka_cluster, url)]
+    lines = [json.dumps(value), json.dumps({**value, "fare": 1.5, "at": "2024-01-01T00:00:00.5Z"})]
+    for given in (*lines, None):
+        if given is None:
+            given = run("read", *there, "--format", "value").stdout
+            assert len(given.splitlines()) == 2
+        sent = run("produce", *there, "--value-schema", str(schema), given=given)
+        assert sent.returncode == 0, sent.stderr
+    found = run("read", *there, "--format", "value").stdout.splitlines()
+    assert len(found) == 4
+    assert len({*found}) == 1
+    assert json.loads(found[0])["fare"] == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("nothing", "line 2: 'nothing' is not JSON (Expecting value: line 1 column 1 (char 0)); with --value-format"),
+        ('{"item": 5}', "line 2: The value of 'item' is 5 (int), which is not of its type, string."),
+    ],
+)
+def test_a_line_that_cannot_be_sent_is_told_by_its_number(
+    line: str, told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
 ) -> None:
     schema = tmp_path / "order.avsc"
     schema.write_text(SCHEMA)
     there = [kafka_topic, *where(kafka_cluster, url), "--value-schema", str(schema)]
-    found = run("produce", *there, given='{"item": "tea"}\nplain\n')
-    assert found.returncode == 2
-    assert "the line 'plain' is not JSON" in found.stderr
+    sent = run("produce", *there, given=f'{{"item": "tea"}}\n{line}\n{{"item": "milk"}}\n')
+    assert sent.returncode == 2
+    assert told in sent.stderr
+    assert sent.stderr.strip().endswith("The lines before it (1) were sent.")

@@ -14,7 +14,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.cli.output import counted
 from ottla.cli.signals import Ended
 from ottla.cli.value_schema import MessageName, RegistryUrl, SchemaFile, ValueFormat, ValueSchema, read_value_schema
-from ottla.errors import DeliveryError, UserMistake
+from ottla.errors import DeliveryError, RecordError, UserMistake
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
@@ -128,7 +128,11 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
             key = None
             if cut is not None and cut in value:
                 key, value = value.split(cut, 1)
-            producer.send(topic, value, key)
+            try:
+                producer.send(topic, value, key)
+            except RecordError as error:
+                told = f"line {count + 1}: {str(error).removesuffix('.')}. The lines before it ({count}) were sent."
+                raise UserMistake(told) from error
             count += 1
         return count
 

@@ -118,7 +118,7 @@ def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]]
     # A record may hold what would clear the screen or worse; into a pipe or a file it goes as it is.
     is_obeyed = sys.stdout.isatty()
     for batch in batches:
-        for record in batch.to_pylist():
+        for record in batch.to_pylist(maps_as_pydicts="lossy"):
             line = line_of(record)
             out.write(_spelled_out(line) if is_obeyed else line)
         out.flush()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from ottla.cli.small_file import read_small_file
-from ottla.errors import UserMistake
+from ottla.errors import RecordError, UserMistake
 
 FORMATS = "avro", "protobuf"
 
@@ -56,12 +56,13 @@ class ValueSchema(NamedTuple):
 
     def serializer(self) -> Any:
         """What makes a value of a line of JSON."""
-        from ottla.registry.serializers import AvroSerializer, ProtobufSerializer
+        from ottla.cli.avro_lines import AvroLines
+        from ottla.registry.serializers import ProtobufSerializer
 
-        given: dict[str, Any] = {"use_latest_version": self.schema is None, "to_dict": _read_line}
+        given: dict[str, Any] = {"use_latest_version": self.schema is None}
         if self.format == "avro":
-            return AvroSerializer(self.registry, self.schema, **given)
-        return ProtobufSerializer(self.registry, self.schema, message=self.message, **given)
+            return AvroLines(self.registry, self.schema, **given)
+        return ProtobufSerializer(self.registry, self.schema, message=self.message, to_dict=read_line, **given)
 
 
 def read_value_schema(
@@ -84,11 +85,12 @@ def read_value_schema(
     return ValueSchema(value_format, registry, text, message)
 
 
-def _read_line(line: bytes) -> Any:
+def read_line(line: bytes, **how: Any) -> Any:
+    """What a line of JSON says; RecordError."""
     try:
-        return json.loads(line)
+        return json.loads(line, **how)
     except ValueError as error:
-        raise UserMistake(
-            f"the line {line[:60].decode('utf-8', 'replace')!r} is not JSON ({error}); with --value-format each line "
-            "is a JSON object"
+        raise RecordError(
+            f"{line[:60].decode('utf-8', 'replace')!r} is not JSON ({error}); with --value-format each line is a JSON "
+            "object."
         ) from None

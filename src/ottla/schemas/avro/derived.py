@@ -92,12 +92,12 @@ def _time(kind: Any) -> dict[str, str] | None:
     is_ = pa.types
     if is_.is_date32(kind):
         return {"type": "int", "logicalType": "date"}
-    if is_.is_time(kind) and kind.unit == "ms":
+    if is_.is_time(kind) and kind.unit in ("s", "ms"):
         return {"type": "int", "logicalType": "time-millis"}
     # Avro has no times in nanoseconds, which is all that polars has: they must be whole microseconds.
     if is_.is_time(kind) and kind.unit in ("us", "ns"):
         return {"type": "long", "logicalType": "time-micros"}
-    units = {"ms": "millis", "us": "micros", "ns": "nanos"}
+    units = {"s": "millis", "ms": "millis", "us": "micros", "ns": "nanos"}
     if is_.is_timestamp(kind) and kind.unit in units:
         local = "" if kind.tz else "local-"
         return {"type": "long", "logicalType": f"{local}timestamp-{units[kind.unit]}"}
