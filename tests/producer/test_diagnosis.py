@@ -363,7 +363,7 @@ def test_who_waits_for_every_record_is_told_not_to() -> None:
 def test_a_flush_behind_every_record_is_told() -> None:
     found = said(None, **{**ONE_BY_ONE, "waits": 0, "lone_waits": 0}, flush_s=9.0)
     assert limits(found) == [Limit.MANY_FLUSHES]
-    assert "it takes 90 % of the time, and a batch has 1 records" in str(found)
+    assert "it takes 90 % of the time, and a batch has 1 record." in str(found)
     assert limits(said(flush_s=9.0)) == []  # the batches are full
 
 

@@ -214,7 +214,7 @@ class _Case:
         seen = self._seen
         rate = seen.per_second(seen.records)
         told = (
-            f"Nothing in the producer limits it: it sends what the application gives it, {_number(rate)} records/s, "
+            f"Nothing in the producer limits it: it sends what the application gives it, {_records(rate)}/s, "
             f"and send waits for room in buffer.memory for {_percent(self._buffer_share)} of the time."
         )
         compressing = seen.per_second(seen.compression_s)
@@ -378,7 +378,7 @@ class _Case:
                 "room for them."
             )
             return Finding(Limit.SMALL_BUFFER, told, evidence, "buffer.memory", value, self._buffer_share)
-        told = f"buffer.memory is full: {waits}. Brokers take records more slowly than the application sends them."
+        told = f"buffer.memory is full: {waits}. Records leave it more slowly than the application sends them."
         setting, value_text = None, None
         if settings.compression_type == "none":
             setting, value_text = "compression.type", "lz4"
@@ -391,7 +391,7 @@ class _Case:
             return None
         told = (
             f"Transactions are short: their calls (commit_transaction above all) take {_percent(share)} of the time, "
-            f"and a batch has {_number(self._per_batch)} records. Put more records into each transaction."
+            f"and a batch has {_records(self._per_batch)}. Put more records into each transaction."
         )
         evidence = {"txn share of time": share, "records per batch": self._per_batch}
         return Finding(Limit.SHORT_TRANSACTIONS, told, evidence, None, None, share)
@@ -402,8 +402,7 @@ class _Case:
             return None
         told = (
             f"flush comes before batches fill: it takes {_percent(share)} of the time, and a batch has "
-            f"{_number(self._per_batch)} records. Send more records before each flush, or look at their deliveries "
-            "later."
+            f"{_records(self._per_batch)}. Send more records before each flush, or look at their deliveries later."
         )
         evidence = {"flush share of time": share, "records per batch": self._per_batch}
         return Finding(Limit.MANY_FLUSHES, told, evidence, None, None, share)
@@ -484,6 +483,11 @@ class _Case:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
+
+
+def _records(value: float) -> str:
+    number = _number(value)
+    return "1 record" if number == "1" else f"{number} records"
 
 
 def _percent(share: float) -> str:

@@ -205,6 +205,8 @@ class Transport:
     def _unreachable(self, address: ServerAddress, error: Exception) -> RegistryError:
         if isinstance(error, TimeoutError):
             why = f"no answer within request.timeout.ms={self._settings.request_timeout_ms}"
+        elif isinstance(error, http.client.RemoteDisconnected):
+            why = "the connection was closed without an answer"
         elif isinstance(error, OSError):
             why = (error.strerror or type(error).__name__).lower()
         else:

@@ -102,7 +102,8 @@ class ProtobufSchema:
         else:
             known = ", ".join(map(repr, list(self._given)[:20])) or "none"
             raise ProtobufSchemaError(
-                f"{by} imports {imported!r}, which is not among the references; those given are {known}."
+                f"{by} imports {imported!r}, which is not among the references; those given are {known}. Give it as "
+                "one; with a registry, register it first and refer to it."
             )
 
     def _add_own(self, name: str) -> None:
