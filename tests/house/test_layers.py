@@ -60,6 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Of the client-side rooms what speaks to brokers: settings, name lookups and TLS of clients.
     "proxy": {"protocol", "faults", "sockets", "connection", "client", "tap"},
     "remote": {"cluster", "faults", "proxy", "sockets"},
+    "console": CLIENT_SIDE | {"client", "faults", "registry", "remote", "schemas", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},
@@ -86,7 +87,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "foreign": {"client", "connection", "protocol", "proxy"},
     "showcase": REAL | {"foreign", "proxy"},
     "trial": REAL | {"foreign", "proxy"},
-    "cli": REAL | {"explain", "foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
+    "cli": REAL
+    | {"console", "explain", "foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "explain", "faults", "host", "simulation", "tap"}

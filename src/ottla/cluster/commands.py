@@ -67,6 +67,7 @@ class Commands:
             "topics": self._describe_topics,
             "partition": self._describe_partition,
             "replicas": self._describe_replicas,
+            "logs": self._describe_logs,
             "metrics": self._metrics,
             "client_metrics": self._client_metrics,
             "await_partition": self._await_partition,
@@ -386,6 +387,21 @@ class Commands:
                     )
         answer(found)
 
+    def _describe_logs(self, answer: Answer, topic: str) -> None:
+        """What each replica has on its disk and remembers of producers."""
+        from ottla.cluster.inside import described_log
+
+        self._partition(topic, 0)
+        host = self._running().host
+        answer(
+            [
+                {"broker": core.broker_id, "partition": partition} | described_log(replica.log, _write_back(host, core))
+                for core in host.cores()
+                for partition, replica in sorted(core.topics.get(topic, {}).items())
+                if replica.log is not None
+            ]
+        )
+
     def _partition(self, topic: str, partition: int) -> PartitionImage:
         image = self._image
         found = None if image is None else image.topics.get(topic)
@@ -469,6 +485,10 @@ class Commands:
             self._brokers.recorder.look_at_faults()
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
+
+
+def _write_back(host: Any, core: Any) -> Any:
+    return host.disks[core.broker_id].write_back
 
 
 def _nothing() -> None:

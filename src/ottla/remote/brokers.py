@@ -51,6 +51,10 @@ def _states(cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def _show_brokers(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {**_states(cluster), "faults": [described_fault(fault) for fault in cluster.faults.in_force()]}
+
+
 def _on_broker(verb: Callable[[Cluster, int | None, Asked], None]) -> Callable[[Cluster, Asked], dict[str, Any]]:
     """Do this to the broker that the path names, or to all, and answer how all brokers are now."""
 
@@ -70,6 +74,10 @@ def _metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     return {"brokers": [{"id": broker_id, "metrics": found} for broker_id, found in cluster.metrics().items()]}
 
 
+def _client_metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {"clients": cluster.client_metrics()}
+
+
 def _show_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     clock = cluster.clock
     if clock is None:
@@ -87,6 +95,7 @@ def _advance_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 
 ROUTES = (
     Route("GET", "/v1/cluster", _show, "brokers with their states and addresses, topics, faults in force"),
+    Route("GET", "/v1/brokers", _show_brokers, "brokers with their states and addresses, and faults in force"),
     Route(
         "POST",
         "/v1/brokers/{broker}/kill",
@@ -127,6 +136,7 @@ ROUTES = (
         "start a broker that is down",
     ),
     Route("GET", "/v1/metrics", _metrics, "the metrics of each running broker, under the names of Kafka's JMX beans"),
+    Route("GET", "/v1/client-metrics", _client_metrics, "what clients have pushed of their own metrics (KIP-714)"),
     Route("GET", "/v1/clock", _show_clock, "the time of the cluster's clock, in milliseconds since 1970"),
     Route("POST", "/v1/clock", _advance_clock, "set the cluster's clock ahead", wanted=(_ADVANCE,)),
 )

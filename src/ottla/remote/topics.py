@@ -54,6 +54,10 @@ def _show_topic(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     }
 
 
+def _show_logs(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {"topic": asked.path["topic"], "logs": cluster.logs(asked.path["topic"])}
+
+
 def _delete(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     cluster.delete_topic(asked.path["topic"])
     return {"deleted": asked.path["topic"]}
@@ -119,6 +123,12 @@ ROUTES = (
         status=201,
     ),
     Route("GET", "/v1/topics/{topic}", _show_topic, "the state of each replica of a topic, all at one moment"),
+    Route(
+        "GET",
+        "/v1/topics/{topic}/logs",
+        _show_logs,
+        "of each replica of a topic: its files, what of them is synced and in the page cache, and its producers",
+    ),
     Route("DELETE", "/v1/topics/{topic}", _delete, "delete a topic with all its records"),
     Route(
         "GET",

@@ -1,0 +1,135 @@
+"""What partitions remember of producers (KIP-664): epochs, sequences, open transactions; and hanging ones ended.
+
+A transaction hangs where a partition has it open and no coordinator knows of it: nobody will ever write its marker, and
+what may be read as committed ends in front of it. Both are asked, and a transaction counts as hanging only where it
+has been open for longer than any may last. It is ended by a marker that is sent to the partition's leader, as
+`kafka-transactions.sh abort` does; a user needs ALTER on the cluster for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client.admin_driver import AdminDriver
+from ottla.errors import OttlaError, Unreachable
+from ottla.protocol.error_codes import kafka_error
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+_REACH_MS, _ANSWER_MS = 1_000, 10_000
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionProducer:
+    """One producer as a partition's leader remembers it.
+
+    `transaction_offset` is where its open transaction begins here, None while there is none. `last_timestamp_ms` is the
+    time of its last record, since 1970; `coordinator_epoch` is -1 where none has told.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_offset: int | None
+
+
+def describe_producers(
+    driver: AdminDriver, leaders: Mapping[Place, int]
+) -> tuple[list[PartitionProducer], dict[Place, str]]:
+    """What the leaders, {(topic, partition): broker id}, remember; and of partitions that told nothing, why."""
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for (topic, partition), leader in leaders.items():
+        by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
+    asked = [
+        (
+            DescribeProducersRequest(
+                topics=[TopicRequest(name=name, partition_indexes=each) for name, each in topics.items()]
+            ),
+            leader,
+        )
+        for leader, topics in by_leader.items()
+    ]
+    found: list[PartitionProducer] = []
+    untold: dict[Place, str] = {}
+    for (request, leader), answer in zip(asked, driver.ask_all(asked, _ANSWER_MS, reach_ms=_REACH_MS), strict=True):
+        if answer is None or answer.message is None:
+            why = answer.failure if answer is not None and answer.failure else "no answer"
+            told = f"DescribeProducers could not be asked of broker {leader}: {why}"
+            untold.update({(topic.name, each): told for topic in request.topics for each in topic.partition_indexes})
+            continue
+        for topic in answer.message.topics:
+            for part in topic.partitions:
+                if part.error_code:
+                    error = kafka_error(part.error_code, topic=topic.name, partition=part.partition_index)
+                    untold[topic.name, part.partition_index] = str(error)
+                found += [_described(topic.name, part.partition_index, each) for each in part.active_producers]
+    return found, untold
+
+
+def hanging(
+    producers: Iterable[PartitionProducer], known: Mapping[int, Iterable[Place]], now_ms: int, longest_ms: int
+) -> list[PartitionProducer]:
+    """Those whose open transaction no coordinator knows of; `known` is {producer id: what its transaction has}.
+
+    A transaction that has had a record within `longest_ms` is not among them: it may have begun since `known` was
+    asked for.
+    """
+    places = {producer_id: set(each) for producer_id, each in known.items()}
+    return [
+        each
+        for each in producers
+        if each.transaction_offset is not None
+        and now_ms - each.last_timestamp_ms > longest_ms
+        and (each.topic, each.partition) not in places.get(each.producer_id, ())
+    ]
+
+
+def abort_hanging(driver: AdminDriver, leader: int, producer: PartitionProducer) -> None:
+    """Write the marker that aborts this producer's transaction in this partition; KafkaError, Unreachable."""
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=producer.topic, partition_indexes=[producer.partition])],
+        # Without a coordinator that has told before, Kafka's own tool sends 0.
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+    )
+    answer = driver.ask(WriteTxnMarkersRequest(markers=[marker]), leader, timeout_ms=_ANSWER_MS)
+    code: int | None = None
+    for told in answer.message.markers:
+        for topic in told.topics:
+            for part in topic.partitions:
+                code = part.error_code
+    error: OttlaError | None = None
+    if code is None:
+        error = Unreachable("the broker's answer leaves the marker out", broker_id=leader)
+    elif code:
+        error = kafka_error(code, "WriteTxnMarkers", topic=producer.topic, partition=producer.partition)
+    if error is not None:
+        raise error
+
+
+def _described(topic: str, partition: int, told: Any) -> PartitionProducer:
+    begun = told.current_txn_start_offset
+    return PartitionProducer(
+        topic,
+        partition,
+        told.producer_id,
+        told.producer_epoch,
+        told.last_sequence,
+        told.last_timestamp,
+        told.coordinator_epoch,
+        begun if begun >= 0 else None,
+    )

@@ -1,0 +1,71 @@
+"""What only the brokers themselves know of a log: its files, how much of them is synced, and the dedupe window.
+
+All of it is of one moment, for nothing happens between two looks of the brokers' loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.errors import OttlaError
+
+# A partition may remember thousands of producers; the last ones are shown.
+_PRODUCERS_MAX = 50
+
+
+def described_log(log: Any, write_back: Any) -> dict[str, Any]:
+    """One replica's log: `synced_offset` is where a power cut now would leave it at the least."""
+    files = [
+        {
+            "path": each.path,
+            "base_offset": each.base_offset,
+            "bytes": each.size,
+            "synced_bytes": write_back.synced_bytes(each.path, each.size),
+        }
+        for each in log.segments
+    ]
+    return {
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "synced_offset": _synced_offset(log, files),
+        "files": files,
+        "producers": _producers(log),
+    }
+
+
+def _synced_offset(log: Any, files: list[dict[str, Any]]) -> int:
+    """The log's end, or the first offset of the first batch that is not synced as a whole."""
+    end: int = log.log_end_offset
+    for segment, file in zip(log.segments, files, strict=True):
+        synced = file["synced_bytes"]
+        if synced >= segment.size:
+            continue
+        first, last = segment.base_offset, segment.next_offset
+        try:
+            while first < last:
+                middle = (first + last + 1) // 2
+                if segment.position_of(middle) <= synced:
+                    first = middle
+                else:
+                    last = middle - 1
+        except (OttlaError, OSError):
+            pass
+        return max(first, log.log_start_offset)
+    return end
+
+
+def _producers(log: Any) -> list[dict[str, Any]]:
+    """The dedupe window: of each producer the last batches, as [first sequence, last sequence, base offset]."""
+    rows = sorted(log.producers.entries(), key=lambda row: row.timestamp_ms, reverse=True)
+    entries = log.producers._entries
+    return [
+        {
+            "producer_id": row.producer_id,
+            "epoch": row.producer_epoch,
+            "last_sequence": row.last_sequence,
+            "last_timestamp_ms": row.timestamp_ms,
+            "transaction_offset": row.current_txn_first_offset if row.current_txn_first_offset >= 0 else None,
+            "batches": [list(batch[:3]) for batch in entries[row.producer_id].batches],
+        }
+        for row in rows[:_PRODUCERS_MAX]
+    ]

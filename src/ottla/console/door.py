@@ -1,0 +1,135 @@
+"""Who may ask the console for what, decided before anything is done.
+
+- At a loopback address `Host` must name this machine: a page of the web whose name was pointed here is refused.
+- With a token, all but the page's own files needs `Authorization: Bearer TOKEN`, or a ticket: what a link of the page
+  carries instead, good for one download.
+- A page of another origin is refused whatever it asks for; and what changes something needs the change token as well,
+  which the page reads from `/api/session` and nobody from another origin can.
+- Read-only, nothing is changed at all.
+
+No answer may be framed, read by other origins or run as anything but what it is.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from ottla.remote.address import names_domain
+from ottla.remote.token import is_allowed
+
+CHANGE_HEADER = "x-ottla-change"
+_TICKET_S = 30.0
+_TICKETS_MAX = 100
+_READS = ("GET", "HEAD")
+_CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+_HEADERS = (
+    (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Door:
+    """ASGI: lets through to `app` what may pass, and refuses the rest with one sentence."""
+
+    def __init__(self, app: App, *, token: str | None, read_only: bool, local_only: bool) -> None:
+        self._app = app
+        self._token = token
+        self._read_only = read_only
+        self._local_only = local_only
+        self.change_token = secrets.token_urlsafe(32)
+        self._tickets: dict[str, float] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message["headers"])
+                if not any(name.lower() == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*headers, *_HEADERS]}
+            await send(message)
+
+        refused = self._refused(scope)
+        if refused is None:
+            await self._app(scope, receive, guarded)
+            return
+        status, sentence = refused
+        body = json.dumps({"error": sentence}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await guarded({"type": "http.response.start", "status": status, "headers": headers})
+        await guarded({"type": "http.response.body", "body": body})
+
+    def ticket(self) -> str:
+        """A word that lets one download pass, for half a minute."""
+        now = time.monotonic()
+        self._tickets = {each: until for each, until in self._tickets.items() if until > now}
+        while len(self._tickets) >= _TICKETS_MAX:
+            del self._tickets[next(iter(self._tickets))]
+        made = secrets.token_urlsafe(24)
+        self._tickets[made] = now + _TICKET_S
+        return made
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        if self._local_only and names_domain(host):
+            return 403, f"the header Host is {host!r:.80}: at this address it must be localhost or 127.0.0.1."
+        if not scope["path"].startswith("/api/"):
+            return None if scope["method"] in _READS else (405, "this is read with GET.")
+        if self._is_foreign(headers, host):
+            return 403, "a page of another origin may not use the console."
+        is_change = scope["method"] not in _READS
+        if not is_allowed(headers.get("authorization"), self._token):
+            if is_change or not self._take_ticket(scope):
+                return 401, "the token is missing or not the right one."
+        if not is_change:
+            return None
+        if self._read_only:
+            return 403, "this console is read-only: start it without --read-only to change something."
+        if not hmac.compare_digest(headers.get(CHANGE_HEADER, "").encode(), self.change_token.encode()):
+            return 403, "this page is older than the console, or not its page: load it again."
+        return None
+
+    @staticmethod
+    def _is_foreign(headers: dict[str, str], host: str) -> bool:
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return True
+        origin = headers.get("origin")
+        return origin is not None and origin.partition("://")[2] != host
+
+    def _take_ticket(self, scope: Scope) -> bool:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [""])[0]
+        until = self._tickets.pop(given, 0.0)
+        return until > time.monotonic()

@@ -1,0 +1,294 @@
+"""Records of a topic as JSON: a page of them from any place on, or one by itself.
+
+A page reads as many offsets of each partition as it may show records, so what it costs does not depend on how large
+the topic is. It ends early where records are large (`_PAGE_BYTES_MAX`) or brokers slow, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.partition_offsets import Wanted, partition_offsets
+from ottla.console.batches import Batches
+from ottla.console.kafka import Kafka, Place
+from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Registry, as_shown
+from ottla.errors import OttlaError, UserMistake
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.reader.position import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.reader.events import Fetched
+
+LIMIT_MAX = 200
+NEWEST, OLDEST, OFFSET, TIME, CURSOR = "newest", "oldest", "offset", "time", "cursor"
+_PAGE_BYTES_MAX = 64 << 20
+_PAGE_S = 10.0
+_PATIENCE_S = 5.0
+# A page across many partitions takes some records of each.
+_SHARE = 4
+# Behind a gap (compacted records, markers) there may be nothing in the range that was read.
+_TRIES = 6
+_ROWS_AT_ONCE = 1_000
+
+Range = tuple[int, int]
+"""(first offset, the one behind the last)"""
+
+
+class Page:
+    """What is read for one page: rows, and what went wrong."""
+
+    def __init__(self, kafka: Kafka, topic: str, registry: Registry | None, most_bytes: int = LIST_BYTES) -> None:
+        self._kafka, self._topic, self._registry, self._most_bytes = kafka, topic, registry, most_bytes
+        self.batches: dict[int, Batches] = {}
+        self.records: list[dict[str, Any]] = []
+        self.errors: list[str] = []
+        # {partition: the offset behind what was read}
+        self.reached: dict[int, int] = {}
+
+    def read(self, ranges: Mapping[int, Range]) -> None:
+        """Read these ranges; a partition that cannot be read is an error, and the others are shown."""
+        left = {partition: each for partition, each in ranges.items() if each[0] < each[1]}
+        until = time.monotonic() + _PAGE_S
+        budget = _PAGE_BYTES_MAX
+        while left:
+            assigned = {(self._topic, partition): each for partition, each in left.items()}
+            with self._kafka.reader(assigned, long=False) as reader:
+                try:
+                    for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
+                        self._take(reader, fetched)
+                        budget -= len(fetched.records)
+                        if budget <= 0 or time.monotonic() > until:
+                            self.errors.append(
+                                "records are large or brokers slow: the page ends before its last record"
+                            )
+                            return
+                    return
+                except OttlaError as error:
+                    self.errors.append(str(error))
+                    if error.partition is None or error.partition not in left:
+                        return
+                    del left[error.partition]
+                    done = {partition: self.reached.get(partition, each[0]) for partition, each in left.items()}
+                    left = {each: (done[each], left[each][1]) for each in left if done[each] < left[each][1]}
+
+    def _take(self, reader: Any, fetched: Fetched) -> None:
+        batches = self.batches.setdefault(fetched.partition, Batches(self._topic, fetched.partition))
+        batches.take(fetched)
+        for piece in reader.decode_pieces(fetched, rows_enough=_ROWS_AT_ONCE):
+            self.records += self._rows(fetched.partition, piece)
+        self.reached[fetched.partition] = reader.reached(self._topic, fetched.partition) or fetched.fetch_offset
+
+    def _rows(self, partition: int, piece: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        yield from rows_of(self._topic, partition, piece, self._most_bytes, self._registry)
+
+    def with_transactions(self) -> list[dict[str, Any]]:
+        """The records, each with how its transaction ended (None: it is in none)."""
+        for each in self.batches.values():
+            each.look_up(self._kafka)
+        for record in self.records:
+            record["transaction"] = self.batches[record["partition"]].transaction(record["offset"])
+        return self.records
+
+
+def rows_of(
+    topic: str, partition: int, piece: pa.RecordBatch, most_bytes: int, registry: Registry | None
+) -> Iterator[dict[str, Any]]:
+    """The rows of decoded columns as JSON; of a long key or value only the beginning becomes an object of Python."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    times = piece.column("timestamp").cast(pa.int64()).to_pylist()
+    offsets = piece.column("offset").to_pylist()
+    kinds = piece.column("timestamp_type").to_pylist()
+    headers = piece.column("headers").to_pylist()
+    parts = []
+    for name in ("key", "value"):
+        column = piece.column(name)
+        sizes = pc.binary_length(column).to_pylist()
+        # What a registry decodes is wanted whole, as far as it can be shown.
+        whole = RECORD_BYTES if registry is not None else most_bytes
+        parts.append((sizes, pc.binary_slice(column, 0, whole).to_pylist()))
+    (key_sizes, keys), (value_sizes, values) = parts
+    for row, offset in enumerate(offsets):
+        of_record = tuple((each["key"], each["value"]) for each in headers[row] or ())
+        more: dict[str, Any] = {"topic": topic, "headers": of_record, "registry": registry}
+        yield {
+            "partition": partition,
+            "offset": offset,
+            "timestamp_ms": times[row],
+            "timestamp_type": "LogAppendTime" if kinds[row] else "CreateTime",
+            "key": as_shown(keys[row], key_sizes[row] or 0, most_bytes, part="key", **more),
+            "value": as_shown(values[row], value_sizes[row] or 0, most_bytes, part="value", **more),
+            "headers": [
+                {"name": name, "value": as_shown(value, len(value or b""), LIST_BYTES)} for name, value in of_record
+            ],
+        }
+
+
+def page(
+    kafka: Kafka,
+    topic: str,
+    registry: Registry | None,
+    *,
+    partition: int | None = None,
+    start: str = NEWEST,
+    at: int = 0,
+    cursor: Mapping[int, int] | None = None,
+    backward: bool = False,
+    limit: int = 50,
+) -> dict[str, Any]:
+    """A page of records: `start` is newest, oldest, offset or time (`at` says which), or cursor.
+
+    `cursor` {partition: offset} is what the last page answered as `older` (read on `backward`) or `newer`.
+    """
+    leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
+    _check_partition(kafka, topic, partition)
+    begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
+    starts = _starts(kafka, leaders, begins, ends, start, at, cursor)
+    is_backward = start == NEWEST or (start == CURSOR and backward)
+    count = limit if len(starts) <= _SHARE else max(1, -(-limit * _SHARE // len(starts)))
+    found = Page(kafka, topic, registry)
+    ranges: dict[int, Range] = {}
+    for _ in range(_TRIES):
+        ranges = {
+            each: (max(begins[each], first - count), first) if is_backward else (first, min(ends[each], first + count))
+            for each, first in starts.items()
+        }
+        found.read(ranges)
+        if found.records or found.errors or all(first >= end for first, end in ranges.values()):
+            break
+        starts = {each: first if is_backward else end for each, (first, end) in ranges.items()}
+        count *= 4
+    read: dict[int, int] = {}
+    for each in found.records:
+        read[each["partition"]] = read.get(each["partition"], 0) + 1
+    found.records = records = _ordered(found.records, is_backward)[:limit]
+    further = {
+        each: _further(
+            [record["offset"] for record in records if record["partition"] == each],
+            read.get(each, 0),
+            starts[each],
+            first if is_backward else min(end, found.reached[each]) if found.errors and each in found.reached else end,
+            is_backward,
+        )
+        for each, (first, end) in ranges.items()
+    }
+    lowest, highest = (further, starts) if is_backward else (starts, further)
+    return {
+        "records": found.with_transactions(),
+        "errors": found.errors,
+        "older": lowest if any(lowest[each] > begins[each] for each in lowest) else None,
+        "newer": highest if any(highest[each] < ends[each] for each in highest) else None,
+        "leaderless": len(kafka.topic(topic).partitions) - len(kafka.leaders(topic)) if partition is None else 0,
+        "offsets": sum(ends[each] - begins[each] for each in ends),
+    }
+
+
+def _further(shown: list[int], read: int, start: int, done: int, is_backward: bool) -> int:
+    """Where the next page goes on in a partition: what was read and found no room comes again."""
+    if len(shown) == read:
+        return done
+    if not shown:
+        return start
+    return min(shown) if is_backward else max(shown) + 1
+
+
+def _ordered(records: list[dict[str, Any]], is_backward: bool) -> list[dict[str, Any]]:
+    """By time across partitions, and never against the offsets of one partition."""
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for record in records:
+        by_partition.setdefault(record["partition"], []).append(record)
+    sign = -1 if is_backward else 1
+    rows: list[tuple[int, int, int, dict[str, Any]]] = []
+    for partition, each in by_partition.items():
+        each.sort(key=lambda record: sign * record["offset"])
+        reached: int | None = None
+        for record in each:
+            now = sign * (record["timestamp_ms"] or 0)
+            reached = now if reached is None else max(reached, now)
+            rows.append((reached, partition, sign * record["offset"], record))
+    rows.sort(key=lambda row: row[:3])
+    return [row[3] for row in rows]
+
+
+def bounds(kafka: Kafka, leaders: Mapping[Place, int]) -> tuple[dict[Place, int], dict[Place, int]]:
+    """Where these partitions begin, and their high watermarks; those alone that tell both."""
+    begins, ends = partition_offsets(kafka.driver, leaders, Wanted(EARLIEST), Wanted(LATEST))
+    both = begins.keys() & ends.keys()
+    return {place: begins[place] for place in both}, {place: ends[place] for place in both}
+
+
+def _starts(
+    kafka: Kafka,
+    leaders: Mapping[Place, int],
+    begins: Mapping[int, int],
+    ends: Mapping[int, int],
+    start: str,
+    at: int,
+    cursor: Mapping[int, int] | None,
+) -> dict[int, int]:
+    """{partition: the offset from which the page is read, forward or backward}."""
+    if start == NEWEST:
+        return dict(ends)
+    if start == OLDEST:
+        return dict(begins)
+    if start == CURSOR:
+        return {
+            each: min(max(first, begins[each]), ends[each]) for each, first in (cursor or {}).items() if each in ends
+        }
+    if start == OFFSET:
+        return {each: min(max(at, begins[each]), ends[each]) for each in ends}
+    if start == TIME:
+        found = by_partition(partition_offsets(kafka.driver, leaders, Wanted(at))[0])
+        # -1: no record is that young.
+        return {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in ends}
+    raise UserMistake(f"start={start:.20} is none of {NEWEST}, {OLDEST}, {OFFSET}, {TIME} and {CURSOR}")
+
+
+def by_partition(found: Mapping[Place, int]) -> dict[int, int]:
+    return {partition: offset for (_, partition), offset in sorted(found.items())}
+
+
+def _check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
+    count = len(kafka.topic(topic).partitions)
+    if partition is not None and not 0 <= partition < count:
+        raise kafka_error(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"the topic has {count} partitions, counted from 0",
+            topic=topic,
+            partition=partition,
+        )
+
+
+def record(kafka: Kafka, topic: str, partition: int, offset: int, registry: Registry | None) -> dict[str, Any]:
+    """One record with all that is known of it; UserMistake where there is none at this offset."""
+    _check_partition(kafka, topic, partition)
+    found = Page(kafka, topic, registry, RECORD_BYTES)
+    found.read({partition: (offset, offset + 1)})
+    if not found.records:
+        if found.errors:
+            raise OttlaError(found.errors[0])
+        raise UserMistake(
+            f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, or the offset is "
+            "that of a transaction's marker."
+        )
+    [only] = found.with_transactions()
+    return {**only, "batch": found.batches[partition].described(offset)}
+
+
+def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> bytes:
+    """The key or the value of one record as it is stored; UserMistake where there is none."""
+    _check_partition(kafka, topic, partition)
+    with kafka.reader({(topic, partition): (offset, offset + 1)}, long=False) as reader:
+        for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
+            for piece in reader.decode_pieces(fetched):
+                if piece.num_rows:
+                    stored = piece.column(part)[0].as_py()
+                    if stored is None:
+                        raise UserMistake(f"the record at offset {offset} of {topic}-{partition} has no {part}.")
+                    return bytes(stored)
+    raise UserMistake(f"there is no record at offset {offset} of {topic}-{partition}.")

@@ -1,0 +1,129 @@
+"""A cluster that `ottla serve --control` runs, seen from inside: brokers, faults, logs, requests, live.
+
+All of it is asked of the cluster's control address (`remote/api.py`), and so are kills and faults. Which faults there
+are, and their fields, is told there, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ottla.errors import OttlaError, UserMistake
+from ottla.remote.client import RemoteCluster
+
+VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
+_LIVE_S = 0.1
+_METRICS_S = 1.0
+_REQUESTS = "kafka.network:type=RequestMetrics,name="
+# Kafka's stages of a request, in their order; a broker tells those that it has.
+STAGES = (
+    "RequestQueueTimeMs",
+    "LocalTimeMs",
+    "RemoteTimeMs",
+    "ResponseQueueTimeMs",
+    "ResponseSendTimeMs",
+    "TotalTimeMs",
+)
+
+Line = dict[str, Any]
+
+
+class Served:
+    """The served cluster at a control address."""
+
+    def __init__(self, control: RemoteCluster) -> None:
+        self._control = control
+
+    def bootstrap_servers(self) -> str:
+        """Where its brokers are, on its first listener."""
+        listeners: dict[str, str] = self._control.get("cluster")["bootstrap_servers"]
+        return next(iter(listeners.values()))
+
+    def overview(self) -> dict[str, Any]:
+        """Brokers with their states, faults in force, and all kinds of faults with their fields."""
+        told = self._control.get("faults")
+        return {**self._control.get("brokers"), "kinds": told["kinds"]}
+
+    def logs(self, topic: str) -> dict[str, Any]:
+        """Every replica of a topic, as its broker knows it, with what is in the page cache."""
+        told = self._control.get("topics", topic)
+        return {**told, "logs": self._control.get("topics", topic, "logs")["logs"]}
+
+    def requests(self) -> dict[str, Any]:
+        """By request of Kafka's: how many there were and how long they took, over all brokers."""
+        found: dict[str, dict[str, Any]] = {}
+        for broker in self._control.get("metrics")["brokers"]:
+            for bean, attributes in broker["metrics"].items():
+                if bean.startswith(_REQUESTS):
+                    name, _, request = bean.removeprefix(_REQUESTS).partition(",request=")
+                    _add(found.setdefault(request, {"request": request, "count": 0, "stages": {}}), name, attributes)
+        return {"requests": [found[name] for name in sorted(found)]}
+
+    def clients(self) -> dict[str, Any]:
+        """What clients have pushed of their own metrics."""
+        return self._control.get("client-metrics")
+
+    def act(self, broker: str, verb: str) -> dict[str, Any]:
+        """Kill, pause ... a broker, or `all`."""
+        if verb not in VERBS:
+            raise UserMistake(f"a broker can be told {', '.join(VERBS)}, not {verb:.20}")
+        return self._control.post("brokers", broker, verb)
+
+    def add_fault(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Put a fault in force; its fields are text, as in `ottla cluster fault`."""
+        from ottla.faults.fault import fault_from_texts
+
+        texts = {name: str(text) for name, text in given.items() if name != "kind" and str(text).strip()}
+        return self._control.post("faults", **fault_from_texts(str(given.get("kind", "")), texts).to_dict())
+
+    def heal(self, fault: str) -> dict[str, Any]:
+        """End a fault, or `all`."""
+        return self._control.delete("faults", *([] if fault == "all" else [fault]))
+
+    def live(self, topic: str | None) -> Iterator[Line]:
+        """What has changed, looked at ten times a second: {"brokers"}, {"faults"}, {"logs"}, {"requests"}; no end."""
+        before: dict[str, Any] = {}
+        metrics_due = 0.0
+        while True:
+            began = time.monotonic()
+            now: dict[str, Any] = {"error": None}
+            try:
+                now.update(self._control.get("brokers"))
+                if topic:
+                    now["logs"] = self._logs_now(topic)
+                if began >= metrics_due:
+                    metrics_due = began + _METRICS_S
+                    now["requests"] = self.requests()["requests"]
+            except OttlaError as error:
+                now["error"] = str(error)
+            changed = {name: value for name, value in now.items() if before.get(name) != value}
+            before.update(now)
+            # Sent even when it is empty: so it is noticed when nobody listens any more.
+            yield changed
+            time.sleep(max(0.0, _LIVE_S - (time.monotonic() - began)))
+
+    def _logs_now(self, topic: str) -> Any:
+        try:
+            return self.logs(topic)
+        except UserMistake as error:
+            # It was deleted, or never there; the rest goes on.
+            return {"topic": topic, "error": str(error), "partitions": [], "logs": []}
+
+
+def _add(row: dict[str, Any], name: str, attributes: Mapping[str, float]) -> None:
+    if name == "RequestsPerSec":
+        row["count"] += int(attributes["Count"])
+    elif name in STAGES:
+        known = row["stages"].get(name)
+        count = attributes["Count"]
+        if known is None:
+            row["stages"][name] = dict(attributes)
+            return
+        total = known["Count"] + count
+        known["Mean"] = (known["Mean"] * known["Count"] + attributes["Mean"] * count) / max(total, 1)
+        known["Count"] = total
+        for attribute in attributes.keys() - {"Count", "Mean"}:
+            # Percentiles of several brokers have no sum; the largest bounds them all.
+            known[attribute] = max(known.get(attribute, 0.0), attributes[attribute])

@@ -1,0 +1,69 @@
+"""`ConsoleServer`: the port, and uvicorn in a thread of its own, so that whoever started it has its signals."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from typing import Self
+
+import uvicorn
+
+from ottla.console.app import make_app
+from ottla.console.console import Console
+from ottla.errors import OttlaError
+from ottla.remote.address import is_loopback, shown_address
+from ottla.sockets.listening import ListeningSocket
+
+_START_S = 10.0
+# What still goes on when it ends (searches, what is live) is cut off.
+_LAST_ANSWERS_S = 1
+
+
+class ConsoleServer:
+    """Use it in a `with` statement. `port` 0 takes a free one; UserMistake where the port cannot be had.
+
+    `token`: whoever does not send it is refused. `read_only`: nothing can be changed.
+    """
+
+    def __init__(
+        self, console: Console, host: str, port: int, *, token: str | None = None, read_only: bool = False
+    ) -> None:
+        self._host = host
+        self._listening = ListeningSocket(host, port)
+        app = make_app(console, token=token, read_only=read_only, local_only=is_loopback(host))
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=_LAST_ANSWERS_S,
+            ws="none",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="ottla-console", daemon=True)
+        self._is_over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{shown_address(self._host, self._listening.port)}/"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            self._is_over.wait(0.01)
+        if not self._server.started:
+            self._listening.close()
+            raise OttlaError("the console's server did not start; its log says why.")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(_START_S)
+        self._listening.close()
+
+    def _run(self) -> None:
+        with socket.socket(fileno=os.dup(self._listening.fileno())) as listening:
+            self._server.run(sockets=[listening])

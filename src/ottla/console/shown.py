@@ -1,0 +1,113 @@
+"""Keys, values and headers as a page can show them: text where they are text, else hexadecimal digits, and never whole
+where they are long. With a schema registry, what names a schema is decoded by it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from ottla.errors import OttlaError
+from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, read_frame
+
+Headers = tuple[tuple[str, bytes | None], ...]
+# Of a long value so much is shown in a list, and in a record of its own.
+LIST_BYTES, RECORD_BYTES = 4 << 10, 256 << 10
+_HEX_BYTES = 1 << 10
+_MAGIC = 0
+_TEXT_CONTROLS = "\t\n\r"
+
+
+class Registry:
+    """Decodes what names a schema of this registry; used by many threads."""
+
+    def __init__(self, url: str) -> None:
+        from ottla.registry.client import RegistryClient
+
+        self._client = RegistryClient(url)
+        self._lock = threading.Lock()
+        self._deserializers: dict[tuple[str, str], Any] = {}
+
+    def decode(self, topic: str, part: str, stored: bytes, headers: Headers) -> Any:
+        """(what is stored, the kind of its schema); raises OttlaError where it cannot be decoded."""
+        kind = self._kind_of(part, stored, headers)
+        with self._lock:
+            reading = self._deserializers.get((part, kind))
+            if reading is None:
+                reading = self._deserializers[part, kind] = _deserializer(kind, self._client).of_part(part)
+        return reading.deserialize_with_headers(topic, stored, headers), kind
+
+    def _kind_of(self, part: str, stored: bytes, headers: Headers) -> str:
+        frame = read_frame(_named(part, headers) or stored)
+        schema = self._client.by_guid(str(frame.guid)) if frame.guid else self._client.by_id(frame.schema_id or 0)
+        return schema.kind
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+
+def _deserializer(kind: str, client: Any) -> Any:
+    from ottla.registry import serializers
+    from ottla.registry.registered import AVRO, JSON
+
+    name = "AvroDeserializer" if kind == AVRO else "JsonSchemaDeserializer" if kind == JSON else "ProtobufDeserializer"
+    return getattr(serializers, name)(client)
+
+
+def names_schema(part: str, stored: bytes, headers: Headers) -> bool:
+    """Whether this begins with what may be the id of a schema, a byte 0 and four more, or a header names one."""
+    return (len(stored) > PREFIX_BYTES and stored[0] == _MAGIC) or _named(part, headers) is not None
+
+
+def _named(part: str, headers: Headers) -> bytes | None:
+    wanted = KEY_HEADER if part == "key" else VALUE_HEADER
+    return next((value for name, value in reversed(headers) if name == wanted), None)
+
+
+def as_shown(
+    stored: bytes | None,
+    size: int,
+    most: int,
+    *,
+    topic: str = "",
+    part: str = "value",
+    headers: Headers = (),
+    registry: Registry | None = None,
+) -> dict[str, Any] | None:
+    """One key or value: `as` says what `text` is. `stored` may be the beginning alone of `size` bytes."""
+    if stored is None:
+        return None
+    told: dict[str, Any] = {"bytes": size}
+    if registry is not None and len(stored) == size and names_schema(part, stored, headers):
+        try:
+            decoded, kind = registry.decode(topic, part, stored, headers)
+            text = json.dumps(decoded, ensure_ascii=False, default=_plain)
+            return {**told, "as": kind.lower(), "text": text[:most], "cut": len(text) > most}
+        except (OttlaError, ValueError, RecursionError) as error:
+            told["error"] = str(error)[:500]
+    cut = stored[:most]
+    text_or_none = _text(cut, is_cut=size > len(cut))
+    if text_or_none is not None:
+        return {**told, "as": "text", "text": text_or_none, "cut": size > len(cut)}
+    return {**told, "as": "hex", "text": cut[:_HEX_BYTES].hex(" "), "cut": size > min(len(cut), _HEX_BYTES)}
+
+
+def _text(stored: bytes, *, is_cut: bool) -> str | None:
+    """As UTF-8, None where it is none or holds control characters."""
+    # The cut may go through a character.
+    for spare in range(4 if is_cut else 1):
+        try:
+            text = stored[: len(stored) - spare].decode()
+        except UnicodeDecodeError:
+            continue
+        is_text = all(char >= " " or char in _TEXT_CONTROLS for char in text) and "\x7f" not in text
+        return text if is_text else None
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return str(value)
