@@ -203,11 +203,11 @@ class Cluster:
     def logs(self, topic: str) -> list[dict[str, Any]]:
         """What each running replica has on disk and remembers of producers, all of one moment; raises KafkaError.
 
-        One dict a replica, with broker, partition, log_start_offset, log_end_offset, synced_offset (what a power cut now
-        would leave at the least), files and producers. A file has path, base_offset, bytes, synced_bytes and
+        One dict a replica, with broker, partition, log_start_offset, log_end_offset, synced_offset (where a power cut
+        now would leave it at the least), files and producers. A file has path, base_offset, bytes, synced_bytes and
         resident_bytes (what is in the page cache; None where the system does not tell). A producer has producer_id,
-        epoch, last_sequence, last_timestamp_ms, transaction_offset and batches: its last five, by which one that is sent
-        again is known, as [first sequence, last sequence, base offset].
+        epoch, last_sequence, last_timestamp_ms, transaction_offset and batches: its last five, by which a batch that is
+        sent again is recognised, as [first sequence, last sequence, base offset].
         """
         from ottla.cluster.data_dir import broker_folder
         from ottla.cluster.page_cache import resident_bytes
