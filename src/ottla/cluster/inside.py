@@ -50,7 +50,7 @@ def _synced_offset(log: Any, files: list[dict[str, Any]]) -> int:
                     last = middle - 1
         except (OttlaError, OSError):
             pass
-        return max(first, log.log_start_offset)
+        return int(max(first, log.log_start_offset))
     return end
 
 

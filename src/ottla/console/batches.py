@@ -75,10 +75,8 @@ class Batches:
         if not self._is_known:
             return UNKNOWN
         # The last of this producer's that had begun by then, unless its marker stands in between.
-        begun = max(
-            (first for producer, first in self._aborted if producer == batch.producer_id and first <= offset),
-            default=-1,
-        )
+        firsts = (first for producer, first in self._aborted if producer == batch.producer_id)
+        begun = max((first for first in firsts if first <= offset), default=-1)
         ended = any(begun < marker < offset for marker in self._markers.get(batch.producer_id, ()))
         return ABORTED if begun >= 0 and not ended else COMMITTED
 

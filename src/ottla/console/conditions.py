@@ -31,7 +31,7 @@ class Conditions:
         self._value = _Text("value", given)
         name, equals, text = given.get("header", "").partition("=")
         self._header = name.strip()
-        self._header_text = text.strip().encode() if equals else None
+        self._header_text = text.strip() if equals else None
         self._path: JsonPath | None = None
         if given.get("path"):
             self._path = JsonPath(given["path"], given.get("operator") or "exists", given.get("operand", ""))
@@ -61,7 +61,7 @@ class Conditions:
         import pyarrow.compute as pc
 
         each = headers.flatten()
-        found = pc.equal(each.field("key"), self._header)
+        found: Any = pc.equal(each.field("key"), pa.scalar(self._header))
         if self._header_text is not None:
             found = pc.and_(found, pc.match_substring(each.field("value"), self._header_text))
         rows = pc.list_parent_indices(headers).filter(found)

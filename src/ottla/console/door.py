@@ -111,9 +111,9 @@ class Door:
         if self._is_foreign(headers, host):
             return 403, "a page of another origin may not use the console."
         is_change = scope["method"] not in _READS
-        if not is_allowed(headers.get("authorization"), self._token):
-            if is_change or not self._take_ticket(scope):
-                return 401, "the token is missing or not the right one."
+        is_known = is_allowed(headers.get("authorization"), self._token)
+        if not is_known and (is_change or not self._take_ticket(scope)):
+            return 401, "the token is missing or not the right one."
         if not is_change:
             return None
         if self._read_only:

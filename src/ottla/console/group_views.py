@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.client.partition_offsets import Place, Wanted, partition_offsets
@@ -29,7 +29,7 @@ def groups(kafka: Kafka) -> dict[str, Any]:
                 "protocol_type": each.protocol_type,
                 "state": each.state,
                 "coordinator": each.coordinator_id,
-                "lag": _sum(_lags(offsets.get(each.group_id, {}), ends)),
+                "lag": _sum(_lags(offsets.get(each.group_id, {}), ends).values()),
             }
             for each in seen.groups
         ],
@@ -78,7 +78,7 @@ def group(kafka: Kafka, group_id: str) -> dict[str, Any]:
         "topics": [
             {
                 "topic": name,
-                "lag": _sum({number: part["lag"] for number, part in enumerate(parts)}),
+                "lag": _sum([part["lag"] for part in parts]),
                 "partitions": parts,
             }
             for name, parts in topics.items()
@@ -96,6 +96,6 @@ def _lags(committed: Mapping[Place, int], ends: Mapping[Place, int]) -> dict[Pla
     return {place: max(ends[place] - offset, 0) for place, offset in committed.items() if place in ends}
 
 
-def _sum(lags: Mapping[Any, int | None]) -> int | None:
-    known = [each for each in lags.values() if each is not None]
+def _sum(lags: Iterable[int | None]) -> int | None:
+    known = [each for each in lags if each is not None]
     return sum(known) if known else None

@@ -78,7 +78,7 @@ class JsonPath:
         if not self._is_ordered(found):
             return 0
         wanted: Any = self.operand if isinstance(found, str) else self.number
-        return (found > wanted) - (found < wanted)
+        return int(found > wanted) - int(found < wanted)
 
 
 def read_path(path: str) -> list[str | int]:

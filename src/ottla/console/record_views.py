@@ -33,6 +33,7 @@ _SHARE = 4
 # Behind a gap (compacted records, markers) there may be nothing in the range that was read.
 _TRIES = 6
 _ROWS_AT_ONCE = 1_000
+_ENDS_EARLY = "records are large or brokers slow: the page ends before its last record"
 
 Range = tuple[int, int]
 """(first offset, the one behind the last)"""
@@ -62,9 +63,7 @@ class Page:
                         self._take(reader, fetched)
                         budget -= len(fetched.records)
                         if budget <= 0 or time.monotonic() > until:
-                            self.errors.append(
-                                "records are large or brokers slow: the page ends before its last record"
-                            )
+                            self.errors.append(_ENDS_EARLY)
                             return
                     return
                 except OttlaError as error:
@@ -107,7 +106,7 @@ def rows_of(
     headers = piece.column("headers").to_pylist()
     parts = []
     for name in ("key", "value"):
-        column = piece.column(name)
+        column: Any = piece.column(name)
         sizes = pc.binary_length(column).to_pylist()
         # What a registry decodes is wanted whole, as far as it can be shown.
         whole = RECORD_BYTES if registry is not None else most_bytes
@@ -237,9 +236,8 @@ def _starts(
     if start == OLDEST:
         return dict(begins)
     if start == CURSOR:
-        return {
-            each: min(max(first, begins[each]), ends[each]) for each, first in (cursor or {}).items() if each in ends
-        }
+        wanted = {each: first for each, first in (cursor or {}).items() if each in ends}
+        return {each: min(max(first, begins[each]), ends[each]) for each, first in wanted.items()}
     if start == OFFSET:
         return {each: min(max(at, begins[each]), ends[each]) for each in ends}
     if start == TIME:
@@ -273,8 +271,8 @@ def record(kafka: Kafka, topic: str, partition: int, offset: int, registry: Regi
         if found.errors:
             raise OttlaError(found.errors[0])
         raise UserMistake(
-            f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, or the offset is "
-            "that of a transaction's marker."
+            f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, or a "
+            "transaction's marker is there."
         )
     [only] = found.with_transactions()
     return {**only, "batch": found.batches[partition].described(offset)}

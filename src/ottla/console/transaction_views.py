@@ -94,8 +94,8 @@ def abort(kafka: Kafka, topic: str, partition: int, producer_id: int, transactio
     wanted = [each for each in lost if (each.producer_id, each.transaction_offset) == (producer_id, transaction_offset)]
     if not wanted:
         raise UserMistake(
-            f"the transaction of producer {producer_id} in {topic}-{partition} does not hang (any more): it has ended, or "
-            "its coordinator knows of it and will end it."
+            f"the transaction of producer {producer_id} in {topic}-{partition} does not hang (any more): it has ended, "
+            "or its coordinator knows of it and will end it."
         )
     abort_hanging(kafka.driver, leaders[topic, partition], wanted[0])
     return {"topic": topic, "partition": partition, "producer_id": producer_id, "aborted": True}
