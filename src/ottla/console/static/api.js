@@ -1,0 +1,99 @@
+// What is asked of the console's server: JSON, and streams of JSON, a line each. Errors are its sentences.
+
+let token = null;
+let session = {};
+
+try {
+  // `#token=...` is what the terminal shows; it is kept for this tab, and never sent as part of an address.
+  const given = /^#token=([^&]+)/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem("token", decodeURIComponent(given[1]));
+    history.replaceState(null, "", location.pathname);
+  }
+  token = sessionStorage.getItem("token");
+} catch {
+  // A browser that keeps nothing asks for the token each time.
+}
+
+export class Refused extends Error {
+  constructor(sentence, status) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+export function useToken(given) {
+  token = given;
+  try {
+    sessionStorage.setItem("token", given);
+  } catch {
+    // As above.
+  }
+}
+
+function address(path, query) {
+  const given = Object.entries(query || {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const asked = new URLSearchParams(given).toString();
+  return `api/${path}${asked ? `?${asked}` : ""}`;
+}
+
+async function ask(path, options) {
+  const headers = { ...(options && options.headers) };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers });
+  } catch (problem) {
+    if (problem.name === "AbortError") throw problem;
+    throw new Refused("The console does not answer: is it still running?", 0);
+  }
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
+  throw new Refused(told.error, answer.status);
+}
+
+export async function begin() {
+  session = await get("session");
+  return session;
+}
+
+export const current = () => session;
+
+export async function get(path, query, signal) {
+  return (await ask(address(path, query), { signal })).json();
+}
+
+async function change(method, path, body, type) {
+  const headers = { "X-Ottla-Change": session.change_token || "" };
+  if (body !== undefined) headers["Content-Type"] = type || "application/json";
+  const content = body === undefined || type ? body : JSON.stringify(body);
+  return (await ask(address(path), { method, headers, body: content })).json();
+}
+
+export const post = (path, body, type) => change("POST", path, body || {}, type);
+export const remove = (path) => change("DELETE", path);
+
+export async function stream(path, query, signal, take) {
+  const answer = await ask(address(path, query), { signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) take(JSON.parse(line));
+  }
+}
+
+export async function download(path, query) {
+  const { ticket } = await get("ticket");
+  const link = document.createElement("a");
+  link.href = address(path, { ...query, ticket });
+  link.download = "";
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+export const part = (name) => encodeURIComponent(name);

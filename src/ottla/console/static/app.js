@@ -1,0 +1,100 @@
+// The page: which view the address names, and what is the same in all of them.
+
+import * as api from "./api.js";
+import { h, fill, error } from "./dom.js";
+import { brokers } from "./brokers.js";
+import { topics } from "./topics.js";
+import { topic } from "./topic.js";
+import { groups, group } from "./groups.js";
+import { transactions } from "./transactions.js";
+import { served } from "./served.js";
+
+const VIEWS = { brokers, topics, topic, groups, group, transactions, served };
+const main = document.getElementById("main");
+const state = document.getElementById("state");
+let left = new AbortController();
+
+export function say(sentence, kind) {
+  fill(state, sentence && h("span", { class: kind || "done" }, sentence));
+}
+
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...places] = path.split("/").map(decodeURIComponent);
+  return { name: VIEWS[name] ? name : "topics", places, query: Object.fromEntries(new URLSearchParams(query || "")) };
+}
+
+function navigation(name) {
+  const links = [["topics", "Topics"], ["brokers", "Brokers"], ["groups", "Groups"], ["transactions", "Transactions"]];
+  if (api.current().is_served) links.push(["served", "Served cluster"]);
+  const inside = { topic: "topics", group: "groups" }[name] || name;
+  fill(document.getElementById("nav"), links.map(([each, title]) =>
+    h("a", { href: `#/${each}`, "aria-current": each === inside ? "page" : null }, title)));
+}
+
+// A view: an async function that fills `place`, and works on until `signal` says that it was left.
+async function show() {
+  left.abort();
+  left = new AbortController();
+  const { signal } = left;
+  const { name, places, query } = address();
+  navigation(name);
+  say("");
+  const place = fill(main, h("p", { class: "dim" }, "Loading"));
+  const context = {
+    place, places, query, signal, say,
+    // Ask again every few seconds for as long as the view is looked at; the last answer stays when one fails.
+    every(seconds, ask) {
+      const timer = setInterval(async () => {
+        if (document.hidden) return;
+        try {
+          await ask();
+          say("");
+        } catch (problem) {
+          if (!signal.aborted) say(problem.message, "error");
+        }
+      }, seconds * 1000);
+      signal.addEventListener("abort", () => clearInterval(timer));
+    },
+  };
+  try {
+    await VIEWS[name](context);
+  } catch (problem) {
+    if (signal.aborted) return;
+    if (problem.status === 401) askForToken();
+    else fill(main, h("h1", {}, "It cannot be shown"), error(problem.message, show));
+    if (!(problem instanceof api.Refused)) console.error(problem);
+  }
+  document.title = `${main.querySelector("h1") ? main.querySelector("h1").textContent : "ottla"} - ottla console`;
+}
+
+function askForToken() {
+  const given = h("input", { type: "password", name: "token", autocomplete: "off", required: true });
+  fill(main, h("h1", {}, "Token"), h("p", {}, "This console wants the token that it was started with."),
+    h("form", { class: "bar", onsubmit: (event) => {
+      event.preventDefault();
+      api.useToken(given.value.trim());
+      start();
+    } }, h("label", {}, "Token", given), h("button", {}, "Open")));
+  given.focus();
+}
+
+async function start() {
+  try {
+    const session = await api.begin();
+    fill(document.getElementById("where"), session.bootstrap_servers,
+      session.read_only && [" ", h("span", { class: "badge" }, "read-only")]);
+  } catch (problem) {
+    if (problem.status === 401) askForToken();
+    else fill(main, h("h1", {}, "No answer"), error(problem.message, start));
+    return;
+  }
+  await show();
+}
+
+addEventListener("hashchange", async () => {
+  await show();
+  scrollTo(0, 0);
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+});
+start();

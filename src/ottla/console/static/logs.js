@@ -1,0 +1,106 @@
+// The logs of a served cluster's topic, live: each replica's end, high watermark, what is synced and in the page cache,
+// and the window by which a batch that is sent again is recognised.
+
+import * as api from "./api.js";
+import { h, fill, badge } from "./dom.js";
+import { bytes, count } from "./format.js";
+
+const SHOWN = 12;
+
+export async function logs(name, body, { signal }) {
+  const trouble = h("div");
+  const place = h("div");
+  const view = logView(name);
+  fill(body, h("p", { class: "dim" }, "Ten looks a second. Light: written to the log. Dark: synced to the disk. ",
+    "The line: the high watermark."), trouble, fill(place, view.element));
+  await api.get(`served/topics/${api.part(name)}`, {}, signal);
+  watch({ topic: name }, signal, (changed) => {
+    if (changed.logs) view.update(changed.logs);
+    if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
+  });
+}
+
+// Follow what is live for as long as the view is looked at; a stream that breaks is opened again.
+export async function watch(query, signal, take) {
+  while (!signal.aborted) {
+    try {
+      await api.stream("served/live", query, signal, take);
+    } catch (problem) {
+      if (signal.aborted) return;
+      take({ error: problem.message });
+    }
+    await new Promise((done) => {
+      setTimeout(done, 1000);
+    });
+  }
+}
+
+export function logView(name) {
+  const element = h("div");
+  const rows = new Map();
+
+  function update(found) {
+    if (found.error) {
+      rows.clear();
+      fill(element, h("p", { class: "error" }, found.error));
+      return;
+    }
+    const parts = found.partitions.slice(0, SHOWN);
+    if (rows.size !== parts.length || !element.firstChild || element.firstChild.className === "error") {
+      rows.clear();
+      fill(element, parts.map((part) => {
+        const made = { head: h("h3", {}), log: h("div", { class: "log" }), window: h("div") };
+        rows.set(part.partition, made);
+        return h("section", { class: "card" }, made.head, made.log, made.window);
+      }), found.partitions.length > SHOWN && h("p", { class: "dim" },
+        `${count(found.partitions.length - SHOWN)} more partitions are not shown here.`));
+    }
+    for (const part of parts) one(part, rows.get(part.partition), found.logs);
+  }
+
+  function one(part, { head, log, window }, all) {
+    fill(head, `${name}-${part.partition}, leader `, part.leader === null ? badge("none", "bad") : String(part.leader),
+      `, epoch ${part.leader_epoch}, ISR ${part.isr.join(", ")}`);
+    const of = new Map(all.filter((each) => each.partition === part.partition).map((each) => [each.broker, each]));
+    const states = [...part.replicas].sort((left, right) => left.broker - right.broker);
+    const end = Math.max(1, ...states.map((each) => each.log_end_offset));
+    const begin = Math.min(end, ...states.map((each) => each.log_start_offset));
+    const share = (offset) => `${end === begin ? 0 : 100 * (offset - begin) / (end - begin)}%`;
+    fill(log, states.map((state) => {
+      const inside = of.get(state.broker);
+      const written = h("i");
+      const synced = h("i", { class: "synced" });
+      const mark = h("b");
+      written.style.width = share(state.log_end_offset);
+      synced.style.width = share(inside ? inside.synced_offset : begin);
+      mark.style.left = share(state.high_watermark);
+      return [h("span", {}, `broker ${state.broker}`, state.is_leader ? " (leader)" : ""),
+        h("div", { class: "track", "aria-hidden": "true" }, written, synced, mark),
+        h("div", { class: "words" }, words(state, inside))];
+    }));
+    const leader = of.get(part.leader);
+    fill(window, leader && leader.producers.length > 0 && [h("p", { class: "dim" },
+      "Batches that the leader knows again, as sequence numbers at an offset:"),
+    leader.producers.slice(0, 5).map((producer) => h("div", {}, `producer ${producer.producer_id}, epoch `,
+      `${producer.epoch}${producer.transaction_offset === null ? "" : `, transaction open since offset ${
+        producer.transaction_offset}`}`, h("ul", { class: "window" }, producer.batches.map(([first, last, base]) =>
+        h("li", {}, `${first === last ? first : `${first} to ${last}`} at ${base}`)))))]);
+  }
+
+  function words(state, inside) {
+    const told = [`end ${count(state.log_end_offset)}`, `high watermark ${count(state.high_watermark)}`,
+      `last stable ${count(state.last_stable_offset)}`];
+    if (inside) {
+      const sum = (field) => inside.files.reduce((all, each) => all + (each[field] || 0), 0);
+      told.splice(1, 0, `synced ${count(inside.synced_offset)}`);
+      told.push(`${inside.files.length} ${inside.files.length === 1 ? "file" : "files"}, ${bytes(sum("bytes"))}, synced ${
+        bytes(sum("synced_bytes"))}`);
+      if (inside.files.every((each) => each.resident_bytes !== null)) {
+        told.push(`in the page cache ${bytes(sum("resident_bytes"))}`);
+      }
+    }
+    return told.join("; ");
+  }
+
+  return { element, update };
+}

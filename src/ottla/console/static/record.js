@@ -1,0 +1,72 @@
+// One record in full, in a dialog.
+
+import * as api from "./api.js";
+import { h, fill, facts, error } from "./dom.js";
+import { bytes, count, when } from "./format.js";
+import { transaction } from "./records.js";
+
+export async function openRecord(name, partition, offset) {
+  const body = h("div", {}, h("p", { class: "dim" }, "Reading"));
+  const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
+  const dialog = h("dialog", { "aria-label": `Record at offset ${offset} of ${name}-${partition}` },
+    h("h2", {}, `${name}-${partition} at offset ${offset}`), body, close);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  try {
+    fill(body, full(name, await api.get(`topics/${api.part(name)}/records/${partition}/${offset}`)));
+  } catch (problem) {
+    fill(body, error(problem.message));
+  }
+}
+
+const ENDINGS = {
+  committed: "committed: read_committed shows it",
+  aborted: "aborted: read_committed leaves it out",
+  open: "open: read_committed waits in front of it",
+  unknown: "in one; how it ended is not told now",
+};
+
+function full(name, record) {
+  const batch = record.batch || {};
+  return [
+    facts({ "Time (UTC)": `${when(record.timestamp_ms)} (${record.timestamp_type})`,
+      Transaction: record.transaction ? h("span", {}, transaction(record.transaction), " ",
+        ENDINGS[record.transaction]) : "in none" }),
+    part(name, record, "key", "Key"), part(name, record, "value", "Value"),
+    h("h3", {}, "Headers"), record.headers.length ? h("dl", { class: "facts" }, record.headers.map((each) =>
+      h("div", {}, h("dt", {}, each.name), h("dd", { class: "mono" }, each.value === null ? "null" : each.value.text))))
+      : h("p", { class: "dim" }, "none"),
+    h("h3", {}, "Its batch"), facts({ Offsets: `${batch.base_offset} to ${batch.last_offset}`,
+      Records: count(batch.records), Size: bytes(batch.bytes), Compression: batch.compression,
+      "Leader epoch": String(batch.leader_epoch), "Producer id": none(batch.producer_id),
+      "Producer epoch": none(batch.producer_epoch), Sequence: none(batch.sequence) }),
+  ];
+}
+
+const none = (value) => (value === null ? "none" : String(value));
+
+function part(name, record, which, title) {
+  const shown = record[which];
+  if (shown === null) return [h("h3", {}, title), h("p", { class: "dim" }, "null")];
+  const notes = [`${bytes(shown.bytes)}, shown as ${shown.as}`, shown.cut && "only its beginning"];
+  return [
+    h("h3", {}, title), h("p", { class: "dim" }, notes.filter(Boolean).join(", "), " ",
+      h("button", { class: "plain", "aria-label": `Download the ${which}`, onclick: () =>
+        api.download(`topics/${api.part(name)}/records/${record.partition}/${record.offset}/${which}`) }, "Download")),
+    shown.error && h("p", { class: "warning" }, `It cannot be decoded: ${shown.error}`),
+    h("pre", { tabIndex: 0, "aria-label": title }, pretty(shown)),
+  ];
+}
+
+function pretty(shown) {
+  if (shown.cut || shown.as === "hex") return shown.text;
+  // Read and written again, whole numbers above 2^53 would change: such text stays as it is.
+  if (/\d{16,}/.test(shown.text)) return shown.text;
+  try {
+    const found = JSON.parse(shown.text);
+    return typeof found === "object" ? JSON.stringify(found, null, 2) : shown.text;
+  } catch {
+    return shown.text;
+  }
+}

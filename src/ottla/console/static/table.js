@@ -1,0 +1,117 @@
+// Tables that stay usable with thousands of rows: only rows in sight are drawn, all of one height.
+//
+// A column: title, cell(row) -> text or element, value(row) -> what it is sorted by, kind ("number"), width in ch (one
+// without takes what is left), minor (left out on narrow screens), header (its cells name the row).
+
+import { h, fill } from "./dom.js";
+
+const ALL_DRAWN = 120;
+const SPARE = 12;
+
+export function table({ label, columns, rows, key, empty, sorted, downward }) {
+  let shown = [];
+  let by = columns.find((column) => column.title === sorted) || null;
+  let isDown = Boolean(downward);
+  let drawn = null;
+  let all = [];
+  const body = h("tbody");
+  const heads = columns.map((column) => h("th", { scope: "col", class: classes(column) }, column.value
+    ? h("button", { type: "button", onclick: () => sortBy(column) }, column.title)
+    : column.title));
+  const grid = h("table", {}, h("caption", { class: "skip" }, label),
+    h("colgroup", {}, columns.map((column) => {
+      const made = h("col", { class: column.minor ? "minor" : "" });
+      if (column.width) made.style.width = `${column.width + 2}ch`;
+      return made;
+    })),
+    h("thead", {}, h("tr", {}, heads)), body);
+  grid.style.minWidth = `${columns.reduce((sum, column) => sum + (column.minor ? 0 : Math.min(column.width || 16, 18)), 0)}ch`;
+  const frame = h("div", { class: "frame", tabIndex: 0, role: "region", "aria-label": label }, grid);
+  frame.addEventListener("scroll", () => draw(false), { passive: true });
+  new ResizeObserver(() => draw(false)).observe(frame);
+
+  function classes(column) {
+    return [column.kind, column.minor && "minor"].filter(Boolean).join(" ");
+  }
+
+  function sortBy(column) {
+    isDown = by === column ? !isDown : column.kind === "number";
+    by = column;
+    order();
+    draw(true);
+  }
+
+  function order() {
+    shown = [...all];
+    if (by) {
+      const sign = isDown ? -1 : 1;
+      shown.sort((one, other) => {
+        const left = by.value(one);
+        const right = by.value(other);
+        if (left === right) return 0;
+        // What is not told comes last, whichever way.
+        if (left === null || left === undefined) return 1;
+        if (right === null || right === undefined) return -1;
+        return left < right ? -sign : sign;
+      });
+    }
+    columns.forEach((column, number) => {
+      heads[number].setAttribute("aria-sort", column === by ? (isDown ? "descending" : "ascending") : "none");
+      if (!column.value) heads[number].removeAttribute("aria-sort");
+    });
+  }
+
+  function rowHeight() {
+    return 2 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  }
+
+  function draw(anew) {
+    const height = rowHeight();
+    let first = 0;
+    let end = shown.length;
+    if (shown.length > ALL_DRAWN) {
+      first = Math.max(0, Math.floor(frame.scrollTop / height) - SPARE);
+      end = Math.min(shown.length, Math.ceil((frame.scrollTop + frame.clientHeight) / height) + SPARE);
+    }
+    if (!anew && drawn && drawn[0] === first && drawn[1] === end) return;
+    drawn = [first, end];
+    const focused = body.contains(document.activeElement) ? document.activeElement : null;
+    const place = focused && [focused.closest("tr").dataset.key, focused.tagName, focused.textContent];
+    const made = shown.slice(first, end).map((row, number) => line(row, first + number));
+    if (first > 0) made.unshift(space(first * height));
+    if (end < shown.length) made.push(space((shown.length - end) * height));
+    if (!shown.length) made.push(h("tr", {}, h("td", { colSpan: columns.length }, empty || "Nothing here.")));
+    grid.setAttribute("aria-rowcount", shown.length + 1);
+    fill(body, made);
+    if (place) {
+      const same = [...body.children].find((row) => row.dataset.key === place[0]);
+      const again = same && [...same.querySelectorAll(place[1])].find((each) => each.textContent === place[2]);
+      if (again) again.focus({ preventScroll: true });
+    }
+  }
+
+  function line(row, number) {
+    return h("tr", { "aria-rowindex": String(number + 2), "data-key": String(key ? key(row) : number) },
+      columns.map((column) => {
+        const cell = column.cell(row);
+        const properties = { class: classes(column), title: typeof cell === "string" ? cell : null };
+        if (column.header) properties.scope = "row";
+        return h(column.header ? "th" : "td", properties, cell);
+      }));
+  }
+
+  function space(height) {
+    const made = h("tr", { class: "space", "aria-hidden": "true" }, h("td", { colSpan: columns.length }));
+    made.firstChild.style.height = `${height}px`;
+    return made;
+  }
+
+  function update(given) {
+    all = given;
+    order();
+    draw(true);
+  }
+
+  update(rows || []);
+  return { element: frame, update };
+}

@@ -1,0 +1,92 @@
+// All topics, a row each; sizes come a moment later.
+
+import * as api from "./api.js";
+import { h, fill, field, error, badge } from "./dom.js";
+import { bytes, count, plural } from "./format.js";
+import { table } from "./table.js";
+
+export async function topics({ place, signal, every, say }) {
+  let all = [];
+  let sizes = { offsets: {}, bytes: {} };
+  const wanted = h("input", { type: "search", placeholder: "part of a name", oninput: draw });
+  const internal = h("input", { type: "checkbox", onchange: draw });
+  const number = h("span", { class: "dim" });
+  const warning = h("div");
+  const list = table({
+    label: "Topics",
+    key: (row) => row.name,
+    sorted: "Topic",
+    empty: "No topic has such a name.",
+    columns: [
+      { title: "Topic", header: true, value: (row) => row.name, cell: (row) =>
+        h("a", { href: `#/topic/${api.part(row.name)}`, title: row.name }, row.name) },
+      { title: "Partitions", width: 9, kind: "number", value: (row) => row.partitions,
+        cell: (row) => count(row.partitions) },
+      { title: "Replicas", width: 9, kind: "number", minor: true, value: (row) => row.replication,
+        cell: (row) => count(row.replication) },
+      { title: "Offsets", width: 13, kind: "number", minor: true, value: (row) => sizes.offsets[row.name],
+        cell: (row) => count(sizes.offsets[row.name]) },
+      { title: "Stored", width: 10, kind: "number", minor: true, value: (row) => sizes.bytes[row.name],
+        cell: (row) => bytes(sizes.bytes[row.name]) },
+      { title: "State", width: 18, value: (row) => -(row.leaderless * 1e6 + row.under_replicated), cell: health },
+    ],
+  });
+
+  function health(row) {
+    if (row.leaderless) return badge(`${count(row.leaderless)} without leader`, "bad");
+    if (row.under_replicated) return badge(`${count(row.under_replicated)} under-replicated`, "storm");
+    return h("span", { class: "good" }, "in sync");
+  }
+
+  function draw() {
+    const text = wanted.value.trim().toLowerCase();
+    const rows = all.filter((row) => (internal.checked || !row.internal) && row.name.toLowerCase().includes(text));
+    fill(number, plural(rows.length, "topic"), ", ",
+      plural(rows.reduce((sum, row) => sum + row.partitions, 0), "partition"));
+    list.update(rows);
+  }
+
+  async function look() {
+    all = (await api.get("topics", {}, signal)).topics;
+    draw();
+  }
+
+  async function measure() {
+    try {
+      sizes = await api.get("topic-sizes", {}, signal);
+      fill(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are not told: ${sizes.sizes_untold}`));
+      draw();
+    } catch (problem) {
+      if (!signal.aborted) fill(warning, error(problem.message));
+    }
+  }
+
+  await look();
+  fill(place, h("h1", {}, "Topics"),
+    h("div", { class: "bar" }, field("Name contains", wanted, { class: "grow" }),
+      field("Show internal topics", internal, { class: "check" }), number),
+    warning, list.element, !api.current().read_only && creating(look, say));
+  measure();
+  every(5, look);
+}
+
+function creating(look, say) {
+  const name = h("input", { required: true, maxLength: 249 });
+  const partitions = h("input", { type: "number", min: "1", value: "1", required: true });
+  const replicas = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
+  const trouble = h("div");
+  return h("details", {}, h("summary", {}, "Create a topic"), h("form", { class: "bar", onsubmit: async (event) => {
+    event.preventDefault();
+    fill(trouble);
+    try {
+      await api.post("topics", { name: name.value.trim(), partitions: Number(partitions.value),
+        replication_factor: replicas.value ? Number(replicas.value) : null });
+      say(`Topic ${name.value.trim()} is there.`);
+      name.value = "";
+      await look();
+    } catch (problem) {
+      fill(trouble, error(problem.message));
+    }
+  } }, field("Name", name), field("Partitions", partitions), field("Replicas", replicas),
+  h("button", {}, "Create")), trouble);
+}
