@@ -33,6 +33,9 @@ _EXTRAS = {
     "pyarrow": "arrow",
     "pyspark": "run",
     "pandas": "run",
+    "starlette": "console",
+    "uvicorn": "console",
+    "anyio": "console",
 }
 # What goes wrong outside the program, where the system's own words say enough.
 _OUTSIDE = {

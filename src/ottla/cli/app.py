@@ -10,7 +10,20 @@ import typer
 from ottla.cli.narrow_help import Command, Group
 
 # Each is the attribute of its name in the module of its name.
-COMMANDS = "run", "trial", "audit", "serve", "proxy", "produce", "read", "inspect", "tap", "explain", "simulate"
+COMMANDS = (
+    "run",
+    "trial",
+    "audit",
+    "serve",
+    "proxy",
+    "produce",
+    "read",
+    "console",
+    "inspect",
+    "tap",
+    "explain",
+    "simulate",
+)
 GROUPS = "topics", "cluster", "sink"
 
 

@@ -8,8 +8,10 @@ import { watch } from "./logs.js";
 
 const VERBS = { running: ["kill", "power-off", "pause", "stop"], paused: ["resume", "kill", "power-off"],
   down: ["start"] };
+// In the order in which a request goes through them.
 const STAGES = ["RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseQueueTimeMs", "ResponseSendTimeMs",
   "TotalTimeMs"];
+const OF_TIMES = [["Mean", "mean"], ["99thPercentile", "99 %"], ["Max", "max"]];
 
 export async function served({ place, signal, say }) {
   const found = await api.get("served", {}, signal);
@@ -17,9 +19,11 @@ export async function served({ place, signal, say }) {
   const trouble = h("div");
   const brokers = h("div", { class: "cards" });
   const faults = h("div");
-  const requests = requestTable();
+  const requests = h("div", {}, h("p", { class: "dim" }, "Loading"));
   const clients = h("div");
   let before = "";
+  let measured = "";
+  let list = null;
 
   async function act(sentence, call) {
     try {
@@ -57,6 +61,16 @@ export async function served({ place, signal, say }) {
       : h("p", { class: "dim" }, "No fault is in force."));
   }
 
+  function drawRequests(all) {
+    const stages = STAGES.filter((stage) => all.some((each) => each.stages[stage]));
+    if (!list || measured !== stages.join()) {
+      measured = stages.join();
+      list = requestTable(stages);
+      fill(requests, list.element);
+    }
+    list.update(all);
+  }
+
   async function askClients() {
     try {
       fill(clients, shownClients((await api.get("served/clients", {}, signal)).clients));
@@ -67,8 +81,8 @@ export async function served({ place, signal, say }) {
 
   fill(place, h("h1", {}, "Served cluster"), trouble, h("h2", {}, "Brokers"), brokers,
     h("h2", {}, "Faults in force"), faults, !isFixed && faultForm(found.kinds, act),
-    h("h2", {}, "Requests"), requests.element, h("p", { class: "dim" },
-      "Times in milliseconds, under Kafka's names; a stage that no broker measures has no number."),
+    h("h2", {}, "Requests"), requests, h("p", { class: "dim" },
+      "Times in milliseconds, under Kafka's names: those that the brokers measure."),
     h("h2", {}, "Metrics that clients have pushed"), clients);
   drawBrokers(found.brokers);
   drawFaults(found.faults);
@@ -76,7 +90,7 @@ export async function served({ place, signal, say }) {
   watch({}, signal, (changed) => {
     if (changed.brokers) drawBrokers(changed.brokers);
     if (changed.faults) drawFaults(changed.faults);
-    if (changed.requests) requests.update(changed.requests);
+    if (changed.requests) drawRequests(changed.requests);
     if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
   });
 }
@@ -84,15 +98,15 @@ export async function served({ place, signal, say }) {
 function faultForm(kinds, act) {
   const kind = choice(kinds.map((each) => [each.kind, each.kind]), kinds[0].kind, { onchange: draw });
   const says = h("p", { class: "dim", id: "fault-says" });
-  const fields = h("div", { class: "bar" });
+  const fields = h("div", { class: "fields" });
   kind.setAttribute("aria-describedby", "fault-says");
 
   function draw() {
     const chosen = kinds.find((each) => each.kind === kind.value);
     fill(says, chosen.what);
-    fill(fields, chosen.fields.map((each) => field(`${each.name}${each.wanted ? " (needed)" : ""}`,
-      h("input", { name: each.name, required: each.wanted, title: `${each.what}; ${each.must_be}`,
-        placeholder: each.must_be.length < 28 ? each.must_be : "", autocomplete: "off" }))));
+    fill(fields, chosen.fields.map((each) => h("div", {}, field(`${each.name}${each.wanted ? " (needed)" : ""}`,
+      h("input", { name: each.name, required: each.wanted, autocomplete: "off", "aria-describedby": `says-${each.name}` })),
+    h("small", { class: "dim", id: `says-${each.name}` }, `${each.what}: ${each.must_be}`))));
   }
 
   draw();
@@ -105,7 +119,7 @@ function faultForm(kinds, act) {
     "Put it in force"));
 }
 
-function requestTable() {
+function requestTable(stages) {
   return table({
     label: "Requests",
     key: (row) => row.request,
@@ -113,12 +127,12 @@ function requestTable() {
     columns: [
       { title: "Request", header: true, value: (row) => row.request, cell: (row) => row.request },
       { title: "Count", width: 11, kind: "number", value: (row) => row.count, cell: (row) => count(row.count) },
-      ...STAGES.map((stage) => ({ title: `${stage} mean`, width: 12, kind: "number", minor: stage !== "TotalTimeMs",
-        value: (row) => row.stages[stage] && row.stages[stage].Mean,
-        cell: (row) => row.stages[stage] ? milliseconds(row.stages[stage].Mean) : "" })),
-      { title: "99 %", width: 9, kind: "number", minor: true,
-        value: (row) => row.stages.TotalTimeMs && row.stages.TotalTimeMs["99thPercentile"],
-        cell: (row) => row.stages.TotalTimeMs ? milliseconds(row.stages.TotalTimeMs["99thPercentile"]) : "" },
+      ...stages.flatMap((stage) => OF_TIMES.map(([name, title]) => ({
+        title: `${stage} ${title}`, width: stage.length + title.length + 2, kind: "number",
+        minor: stage !== "TotalTimeMs" || name !== "Mean",
+        value: (row) => row.stages[stage] && row.stages[stage][name],
+        cell: (row) => row.stages[stage] ? milliseconds(row.stages[stage][name]) : "",
+      }))),
     ],
   });
 }

@@ -14,6 +14,8 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
   let isDown = Boolean(downward);
   let drawn = null;
   let all = [];
+  // Before there is an answer nothing is said to be empty.
+  let isKnown = false;
   const body = h("tbody");
   const heads = columns.map((column) => h("th", { scope: "col", class: classes(column) }, column.value
     ? h("button", { type: "button", onclick: () => sortBy(column) }, column.title)
@@ -80,7 +82,7 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
     const made = shown.slice(first, end).map((row, number) => line(row, first + number));
     if (first > 0) made.unshift(space(first * height));
     if (end < shown.length) made.push(space((shown.length - end) * height));
-    if (!shown.length) made.push(h("tr", {}, h("td", { colSpan: columns.length }, empty || "Nothing here.")));
+    if (!shown.length && isKnown) made.push(h("tr", {}, h("td", { colSpan: columns.length }, empty || "Nothing here.")));
     grid.setAttribute("aria-rowcount", shown.length + 1);
     fill(body, made);
     if (place) {
@@ -108,10 +110,12 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
 
   function update(given) {
     all = given;
+    isKnown = true;
     order();
     draw(true);
   }
 
-  update(rows || []);
+  if (rows) update(rows);
+  else order();
   return { element: frame, update };
 }
