@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
+import time
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -104,13 +104,14 @@ def console(
     writing.pop("transactional_id", None)
     if inside is not None and servers == DEFAULT_BOOTSTRAP:
         servers = Served(inside).bootstrap_servers()
-    asked = threading.Event()
+    # Not an Event: its lock may be held by the very thread that the handler interrupts.
+    asked: list[int] = []
     with (
         Console(servers, reading=reading, writing=writing, registry=registry, control=inside) as looked_at,
         ConsoleServer(looked_at, host, port, token=token, read_only=read_only) as server,
     ):
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: asked.set())
+            signal.signal(number, lambda number, _: asked.append(number))
         if as_json:
             typer.echo(json.dumps({"url": server.url, "bootstrap_servers": servers, "read_only": read_only}))
         else:
@@ -119,8 +120,8 @@ def console(
                 typer.echo("the page asks for the token")
         if is_opened:
             webbrowser.open(server.url)
-        while not asked.wait(_LOOK_S):
-            pass
+        while not asked:
+            time.sleep(_LOOK_S)
 
 
 def _token(path: Path | None) -> str | None:

@@ -88,6 +88,9 @@ def group(kafka: Kafka, group_id: str) -> dict[str, Any]:
 
 def _ends(kafka: Kafka, places: set[Place]) -> dict[Place, int]:
     """Where these partitions end; those that are gone, or that nobody leads now, are left out."""
+    if not places <= kafka.leaders().keys():
+        # A topic may be younger than what is known of it.
+        kafka.metadata(fresh=True)
     leaders = {place: leader for place, leader in kafka.leaders().items() if place in places}
     return partition_offsets(kafka.driver, leaders, Wanted(LATEST))[0] if leaders else {}
 

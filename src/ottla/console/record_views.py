@@ -264,23 +264,20 @@ def _check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
 
 def record(kafka: Kafka, topic: str, partition: int, offset: int, registry: Registry | None) -> dict[str, Any]:
     """One record with all that is known of it; UserMistake where there is none at this offset."""
-    _check_partition(kafka, topic, partition)
+    _check_offset(kafka, topic, partition, offset)
     found = Page(kafka, topic, registry, RECORD_BYTES)
     found.read({partition: (offset, offset + 1)})
     if not found.records:
         if found.errors:
             raise OttlaError(found.errors[0])
-        raise UserMistake(
-            f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, or a "
-            "transaction's marker is there."
-        )
+        raise _no_record(topic, partition, offset)
     [only] = found.with_transactions()
     return {**only, "batch": found.batches[partition].described(offset)}
 
 
 def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> bytes:
     """The key or the value of one record as it is stored; UserMistake where there is none."""
-    _check_partition(kafka, topic, partition)
+    _check_offset(kafka, topic, partition, offset)
     with kafka.reader({(topic, partition): (offset, offset + 1)}, long=False) as reader:
         for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
             for piece in reader.decode_pieces(fetched):
@@ -289,4 +286,20 @@ def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> byt
                     if stored is None:
                         raise UserMistake(f"the record at offset {offset} of {topic}-{partition} has no {part}.")
                     return bytes(stored)
-    raise UserMistake(f"there is no record at offset {offset} of {topic}-{partition}.")
+    raise _no_record(topic, partition, offset)
+
+
+def _check_offset(kafka: Kafka, topic: str, partition: int, offset: int) -> None:
+    """UserMistake where the partition has no record there; one that nobody leads now is left to the reader."""
+    _check_partition(kafka, topic, partition)
+    place = topic, partition
+    begins, ends = bounds(kafka, {each: leader for each, leader in kafka.leaders(topic).items() if each == place})
+    if place in ends and not begins[place] <= offset < ends[place]:
+        raise _no_record(topic, partition, offset)
+
+
+def _no_record(topic: str, partition: int, offset: int) -> UserMistake:
+    return UserMistake(
+        f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, the partition ends "
+        "before it, or a transaction's marker is there."
+    )

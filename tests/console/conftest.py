@@ -1,0 +1,103 @@
+"""A served cluster with a console over it, and Chromium to look at the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.console.console import Console
+from ottla.console.server import ConsoleServer
+from ottla.remote.client import RemoteCluster
+from ottla.remote.server import ControlServer
+
+from ..needs import lacking
+
+QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
+
+
+class Asking:
+    """Asks the console as its page does, without a browser."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.headers = {"Sec-Fetch-Site": "same-origin"}
+
+    def raw(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, bytes]:
+        """(status, headers, content)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.url + path, body, {**self.headers, **named}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read()
+
+    def get(self, path: str) -> Any:
+        """What is there; an error of the console's fails the test."""
+        status, _, content = self.raw("GET", path)
+        assert status == 200, content
+        return json.loads(content)
+
+    def lines(self, path: str) -> list[dict[str, Any]]:
+        """All lines of a stream that ends."""
+        status, _, content = self.raw("GET", path)
+        assert status == 200, content
+        return [json.loads(line) for line in content.splitlines()]
+
+    def change(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """(status, answer), with the change token."""
+        token = self.get("api/session")["change_token"] or "none"
+        content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        status, _, answer = self.raw(method, path, None if method == "DELETE" else content, X_Ottla_Change=token)
+        return status, json.loads(answer)
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(3, settings=QUICK, clock=ottla.Clock()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package")
+def control(cluster: ottla.Cluster) -> Iterator[RemoteCluster]:
+    with ControlServer("127.0.0.1", 0) as server, server.serving(cluster):
+        host, _, port = server.address.rpartition(":")
+        yield RemoteCluster(host, int(port))
+
+
+@pytest.fixture(scope="package")
+def looked_at(cluster: ottla.Cluster, control: RemoteCluster) -> Iterator[Console]:
+    with Console(cluster.bootstrap_servers, control=control) as console:
+        yield console
+
+
+@pytest.fixture(scope="package")
+def server(looked_at: Console) -> Iterator[ConsoleServer]:
+    with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
+        yield server
+
+
+@pytest.fixture
+def asking(server: ConsoleServer) -> Asking:
+    return Asking(server.url)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Any]:
+    """Chromium of the distribution, by playwright."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        lacking("chromium", "there is no Chromium here")
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        # The pages are our own, and tests may run as root.
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
