@@ -4,15 +4,18 @@ let token = null;
 let session = {};
 
 try {
-  // `#token=...` is what the terminal shows; it is kept for this tab, and never sent as part of an address.
-  const given = /^#token=([^&]+)/.exec(location.hash);
-  if (given) {
-    sessionStorage.setItem("token", decodeURIComponent(given[1]));
-    history.replaceState(null, "", location.pathname);
-  }
   token = sessionStorage.getItem("token");
 } catch {
   // A browser that keeps nothing asks for the token each time.
+}
+takeToken();
+
+// An address may end with `#token=...`: it is kept for this tab, and never sent as part of an address.
+export function takeToken() {
+  const given = /^#token=([^&]+)/.exec(location.hash);
+  if (!given) return;
+  history.replaceState(null, "", location.pathname);
+  useToken(decodeURIComponent(given[1]));
 }
 
 export class Refused extends Error {

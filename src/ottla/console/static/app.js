@@ -45,12 +45,15 @@ async function show() {
     place, places, query, signal, say,
     // Ask again every few seconds for as long as the view is looked at; the last answer stays when one fails.
     every(seconds, ask) {
+      let hasFailed = false;
       const timer = setInterval(async () => {
         if (document.hidden) return;
         try {
           await ask();
-          say("");
+          if (hasFailed && !signal.aborted) say("");
+          hasFailed = false;
         } catch (problem) {
+          hasFailed = true;
           if (!signal.aborted) say(problem.message, "error");
         }
       }, seconds * 1000);
@@ -93,6 +96,7 @@ async function start() {
 }
 
 addEventListener("hashchange", async () => {
+  api.takeToken();
   await show();
   scrollTo(0, 0);
   if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
