@@ -44,8 +44,8 @@ export function transaction(state) {
 export async function records(name, body, context) {
   const { signal, query } = context;
   const topic = api.part(name);
-  const found = await api.get(`topics/${topic}`, {}, signal);
-  const partition = choice([["", "all"], ...found.partitions.map((each) => [String(each.partition),
+  const { partitions } = await api.get(`topics/${topic}`, {}, signal);
+  const partition = choice([["", "all"], ...partitions.map((each) => [String(each.partition),
     String(each.partition)])], query.partition || "");
   const start = choice([["newest", "the newest"], ["oldest", "the oldest"], ["offset", "an offset"],
     ["time", "a time"]], "newest", { onchange: adapt });
@@ -59,6 +59,8 @@ export async function records(name, body, context) {
   const older = h("button", { type: "button" }, "Older");
   const newer = h("button", { type: "button" }, "Newer");
   let page = {};
+  // The last question alone is answered: an older one may take longer.
+  let asked = 0;
 
   function adapt() {
     atField.hidden = start.value !== "offset";
@@ -66,16 +68,20 @@ export async function records(name, body, context) {
   }
 
   async function look(more) {
+    const mine = asked += 1;
     fill(trouble);
     fill(told, "Reading");
+    let found = null;
     try {
-      page = await api.get(`topics/${topic}/records`, { partition: partition.value, ...more }, signal);
+      found = await api.get(`topics/${topic}/records`, { partition: partition.value, ...more }, signal);
     } catch (problem) {
-      if (signal.aborted) return;
+      if (signal.aborted || mine !== asked) return;
       fill(told);
       fill(trouble, error(problem.message));
       return;
     }
+    if (mine !== asked) return;
+    page = found;
     fill(told, plural(page.records.length, "record"), ` of ${plural(page.offsets, "offset")}`,
       page.leaderless ? `; ${plural(page.leaderless, "partition")} without a leader cannot be read` : "");
     fill(trouble, page.errors.map((each) => error(each)));
@@ -104,7 +110,7 @@ export async function records(name, body, context) {
           .catch((problem) => fill(trouble, error(problem.message))) }, "Export")),
     told, trouble, list.element,
     searching(name, () => partition.value, signal),
-    !api.current().read_only && sending(name, found.partitions.length, () => read()));
+    !api.current().read_only && sending(name, partitions.length, () => read()));
   await read();
 }
 
