@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Decodes a row's value: (bytes, headers) -> what a JSON path looks into. ValueError where it is none.
 Decode = Callable[[bytes, Any], Any]
+_ORDERS = ("<", "<=", ">", ">=")
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:@+-]+")
 
 
@@ -81,7 +82,28 @@ class Conditions:
         pattern = re.escape(f'"{name}"')
         if path.steps[-1] == name:
             pattern += r"\s*:\s*" + self._may_stand_there()
-        return pc.match_substring_regex(values, pattern=rf"{pattern}|\\")
+        found = pc.match_substring_regex(values, pattern=rf"{pattern}|\\")
+        return found if path.number is None or path.operator not in _ORDERS else self._may_be_ordered(values, found)
+
+    def _may_be_ordered(self, values: Any, found: Any) -> Any:
+        """Of these rows those whose number may compare so: it is read where the path's last name stands but once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        path = self._path
+        assert path is not None
+        name = path.steps[-1]
+        if not isinstance(name, str):
+            return found
+        quoted = re.escape(f'"{name}"')
+        told = pc.extract_regex(values, pattern=rf"{quoted}\s*:\s*(?P<number>-?[0-9]+(?:\.[0-9]+)?)\s*[,}}]")
+        numbers = pc.struct_field(told, "number").cast(pa.string()).cast(pa.float64())
+        # Floats are rounded, so equal ones stay in; the comparison itself comes later.
+        compare = pc.less_equal if path.operator.startswith("<") else pc.greater_equal
+        is_read = pc.and_(pc.is_valid(told), pc.equal(pc.count_substring(values, pattern=f'"{name}"'), 1))
+        is_read = pc.and_(is_read, pc.invert(pc.match_substring(values, "\\")))
+        may_be = pc.or_(compare(numbers, float(path.number or 0)), pc.invert(is_read))
+        return pc.and_(found, pc.fill_null(may_be, True))
 
     def _may_stand_there(self) -> str:
         path = self._path
