@@ -54,6 +54,8 @@ class Commands:
         self._data_dir: DataDir | None = None
         self._temporary = False
         self._brokers: EmbeddedBrokers | None = None
+        # By broker and file, where what is synced ends; so that looks one after the other cost little.
+        self._synced: dict[int, dict[str, tuple[int, int]]] = {}
         self._watches: list[Watch] = []
         # Those that wait until a fault has fired.
         self._fault_watches: list[Watch] = []
@@ -395,7 +397,12 @@ class Commands:
         host = self._running().host
         answer(
             [
-                {"broker": core.broker_id, "partition": partition} | described_log(replica.log, _write_back(host, core))
+                {"broker": core.broker_id, "partition": partition}
+                | described_log(
+                    replica.log,
+                    host.disks[core.broker_id].write_back,  # type: ignore[attr-defined]
+                    self._synced.setdefault(core.broker_id, {}),
+                )
                 for core in host.cores()
                 for partition, replica in sorted(core.topics.get(topic, {}).items())
                 if replica.log is not None
@@ -485,10 +492,6 @@ class Commands:
             self._brokers.recorder.look_at_faults()
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
-
-
-def _write_back(host: Any, core: Any) -> Any:
-    return host.disks[core.broker_id].write_back
 
 
 def _nothing() -> None:

@@ -13,8 +13,11 @@ from ottla.errors import OttlaError
 _PRODUCERS_MAX = 50
 
 
-def described_log(log: Any, write_back: Any) -> dict[str, Any]:
-    """One replica's log: `synced_offset` is where a power cut now would leave it at the least."""
+def described_log(log: Any, write_back: Any, known: dict[str, tuple[int, int]]) -> dict[str, Any]:
+    """One replica's log: `synced_offset` is where a power cut now would leave it at the least.
+
+    `known` is kept between looks at the same broker: {path: (synced bytes, the offset there)}.
+    """
     files = [
         {
             "path": each.path,
@@ -27,20 +30,23 @@ def described_log(log: Any, write_back: Any) -> dict[str, Any]:
     return {
         "log_start_offset": log.log_start_offset,
         "log_end_offset": log.log_end_offset,
-        "synced_offset": _synced_offset(log, files),
+        "synced_offset": _synced_offset(log, files, known),
         "files": files,
         "producers": _producers(log),
     }
 
 
-def _synced_offset(log: Any, files: list[dict[str, Any]]) -> int:
+def _synced_offset(log: Any, files: list[dict[str, Any]], known: dict[str, tuple[int, int]]) -> int:
     """The log's end, or the first offset of the first batch that is not synced as a whole."""
     end: int = log.log_end_offset
     for segment, file in zip(log.segments, files, strict=True):
         synced = file["synced_bytes"]
         if synced >= segment.size:
             continue
-        first, last = segment.base_offset, segment.next_offset
+        found = known.get(segment.path)
+        if found is not None and found[0] == synced and segment.base_offset <= found[1] <= end:
+            return found[1]
+        first, last = segment.base_offset, segment.next_offset if synced else segment.base_offset
         try:
             while first < last:
                 middle = (first + last + 1) // 2
@@ -50,7 +56,8 @@ def _synced_offset(log: Any, files: list[dict[str, Any]]) -> int:
                     last = middle - 1
         except (OttlaError, OSError):
             pass
-        return int(max(first, log.log_start_offset))
+        known[segment.path] = synced, int(max(first, log.log_start_offset))
+        return known[segment.path][1]
     return end
 
 

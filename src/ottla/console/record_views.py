@@ -300,6 +300,6 @@ def _check_offset(kafka: Kafka, topic: str, partition: int, offset: int) -> None
 
 def _no_record(topic: str, partition: int, offset: int) -> UserMistake:
     return UserMistake(
-        f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, the partition ends "
-        "before it, or a transaction's marker is there."
+        f"there is no record at offset {offset} of {topic}-{partition}: it was deleted or compacted, the partition "
+        "ends before it, or a transaction's marker is there."
     )

@@ -48,8 +48,7 @@ class Served:
 
     def logs(self, topic: str) -> dict[str, Any]:
         """Every replica of a topic, as its broker knows it, with what is in the page cache."""
-        told = self._control.get("topics", topic)
-        return {**told, "logs": self._control.get("topics", topic, "logs")["logs"]}
+        return self._control.get("topics", topic, "logs")
 
     def requests(self) -> dict[str, Any]:
         """By request of Kafka's: how many there were and how long they took, over all brokers."""
@@ -86,13 +85,14 @@ class Served:
         """What has changed, looked at ten times a second: {"brokers"}, {"faults"}, {"logs"}, {"requests"}; no end."""
         before: dict[str, Any] = {}
         metrics_due = 0.0
+        resident: dict[str, int | None] = {}
         while True:
             began = time.monotonic()
             now: dict[str, Any] = {"error": None}
             try:
                 now.update(self._control.get("brokers"))
                 if topic:
-                    now["logs"] = self._logs_now(topic)
+                    now["logs"] = self._logs_now(topic, resident, is_due=began >= metrics_due)
                 if began >= metrics_due:
                     metrics_due = began + _METRICS_S
                     now["requests"] = self.requests()["requests"]
@@ -104,12 +104,20 @@ class Served:
             yield changed
             time.sleep(max(0.0, _LIVE_S - (time.monotonic() - began)))
 
-    def _logs_now(self, topic: str) -> Any:
+    def _logs_now(self, topic: str, resident: dict[str, int | None], *, is_due: bool) -> Any:
+        """A topic's logs; what is in the page cache is looked at once a second, for that takes the kernel a while."""
         try:
-            return self.logs(topic)
+            told = self._control.get("topics", topic, "logs", resident="true" if is_due else "false")
         except UserMistake as error:
             # It was deleted, or never there; the rest goes on.
             return {"topic": topic, "error": str(error), "partitions": [], "logs": []}
+        for each in told["logs"]:
+            for file in each["files"]:
+                place = f"{each['broker']}/{file['path']}"
+                if is_due:
+                    resident[place] = file["resident_bytes"]
+                file["resident_bytes"] = resident.get(place)
+        return told
 
 
 def _add(row: dict[str, Any], name: str, attributes: Mapping[str, float]) -> None:

@@ -30,6 +30,7 @@ _AWAIT = Field("await", one_of((LEADER, ISR)), "answer when there is a leader, o
 _OTHER_THAN = Field("other_than", whole(0), "with await=leader: wait for a leader that is not this broker")
 _SIZE = Field("size", whole(1), "with await=isr: how many replicas; all unless given")
 _UNCLEAN = Field("unclean", YES_OR_NO, "whether a replica that is not in the ISR may lead if no other can")
+_RESIDENT = Field("resident", YES_OR_NO, "whether the page cache is looked at; true unless given")
 _NEW_LEADER = BROKER._replace(says="the new leader; any other replica in the ISR unless given")
 
 
@@ -55,7 +56,8 @@ def _show_topic(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 
 
 def _show_logs(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    return {"topic": asked.path["topic"], "logs": cluster.logs(asked.path["topic"])}
+    logs = cluster.logs(asked.path["topic"], resident=asked.given.get("resident", True))
+    return {**_show_topic(cluster, asked), "logs": logs}
 
 
 def _delete(cluster: Cluster, asked: Asked) -> dict[str, Any]:
@@ -127,7 +129,8 @@ ROUTES = (
         "GET",
         "/v1/topics/{topic}/logs",
         _show_logs,
-        "of each replica of a topic: its files, what of them is synced and in the page cache, and its producers",
+        "the same, and of each replica its files, what of them is synced and in the page cache, and its producers",
+        optional=(_RESIDENT,),
     ),
     Route("DELETE", "/v1/topics/{topic}", _delete, "delete a topic with all its records"),
     Route(
