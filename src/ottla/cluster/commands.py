@@ -400,7 +400,7 @@ class Commands:
                 {"broker": core.broker_id, "partition": partition}
                 | described_log(
                     replica.log,
-                    host.disks[core.broker_id].write_back,  # type: ignore[attr-defined]
+                    host.disks[core.broker_id].write_back,
                     self._synced.setdefault(core.broker_id, {}),
                 )
                 for core in host.cores()

@@ -100,7 +100,9 @@ class Conditions:
         numbers: Any = pc.struct_field(told, "number").cast(pa.string()).cast(pa.float64())
         # Floats are rounded, so equal ones stay in; the comparison itself comes later.
         compare: Any = pc.less_equal if path.operator.startswith("<") else pc.greater_equal
-        is_read: Any = pc.and_(pc.is_valid(told), pc.equal(pc.count_substring(values, pattern=f'"{name}"'), 1))
+        is_read: Any = pc.and_(
+            pc.is_valid(told), pc.equal(pc.count_substring(values, pattern=f'"{name}"'), pa.scalar(1))
+        )
         is_read = pc.and_(is_read, pc.invert(pc.match_substring(values, "\\")))
         may_be: Any = pc.or_(compare(numbers, float(path.number or 0)), pc.invert(is_read))
         return pc.and_(found, pc.fill_null(may_be, True))
