@@ -94,7 +94,7 @@ SPELLED = st.builds(
     st.sampled_from(["=", "!=", "<", ">=", "contains", "exists"]),
     st.sampled_from(["42", "a", "ä", "true", "null", "0.5", "a/b", "-1", "", "1000"]),
 )
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=40)
 def test_a_search_by_columns_finds_what_a_look_at_each_value_finds(
     values: list[bytes | None], path: str, operator: str, operand: str
 ) -> None:
