@@ -302,7 +302,8 @@ def test_the_logs_follow_what_is_written(opened: Looked, cluster: ottla.Cluster)
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         for number in range(3):
             producer.send("followed", f"{number}".encode()).result(30)
-    assert page.get_by_text("high watermark 3").first.wait_for() is None
+    page.get_by_text("high watermark 3").first.wait_for()
+    page.locator(".window li:text-is('2 at 2')").wait_for()
     assert page.locator(".window li").all_inner_texts() == ["0 at 0", "1 at 1", "2 at 2"]
 
 
