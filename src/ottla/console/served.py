@@ -82,7 +82,10 @@ class Served:
         return self._control.delete("faults", *([] if fault == "all" else [fault]))
 
     def live(self, topic: str | None) -> Iterator[Line]:
-        """What has changed, looked at ten times a second: {"brokers"}, {"faults"}, {"logs"}, {"requests"}; no end."""
+        """What has changed, looked at ten times a second, without an end.
+
+        Lines of {"logs"} of a topic, or of {"brokers"}, {"faults"} and {"requests"}; and {"error"}, a sentence or None.
+        """
         before: dict[str, Any] = {}
         metrics_due = 0.0
         resident: dict[str, int | None] = {}
@@ -90,12 +93,15 @@ class Served:
             began = time.monotonic()
             now: dict[str, Any] = {"error": None}
             try:
-                now.update(self._control.get("brokers"))
-                if topic:
-                    now["logs"] = self._logs_now(topic, resident, is_due=began >= metrics_due)
-                if began >= metrics_due:
+                is_due = began >= metrics_due
+                if is_due:
                     metrics_due = began + _METRICS_S
-                    now["requests"] = self.requests()["requests"]
+                if topic:
+                    now["logs"] = self._logs_now(topic, resident, is_due=is_due)
+                else:
+                    now.update(self._control.get("brokers"))
+                    if is_due:
+                        now["requests"] = self.requests()["requests"]
             except OttlaError as error:
                 now["error"] = str(error)
             changed = {name: value for name, value in now.items() if before.get(name) != value}
