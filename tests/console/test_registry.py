@@ -1,0 +1,48 @@
+"""Records whose schema is in a registry: shown decoded, searched by what is in them, and as they are where they cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import ottla
+from ottla.console.console import Console
+from ottla.console.server import ConsoleServer
+from ottla.registry.serializers import AvroSerializer
+
+from .conftest import Asking
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "raw", "type": "bytes"}],
+    }
+)
+
+
+def test_values_are_decoded_by_their_schema_and_searched(cluster: ottla.Cluster, kafka_name: str) -> None:
+    cluster.create_topic(kafka_name)
+    with ottla.Registry(cluster.bootstrap_servers) as registry:
+        with ottla.Producer(
+            cluster.bootstrap_servers, value_serializer=AvroSerializer(registry.url, SCHEMA)
+        ) as producer:
+            for number in range(5):
+                producer.send(kafka_name, {"id": number, "raw": b"\xff"})
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            producer.send(kafka_name, b"\x00\x00\x00\x27\x0fno such schema")
+            producer.send(kafka_name, b'{"id": 3}')
+        with (
+            Console(cluster.bootstrap_servers, registry=registry.url) as console,
+            ConsoleServer(console, "127.0.0.1", 0) as server,
+        ):
+            asking = Asking(server.url)
+            path = f"api/topics/{kafka_name}"
+            values = [each["value"] for each in asking.get(f"{path}/records?start=oldest")["records"]]
+            assert (values[2]["as"], json.loads(values[2]["text"])) == ("avro", {"id": 2, "raw": "ff"})
+            assert values[5]["as"] == "hex"
+            assert "9999" in values[5]["error"]
+            assert values[6]["as"] == "text"
+            lines = asking.lines(f"{path}/search?path=id&operator=%3D&operand=3")
+            assert [line["match"]["offset"] for line in lines if "match" in line] == [3, 6]
+            plain = asking.get(f"{path}/records?start=oldest&decode=false")["records"][2]["value"]
+            assert plain["as"] == "hex"
