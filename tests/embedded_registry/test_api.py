@@ -240,6 +240,15 @@ def test_metadata_is_kept_and_given_back(ask: Asking, subject: str) -> None:
     assert ask("GET", f"/subjects/{subject}/versions") == (200, [1, 2])
 
 
+def test_a_version_may_be_written_with_zeros_in_front_and_is_a_number_up_to_2147483647(
+    ask: Asking, subject: str
+) -> None:
+    ask.register(subject, '"int"')
+    assert ask("GET", f"/subjects/{subject}/versions/{'0' * 20}1")[1]["version"] == 1
+    for version in ("0", "0" * 20, "0" * 20 + "1" * 5000, f"{'0' * 20}2147483648"):
+        assert ask("GET", f"/subjects/{subject}/versions/{version}")[1]["error_code"] == 42202
+
+
 def raw(registry: ottla.Registry, content: bytes) -> bytes:
     """All that comes back for these bytes until the registry hangs up."""
     host, port = urlsplit(registry.url).netloc.split(":")
@@ -254,6 +263,8 @@ def raw(registry: ottla.Registry, content: bytes) -> bytes:
     [
         (b"nothing\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nx\r\n\r\n", 400),
+        (b"POST /subjects/a HTTP/1.1\r\nX: a\nContent-Length: 9\r\n\r\n", 400),
+        (b"POST /subjects/a HTTP/1.1\r\nX: a\rContent-Length: 9\r\n\r\n", 400),
         (b"BREW / HTTP/1.1\r\n\r\n", 405),
         (b"POST /subjects/a HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
         (b"POST /subjects/a HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),

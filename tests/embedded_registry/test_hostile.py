@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import random
 import socket
+import tracemalloc
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -145,6 +147,29 @@ def test_altered_requests_are_answered_and_the_registry_goes_on(registry: ottla.
         connection.close()
     assert len(statuses) > 2
     assert Asking(registry.url).register("after", '"int"')
+
+
+def test_texts_that_are_looked_up_are_not_kept() -> None:
+    store = Store()
+    answers: list[int] = []
+    api = Api(store, lambda decide, done: done(_decided(store, decide)))
+
+    def ask(path: str, number: int) -> None:
+        text = json.dumps({"title": f"{number}", "description": "x" * 1_000_000})
+        body = json.dumps({"schema": text, "schemaType": "JSON"}).encode()
+        api.handle("POST", path, "", body, lambda status, _: answers.append(status))
+
+    ask("/subjects/s/versions", 0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 11):
+            ask("/subjects/s", number)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answers == [200, *[404] * 10]
+    assert kept < 1_000_000
 
 
 def test_references_that_multiply_are_bounded(ask: Asking) -> None:

@@ -137,13 +137,14 @@ def read_version(text: str) -> int:
     """A version of a path; -1 is the latest one."""
     if text in ("latest", "-1"):
         return -1
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:11]) <= 0x7FFFFFFF:
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdecimal() or len(digits) > 10 or not 0 < int(digits or "0") <= 0x7FFFFFFF:
         raise Refusal(
             INVALID_VERSION,
             f"The specified version '{text:.100}' is not a valid version id. Allowed values are between [1, 2^31-1] "
             'and the string "latest"',
         )
-    return int(text)
+    return int(digits)
 
 
 def version_of(store: Store, subject: str, version: int, *, deleted: bool = False) -> Schema:

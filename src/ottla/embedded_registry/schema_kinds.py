@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from ottla.embedded_registry import avro_schema, json_schema
 from ottla.embedded_registry.avro_schema import InvalidSchema
 from ottla.embedded_registry.compatibility.difference import Difference
 from ottla.embedded_registry.refusals import INVALID_SCHEMA, Refusal
+from ottla.registry.cache import Cache
 from ottla.registry.registered import AVRO, JSON, KINDS, PROTOBUF
 
 TEXT_BYTES_MAX = 4 << 20
+_meanings = Cache(4096)
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,9 +62,18 @@ def check_kind(kind: Any) -> str:
     return str(kind)
 
 
-@lru_cache(maxsize=4096)
-def meaning(kind: str, text: str) -> str:
-    """A text that is the same for all ways to write a schema that has been parsed."""
+def meaning(kind: str, text: str) -> bytes:
+    """A digest that is the same for all ways to write a schema that has been parsed."""
+    # Kept by digests: a text may have 4 MiB, and whoever looks one up may send a new one each time.
+    found: bytes = _meanings.get((kind, _digest(text)), lambda: _digest(_meaning(kind, text)))
+    return found
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _meaning(kind: str, text: str) -> str:
     try:
         if kind == AVRO:
             return avro_schema.written(avro_schema.normalized(json.loads(text)))
