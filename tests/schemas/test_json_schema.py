@@ -238,3 +238,32 @@ def test_what_columns_tell_is_what_another_library_says_of_each_row(inner: Any, 
         assert not all(expected.is_valid(json.loads(payload)) for payload in plain)
     else:
         assert all(expected.is_valid(json.loads(payload)) for payload in made)
+
+
+@pytest.mark.parametrize("how", ["#/$defs/{}", "{}.json", "#{}"])
+def test_references_that_multiply_are_refused(how: str) -> None:
+    """Two to the power of forty steps; the checker cannot be interrupted."""
+
+    def chain(length: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        made = {f"d{i}": {"$anchor": f"d{i}", "allOf": [{"$ref": how.format(f"d{i + 1}")}] * 2} for i in range(length)}
+        made[f"d{length}"] = {"$anchor": f"d{length}", "type": "integer"}
+        root = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": how.format("d0")}
+        return (root, made) if how.endswith(".json") else ({**root, "$defs": made}, {})
+
+    root, others = chain(40)
+    references = {f"{name}.json": json.dumps(each) for name, each in others.items()}
+    with pytest.raises(JsonSchemaError, match="takes more than 100000 steps at one value"):
+        JsonSchema(json.dumps(root), references=references)
+    root, others = chain(10)
+    references = {f"{name}.json": json.dumps(each) for name, each in others.items()}
+    assert JsonSchema(json.dumps(root), references=references).decode_one(b"1") == 1
+
+
+def test_a_schema_that_refers_to_itself_is_counted_once() -> None:
+    tree = {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}}
+    assert JsonSchema(json.dumps(tree)).decode_one(b'{"a":{"b":null}}') == {"a": {"b": None}}
+
+
+def test_a_name_that_is_no_uri_is_told() -> None:
+    with pytest.raises(JsonSchemaError, match=r"'http://\[' is no URI"):
+        JsonSchema('{"$id":"http://["}')

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from ottla.errors import MissingExtra, RecordError, UserMistake
+from ottla.schemas.json_schema_steps import STEPS_MAX, Steps
 
 _TEXT_MAX: Final = 4_000_000
 # Names in `$ref` that are no whole URIs are in the folder of this one, which does not exist.
@@ -40,13 +41,22 @@ class JsonSchema:
             )
         self.root = _loaded(text, "The schema")
         base = self.root.get("$id", _BASE) if isinstance(self.root, dict) else _BASE
-        base = urljoin(_BASE, base) if isinstance(base, str) else _BASE
+        base = _joined(_BASE, base) if isinstance(base, str) else _BASE
         known = {}
         for name, other in given.items():
-            made = known[urljoin(base, name)] = _loaded(other, f"The reference {name!r}")
+            made = known[_joined(base, name)] = _loaded(other, f"The reference {name!r}")
             # A schema may be referred to by the name that it gives itself, too.
             if isinstance(made, dict) and isinstance(made.get("$id"), str):
-                known.setdefault(urljoin(base, made["$id"].rstrip("#")), made)
+                known.setdefault(_joined(base, made["$id"].rstrip("#")), made)
+        try:
+            too_many = Steps({**known, base: self.root}).are_too_many()
+        except RecursionError:
+            too_many = True
+        if too_many:
+            raise JsonSchemaError(
+                f"The schema takes more than {STEPS_MAX} steps at one value: its references multiply; let each "
+                "refer to fewer others."
+            )
         self._validator = _validator(self.root, base, known)
 
     def check(self, value: Any, row: int | None = None) -> None:
@@ -95,6 +105,13 @@ def _loaded(text: str, what: str) -> Any:
     if not isinstance(made, (dict, bool)):
         raise JsonSchemaError(f"{what} is no JSON Schema, which is an object or true or false.")
     return made
+
+
+def _joined(base: str, uri: str) -> str:
+    try:
+        return urljoin(base, uri)
+    except ValueError as error:
+        raise JsonSchemaError(f"This is no JSON Schema: {uri!r:.60} is no URI ({error}).") from None
 
 
 def _validator(root: Any, base: str, known: Mapping[str, Any]) -> Any:
