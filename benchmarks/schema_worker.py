@@ -81,9 +81,7 @@ def confluent_send(task: argparse.Namespace) -> Callable[[], None]:
 def ottla_read(task: argparse.Namespace) -> Callable[[], None]:
     import ottla
 
-    reader = ottla.Reader(
-        task.bootstrap, task.topic, value_deserializer=ottla.AvroDeserializer(task.registry), follow=True
-    )
+    reader = ottla.Reader(task.bootstrap, task.topic, value_deserializer=ottla.AvroDeserializer(task.registry))
     records = iter(reader.records())
 
     def read() -> None:

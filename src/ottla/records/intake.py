@@ -28,6 +28,9 @@ class Serialization:
     `serialize_with_headers(topic, object, headers)`, which may add (name, value) tuples to that list; or it is a
     `Serializer` of confluent_kafka. Each returns bytes, text (sent as UTF-8) or None. `name` is what errors call it,
     unless it has one of its own.
+
+    Ours with a schema registry have a method `for_topic(topic)` instead, which gives a function of an object and a
+    prefix, and the prefix: it is asked once for each topic.
     """
 
     name = cython.declare(str, visibility="readonly")
@@ -37,6 +40,8 @@ class Serialization:
     _takes_topic = cython.declare(cython.bint)
     _context = cython.declare(object)
     _field = cython.declare(object)
+    _for_topic = cython.declare(object)
+    _topics = cython.declare(dict)
 
     def __init__(self, setting: str, serializer: object, name: object = None) -> None:
         self._setting = setting
@@ -44,6 +49,8 @@ class Serialization:
         # One with a schema registry asks for the part of the record that it is for.
         if hasattr(serializer, "of_part"):
             serializer = serializer.of_part(setting.partition(".")[0])
+        self._for_topic = getattr(serializer, "for_topic", None)
+        self._topics = {}
         method = getattr(serializer, "serialize_with_headers", None)
         self.writes_headers = method is not None
         if method is None:
@@ -64,7 +71,12 @@ class Serialization:
     def serialize(self, topic: object, given: object, headers: object) -> object:
         """`headers` is a list where `writes_headers`."""
         try:
-            if self._context is not None:
+            if self._for_topic is not None:
+                known = self._topics.get(topic)
+                if known is None:
+                    known = self._topics[topic] = self._for_topic(topic)
+                made = cython.cast(tuple, known)[0](given, cython.cast(tuple, known)[1])
+            elif self._context is not None:
                 made = self._function(given, self._context(topic, self._field, headers))
             elif self.writes_headers:
                 made = self._function(topic, given, headers)

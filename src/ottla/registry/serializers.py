@@ -134,14 +134,11 @@ class _Prefixed:
 
     def __init__(self, whole: RegistrySerializer, part: str) -> None:
         self._whole, self._part = whole, part
-        self._topics: dict[str, tuple[bytes, Encode]] = {}
 
-    def serialize(self, topic: str, given: Any) -> bytes:
-        known = self._topics.get(topic)
-        if known is None:
-            schema, encode, indexes = self._whole.prepare(topic, self._part)
-            known = self._topics[topic] = id_prefix(schema.id, indexes), encode
-        return known[1](given, known[0])
+    def for_topic(self, topic: str) -> tuple[Encode, bytes]:
+        """What encodes an object for a topic, and what it puts in front."""
+        schema, encode, indexes = self._whole.prepare(topic, self._part)
+        return encode, id_prefix(schema.id, indexes)
 
 
 class _Headed:

@@ -99,8 +99,9 @@ class AvroValues(Values):
         for version in range(2):
             begin, end = begins[version : version + 2]
             if end > begin:
-                rows = self._rows[version].slice(begin, end - begin)
-                made.append(pa.array(self._encoders[version].encode(rows, prefix=prefixes[version])))
+                rows: Any = self._rows[version].slice(begin, end - begin)
+                encoded: Any = self._encoders[version].encode(rows, prefix=prefixes[version])
+                made.append(pa.array(encoded))
         return made[0] if len(made) == 1 else pa.concat_arrays(made)
 
     def size_bytes(self) -> int:
