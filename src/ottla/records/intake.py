@@ -178,6 +178,8 @@ class Intake:
             key = self._key_serializer.serialize(topic, key, headers)
         if value is not None and self._value_serializer is not None:
             value = self._value_serializer.serialize(topic, value, headers)
+        if key is None and headers is None and partition is None and timestamp_ms is None and on_delivery is None:
+            return self._append(topic, value)
         return self._append(
             topic,
             value,

@@ -10,6 +10,7 @@ of range and an object of another type are refused, with the path to them.
 from __future__ import annotations
 
 import datetime
+import sys
 from numbers import Integral, Real
 
 import cython
@@ -27,7 +28,9 @@ from cython.cimports.cpython.datetime import (
     datetime_tzinfo,
     import_datetime,
 )
-from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.dict import PyDict_GetItemWithError, PyDict_Next
+from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int32_t, int64_t
@@ -121,7 +124,8 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
     made[type_] = node
     for each in type_.fields:
         at = f"{path}.{each.name}" if path else each.name
-        node.names.append(each.name)
+        # As the keys of dicts that are written out in a program.
+        node.names.append(sys.intern(each.name))
         node.children.append(_node(each.type, at, made, defaults))
         node.constants.append(None if each.default is MISSING else defaults.encoded(each, at))
     for branch in type_.branches:
@@ -216,9 +220,12 @@ def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cytho
     if op in (OP_LONG, OP_INT):
         return _put(to, _whole(node, value))
     if op in (OP_DOUBLE, OP_FLOAT):
-        if isinstance(value, bool) or not isinstance(value, (float, int, Real)):
+        if PyFloat_CheckExact(value):
+            wide = PyFloat_AS_DOUBLE(value)
+        elif isinstance(value, bool) or not isinstance(value, (float, int, Real)):
             raise _not_of(node, value)
-        wide = _float(node, value)
+        else:
+            wide = _float(node, value)
         if op == OP_DOUBLE:
             return _extend(to, cython.cast(cython.p_const_char, cython.address(wide)), 8)
         single = cython.cast(cython.float, wide)
@@ -263,9 +270,12 @@ def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cytho
 @cython.exceptval(-1)
 def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
     found: cython.pointer(PyObject)
+    key: cython.pointer(PyObject)
+    place: cython.Py_ssize_t = 0
     used: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     child: _Node
+    is_in_order: cython.bint = True
     if not isinstance(value, dict):
         if not hasattr(value, "keys"):
             raise _not_of(node, value)
@@ -274,10 +284,18 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
         raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} records.")
     for i in range(len(node.names)):
         child = node.children[i]
-        found = PyDict_GetItem(value, node.names[i])
+        found = cython.NULL
+        if is_in_order:
+            # Most dicts have the schema's order: then nothing has to be looked up.
+            is_in_order = PyDict_Next(
+                value, cython.address(place), cython.address(key), cython.address(found)
+            ) and key == cython.cast(cython.pointer(PyObject), node.names[i])
+        if not is_in_order:
+            found = PyDict_GetItemWithError(value, node.names[i])
         if found != cython.NULL:
             used += 1
-            _write(child, cython.cast(object, found), to, depth + 1)
+            item = cython.cast(object, found)
+            _write(child, item, to, depth + 1)
         elif node.constants[i] is not None:
             _extend(to, node.constants[i], len(node.constants[i]))
         elif child.null_branch >= 0:
@@ -321,6 +339,12 @@ def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth:
 @cython.exceptval(-1, check=True)
 def _whole(node: _Node, value: object) -> int64_t:
     number: int64_t
+    overflow: cython.int = 0
+    if PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, cython.address(overflow))
+        if overflow or (node.op == OP_INT and number != cython.cast(int32_t, number)):
+            raise _not_of(node, value)
+        return number
     if not isinstance(value, int):
         # numpy's numbers, for one.
         if not isinstance(value, Integral):
