@@ -48,7 +48,7 @@ def _ways() -> Iterator[dict[str, str]]:
     ):
         direct = cluster.bootstrap_servers
         relay = [sys.executable, "-m", "benchmarks.tcp_relay", str(relayed), str(behind)]
-        proxy = [sys.executable, "-m", "ottla.cli", "proxy", "--upstream", direct, "--listen", "0", "--json"]
+        proxy = [sys.executable, "-m", "ottla", "proxy", "--upstream", direct, "--listen", "0", "--json"]
         for command in (relay, proxy):
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             ending.callback(process.wait)

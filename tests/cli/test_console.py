@@ -13,7 +13,7 @@ import pytest
 
 from ottla.cli import main
 
-COMMAND = [sys.executable, "-m", "ottla.cli", "console", "--listen", "0", "--json"]
+COMMAND = [sys.executable, "-m", "ottla", "console", "--listen", "0", "--json"]
 
 
 def test_it_serves_its_page_until_it_is_ended() -> None:

@@ -1,4 +1,4 @@
-"""Records whose schema is in a registry: shown decoded, searched by what is in them, and as they are where they cannot be."""
+"""Records with a schema of a registry: decoded, searched by their fields, and shown as they are where that fails."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ SHORT_COMMAND = """
 import functools, runpy
 import ottla.showcase.tour as tour
 tour.run_tour = functools.partial(tour.run_tour, seconds=0.2)
-runpy.run_module("ottla.cli", run_name="__main__")
+runpy.run_module("ottla", run_name="__main__")
 """
 
 

@@ -270,7 +270,7 @@ def _write(node: _Node, value: object, to: cython.pointer(Growing), depth: cytho
 @cython.exceptval(-1)
 def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
     found: cython.pointer(PyObject)
-    key: cython.pointer(PyObject)
+    key: cython.pointer(PyObject) = cython.NULL
     place: cython.Py_ssize_t = 0
     used: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
