@@ -111,16 +111,14 @@ class Meter:
             for s in self._samples
         )
 
-    def add_lately(self, total: list[Any], clock: SampleClock, now_us: int) -> None:
-        """Add what it has counted lately to `total`, in the order of `SUMS`; a tenth of what `read` costs."""
+    def lately(self, sums: tuple[Any, ...], clock: SampleClock, now_us: int) -> list[Any]:
+        """Return what was counted lately, in the order of `SUMS`, where the sums stand at `sums` now."""
         samples = self._samples
-        sums = self._sums()
         horizon_us = clock.forgets_until_us(now_us)
         if not samples or clock.last_us <= horizon_us:
-            return
+            return [0] * len(sums)
         oldest = next((sample for sample in samples[:-1] if sample.last_us > horizon_us), samples[-1])
-        if sums != oldest.sums:
-            total[:] = [so_far + now - then for so_far, now, then in zip(total, sums, oldest.sums, strict=True)]
+        return [now - then for now, then in zip(sums, oldest.sums, strict=True)]
 
     def read(self, clock: SampleClock, now_us: int) -> Window:
         """Return what it has counted, in all and lately."""

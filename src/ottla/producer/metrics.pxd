@@ -49,7 +49,18 @@ cdef class ClientMeter(Meter):
 
 
 @cython.final
+cdef class AllTopics(Meter):
+    cdef public int64_t batches
+    cdef public int64_t records
+    cdef public int64_t bytes
+    cdef public int64_t queue_us
+    cdef public int64_t pack_ns
+    cdef public int64_t records_retried
+
+
+@cython.final
 cdef class ProducerMetrics:
+    cdef public AllTopics _all_topics
     cdef public SampleClock clock
     cdef public ClientMeter client
     cdef public LoopMeter loop
@@ -60,3 +71,6 @@ cdef class ProducerMetrics:
 
     cpdef TopicMeter topic(self, name)
     cpdef tick(self, now_us)
+
+    @cython.locals(meter=TopicMeter, batches=int64_t, records=int64_t, size=int64_t, queue_us=int64_t, pack_ns=int64_t, retried=int64_t)
+    cpdef tuple _sums_of_topics(self)

@@ -11,7 +11,7 @@ moment its first record was appended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.connection.sampled import Meter, SampleClock, Window
 from ottla.connection.traffic import LoopMeter, NodeMeter
@@ -126,16 +126,31 @@ class ClientMeter(Meter):
     lone_waits: int
 
 
+class AllTopics(Meter):
+    """What a diagnosis wants of all topics together: added up once for each sample, not with each batch."""
+
+    SUMS = ("batches", "records", "bytes", "queue_us", "pack_ns", "records_retried")
+    __slots__ = SUMS
+
+    batches: int
+    records: int
+    bytes: int
+    queue_us: int
+    pack_ns: int
+    records_retried: int
+
+
 class ProducerMetrics:
     """All meters of one producer; `nodes` are the connection core's."""
 
-    __slots__ = ("_client_id", "_nodes", "client", "clock", "last_retry", "loop", "topics")
+    __slots__ = ("_all_topics", "_client_id", "_nodes", "client", "clock", "last_retry", "loop", "topics")
 
     def __init__(self, clock: SampleClock, nodes: Mapping[int, NodeMeter], client_id: str) -> None:
         self.clock = clock
         self.client = ClientMeter()
         self.loop = LoopMeter()
         self.topics: dict[str, TopicMeter] = {}
+        self._all_topics = AllTopics()
         self._nodes = nodes
         self._client_id = client_id
         # Why a batch was last sent again.
@@ -152,14 +167,30 @@ class ProducerMetrics:
         """Let time pass: begin new samples where the window is over."""
         clock = self.clock
         if now_us >= clock.due_us:
+            of_all = self._all_topics
+            for name, value in zip(AllTopics.SUMS, self._sums_of_topics(), strict=True):
+                setattr(of_all, name, value)
             clock.turn(self._meters(), now_us)
         clock.last_us = now_us
 
     def _meters(self) -> Iterator[Meter]:
         yield self.client
         yield self.loop
+        yield self._all_topics
         yield from self.topics.values()
         yield from self._nodes.values()
+
+    def _sums_of_topics(self) -> tuple[Any, ...]:
+        """Add up what was sent to all topics, in the order of `AllTopics.SUMS`; there may be thousands."""
+        batches = records = size = queue_us = pack_ns = retried = 0
+        for meter in list(self.topics.values()):
+            batches += meter.batches
+            records += meter.records
+            size += meter.bytes
+            queue_us += meter.queue_us
+            pack_ns += meter.pack_ns
+            retried += meter.records_retried
+        return batches, records, size, queue_us, pack_ns, retried
 
     def read(self, now_us: int, gauges: Mapping[str, float]) -> Metrics:
         """Return every figure there is at this moment; `gauges` are those that are not counted but looked up."""
@@ -184,12 +215,10 @@ class ProducerMetrics:
 
         clock = self.clock
         client = self.client.read(clock, now_us)
-        # There may be thousands of topics, and the I/O thread asks, too.
-        of_topics = [0] * len(TopicMeter.SUMS)
-        for meter in list(self.topics.values()):
-            meter.add_lately(of_topics, clock, now_us)
         nodes = {node_id: meter.read(clock, now_us).recent for node_id, meter in list(self._nodes.items())}
-        mine, sent = client.recent, dict(zip(TopicMeter.SUMS, of_topics, strict=True))
+        mine = client.recent
+        lately = self._all_topics.lately(self._sums_of_topics(), clock, now_us)
+        sent = dict(zip(AllTopics.SUMS, lately, strict=True))
         return Observed(
             seconds=client.seconds,
             requests=int(mine["produce_requests"]),
