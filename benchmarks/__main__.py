@@ -69,7 +69,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, `run`, "
+        help="parts of `audit`, `avro`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, `run`, "
         "`sink`, `spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")

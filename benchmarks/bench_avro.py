@@ -1,5 +1,6 @@
 """Avro by columns: ottla against fastavro row by row, and against arrow-avro (Rust), the same columns on one core.
-Then objects one by one, which is what `send` does: ottla against fastavro.
+Then objects one by one, which is what `send` does: ottla against fastavro. That is the part `columns`; the part
+`registry` sends and reads with a broker and a registry (`schema_speed.py`).
 
 All three are timed by the processor time of their thread, round after round in turn, and the best round counts: other
 work on the machine only ever adds. arrow-avro is built by cargo into .tools; where there is none, it is left out.
@@ -23,6 +24,8 @@ import fastavro
 import pyarrow as pa
 
 from benchmarks.avro_payloads import PREFIX, SCHEMA, framed, keep, orders
+from benchmarks.parts import chosen, run_parts
+from benchmarks.schema_speed import measure
 from ottla.schemas.avro.decode import AvroDecoder
 from ottla.schemas.avro.decode_rows import AvroRowDecoder
 from ottla.schemas.avro.encode import AvroEncoder
@@ -38,6 +41,11 @@ _BUILT = Path(__file__).parents[1] / ".tools" / "arrow_avro"
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The parts that were asked for."""
+    return run_parts(PARTS, chosen("avro", PARTS, arguments.only), arguments)
+
+
+def columns(arguments: argparse.Namespace) -> dict[str, Any]:
     """Rows per second of each, and how many times as fast ottla is."""
     parsed = fastavro.parse_schema(SCHEMA)
     values = list(orders(ROWS))
@@ -88,7 +96,6 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         one = best[f"{doing}_one ottla"]
         figures["one_by_one"] = {"rows_per_s": round(one), "ratio": round(one / best[f"{doing} fastavro"], 2)}
         results[doing] = figures
-        print(doing, figures)
     return results
 
 
@@ -117,3 +124,9 @@ def arrow_avro() -> Path | None:
     command = ["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", _CRATE / "Cargo.toml"]
     subprocess.run([*command, "--target-dir", _BUILT], check=True, timeout=1800)
     return _BUILT / "release" / "arrow_avro_bench"
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "columns": columns,
+    "registry": lambda arguments: measure(arguments.repeat),
+}
