@@ -19,7 +19,17 @@ from ottla.audit.ledgers.partition import Audit
 from ottla.audit.ledgers.verdict import Verdict, judge
 from ottla.errors import UserMistake
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
-from ottla.showcase.outcome import LOSE_ACK, LOSE_REQUEST, STREAMED, Answer, Group, RunOutcome, Streamed
+from ottla.showcase.outcome import (
+    LOSE_ACK,
+    LOSE_REQUEST,
+    STREAMED,
+    Answer,
+    Group,
+    RunOutcome,
+    Schemas,
+    Streamed,
+    VersionRead,
+)
 from ottla.showcase.report import answer_sentence, faults_told, group_sentence, show_report, write_json
 from ottla.showcase.report_page import as_report
 
@@ -303,3 +313,40 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
         "why": "diverged replicas (1): broker 2 holds other bytes than its leader, broker 1",
     }
     assert told["16"]["why"] == "no seed repeats threads"  # type: ignore[index]
+
+
+def schemas(*, with_default: int = 500) -> Schemas:
+    versions = (
+        VersionRead(EXACTLY_ONCE, "flights-exactly-once-value", 1, 1, 500, 500, with_default, 500),
+        VersionRead(EXACTLY_ONCE, "flights-exactly-once-value", 2, 2, 500, 500, 0, 0),
+    )
+    return Schemas("", "row", -1, versions)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_versions_of_a_schema_are_told_with_what_was_read_of_each(width: int) -> None:
+    result = replace(outcome(), schemas=schemas())
+    assert result.exit_status == 0
+    text = " ".join(shown(result, width).split())
+    assert "a second version added the field 'row', whose default is -1" in text
+    assert "each old record got the default" in text
+    if width == 100:
+        assert "flights-exactly-once-value 1 1 500 500 500" in text
+    assert "flights-exactly-once-value" in as_report(result)
+    told = result.figures()["schema"]
+    assert told["versions"][1] == {  # type: ignore[index]
+        "topic": EXACTLY_ONCE,
+        "subject": "flights-exactly-once-value",
+        "version": 2,
+        "id": 2,
+        "sent": 500,
+        "stored": 500,
+        "with_default": 0,
+    }
+
+
+def test_an_old_record_without_the_default_exits_with_one() -> None:
+    result = replace(outcome(), schemas=schemas(with_default=499))
+    assert result.exit_status == 1
+    assert "Not as promised: flights-exactly-once-value, version 1." in " ".join(shown(result).split())
+    assert '<p class="verdict bad">With a registry' in as_report(result)

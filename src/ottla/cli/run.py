@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -97,6 +98,8 @@ def run(
         raise UserMistake(f"--schema {schema} is not known: give avro, or leave it out for JSON")
     if schema is None:
         # The environment may name a registry for every command.
+        if registry is not None and registry != os.environ.get("OTTLA_REGISTRY"):
+            raise UserMistake("--registry needs --schema avro: without it values are JSON, and have no schema")
         registry = None
     from ottla.showcase.run import RunOptions, run_showcase
 

@@ -136,7 +136,7 @@ class Schemas:
         if self.wrong:
             read = "not every old record, or not only those, got the default"
         return (
-            f"With {where}. Half-way a second version added the field {self.field}, whose default is {self.default}. "
+            f"With {where}. Half-way a second version added the field {self.field!r}, whose default is {self.default}. "
             f"PySpark read all records as the newest version: {read}."
         )
 

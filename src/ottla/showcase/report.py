@@ -35,7 +35,7 @@ _FIGURES = (
 )
 TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty."
 SCHEMAS = "Two versions of a schema, read as the newest one"
-VERSION_COLUMNS = ("subject", "version", "id", "sent", "stored", "default")
+VERSION_COLUMNS = ("subject", "version", "id", "sent", "stored", "with default")
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
 _NO_ANSWER = " (without effect: acks=0 asks for no answer)"
