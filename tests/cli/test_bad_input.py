@@ -248,8 +248,13 @@ def test_command_line_that_cannot_be_used(program: Program, arguments: tuple[str
 
 def test_a_schema_that_a_run_cannot_write(program: Program) -> None:
     assert "--schema protobuf is not known: give avro" in program.refused("run", "--schema", "protobuf")
+    assert "--registry needs --schema avro" in program.refused("run", "--registry", "http://127.0.0.1:9")
+
+
+@pytest.mark.prove
+def test_a_run_that_cannot_have_its_registry(program: Program) -> None:
     assert "leave out --schema" in program.refused("run", "--tour", "--schema", "avro")
     remote = program.refused("run", "--schema", "avro", "--master", "spark://127.0.0.1:1")
     assert "give a registry that they reach with --registry" in remote
-    assert "127.0.0.1:9" in program.refused("run", "--schema", "avro", "--registry", "http://127.0.0.1:9")
-    assert "--registry needs --schema avro" in program.refused("run", "--registry", "http://127.0.0.1:9")
+    absent = ("--registry", "http://127.0.0.1:9", "--data-dir", "kept")
+    assert "127.0.0.1:9" in program.refused("run", "--schema", "avro", *absent)
