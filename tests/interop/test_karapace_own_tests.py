@@ -1,7 +1,8 @@
 """Karapace's own tests of its registry, unchanged, against the embedded one.
 
-Karapace is in no package registry, so a checkout of its repository is named from outside: KARAPACE_SOURCE is that folder,
-KARAPACE_PYTHON a Python with what its pyproject.toml asks for, pytest included. Where they are not set, this is skipped.
+Karapace is in no package registry, so a checkout of its repository is named from outside: KARAPACE_SOURCE is that
+folder, KARAPACE_PYTHON a Python with what its pyproject.toml asks for, pytest included. Where they are not set, this is
+skipped.
 The tests were taken from Karapace 6.2.0 (3bbc1f8d).
 
 Where Karapace and Confluent's REST API differ, we follow Confluent: those tests stand in `DIFFERENT` with the reason.
