@@ -41,7 +41,7 @@ def here(text: str, serving: Serving) -> str:
 
 
 def run(serving: Serving, program: list[str], tmp_path: Path) -> str:
-    (tmp_path / "ottla").write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla.cli "$@"\n')
+    (tmp_path / "ottla").write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@"\n')
     (tmp_path / "ottla").chmod(0o755)
     environment = {
         **os.environ,

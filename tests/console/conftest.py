@@ -89,7 +89,8 @@ def asking(server: ConsoleServer) -> Asking:
     return Asking(server.url)
 
 
-@pytest.fixture(scope="package")
+# Of one file: while playwright is there, an event loop of its own runs in this thread, and no test can run another.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """Chromium of the distribution, by playwright."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

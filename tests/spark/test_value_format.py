@@ -205,7 +205,7 @@ def test_a_registry_that_is_down_ends_a_task_in_every_mode(given: dict[str, str]
         ({"value.schema": "{"}, "not JSON|is no|schema"),
         ({"undecodable": "skip"}, "it must be fail, null or dead-letter"),
         ({"columns": "valueError"}, "The option columns names 'valueError'"),
-        ({"registry": "http://u:secret@"}, "schema.registry.url has"),
+        ({"registry": "http://u:secret@"}, "is not http://HOST:PORT"),
         ({"registry.basic.auth.user.info": "secret"}, "registry.*basic.auth.user.info must be NAME:PASSWORD"),
         ({"registry.user": "secret"}, "registry.*'?user'?"),
         ({"value.shema": "x"}, "did you mean value.schema"),
