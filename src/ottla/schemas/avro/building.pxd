@@ -14,6 +14,10 @@ from ottla.records.arrow_layout cimport Growing
 from ottla.records.wire cimport likely, unlikely
 
 
+cdef extern from "Python.h":
+    bint PyUnicode_IS_COMPACT_ASCII(object text) noexcept
+
+
 cdef enum Storage:
     # Where the values of a column lie.
     STORE_NOTHING

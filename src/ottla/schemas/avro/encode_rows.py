@@ -14,7 +14,7 @@ import sys
 from numbers import Integral, Real
 
 import cython
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.cpython.datetime import (
     PyDate_CheckExact,
     PyDateTime_CheckExact,
@@ -32,7 +32,7 @@ from cython.cimports.cpython.dict import PyDict_GetItemWithError, PyDict_Next
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact, PyUnicode_GET_LENGTH
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
@@ -54,6 +54,7 @@ from cython.cimports.ottla.schemas.avro.building import (
     OP_RECORD,
     OP_STRING,
     OP_UNION,
+    PyUnicode_IS_COMPACT_ASCII,
 )
 
 from ottla.errors import RecordError
@@ -66,6 +67,11 @@ _UTC = cython.declare(object, datetime.UTC)
 _DEPTH_MAX = cython.declare(cython.int, 200)
 # An encoder keeps memory of this size at most from one object to the next.
 _KEPT_BYTES_MAX = cython.declare(int64_t, 1 << 16)
+# How a record has its fields' types, a byte for each: the `op` of what is written as it stands, and of a union with null
+# which number null has.
+_OTHER = cython.declare(cython.int, 31)
+_NULL_FIRST = cython.declare(cython.int, 32)
+_NULL_SECOND = cython.declare(cython.int, 64)
 # What a time is in, as `_Node.time` has it.
 _DAYS = cython.declare(cython.int, 1)
 _TIMES = {
@@ -95,6 +101,7 @@ class _Node:
     # Of a record: the names of its fields, and the encoded defaults (None for none).
     names = cython.declare(list)
     constants = cython.declare(list)
+    plain = cython.declare(bytes)
     symbols = cython.declare(dict)
     size = cython.declare(int64_t)
     null_branch = cython.declare(cython.int)
@@ -128,6 +135,7 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
         node.names.append(sys.intern(each.name))
         node.children.append(_node(each.type, at, made, defaults))
         node.constants.append(None if each.default is MISSING else defaults.encoded(each, at))
+    node.plain = bytes([_plain(child) for child in node.children])
     for branch in type_.branches:
         node.children.append(_node(branch, path, made, defaults))
     if type_.items is not None:
@@ -138,6 +146,18 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
         if len(kinds) == 2:
             node.op = OP_OPTIONAL
     return node
+
+
+@cython.cfunc
+def _plain(node: _Node) -> object:
+    """How a record notes the type of a field."""
+    inner: _Node = node
+    null: cython.int = 0
+    if node.op == OP_OPTIONAL:
+        inner = node.children[1 - node.null_branch]
+        null = _NULL_SECOND if node.null_branch else _NULL_FIRST
+    is_plain = inner.convert is None and inner.op in (OP_STRING, OP_LONG, OP_INT, OP_DOUBLE, OP_BOOLEAN)
+    return null | (inner.op if is_plain else _OTHER)
 
 
 @cython.final
@@ -275,6 +295,7 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
     used: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     child: _Node
+    plain: cython.p_const_char = PyBytes_AS_STRING(node.plain)
     is_in_order: cython.bint = True
     if not isinstance(value, dict):
         if not hasattr(value, "keys"):
@@ -283,7 +304,6 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
     if depth >= _DEPTH_MAX:
         raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} records.")
     for i in range(len(node.names)):
-        child = node.children[i]
         found = cython.NULL
         if is_in_order:
             # Most dicts have the schema's order: then nothing has to be looked up.
@@ -295,8 +315,11 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
         if found != cython.NULL:
             used += 1
             item = cython.cast(object, found)
-            _write(child, item, to, depth + 1)
-        elif node.constants[i] is not None:
+            if not _write_plain(plain[i], item, to):
+                _write(node.children[i], item, to, depth + 1)
+            continue
+        child = node.children[i]
+        if node.constants[i] is not None:
             _extend(to, node.constants[i], len(node.constants[i]))
         elif child.null_branch >= 0:
             _put(to, child.null_branch)
@@ -307,6 +330,66 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
         shown = f"{node.path}.{other}" if node.path else str(other)
         raise RecordError(f"The Avro schema has no field for '{shown[:200]}': leave it out.")
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _write_plain(plain: cython.int, value: object, to: cython.pointer(Growing)) -> cython.int:
+    """Write what takes no more than to be copied, as most values do; 0, and nothing written, where it takes more."""
+    op: cython.int = plain & _OTHER
+    null: cython.int = plain & (_NULL_FIRST | _NULL_SECOND)
+    size: int64_t = 0
+    number: int64_t = 0
+    overflow: cython.int = 0
+    wide: cython.double = 0
+    if null and value is None:
+        return _put_branch(to, 0 if null == _NULL_FIRST else 1)
+    if op == OP_STRING:
+        if not PyUnicode_CheckExact(value) or not PyUnicode_IS_COMPACT_ASCII(value):
+            return 0
+        size = PyUnicode_GET_LENGTH(value)
+    elif op == OP_LONG or op == OP_INT:
+        if not PyLong_CheckExact(value):
+            return 0
+        number = PyLong_AsLongLongAndOverflow(value, cython.address(overflow))
+        if overflow or (op == OP_INT and number != cython.cast(int32_t, number)):
+            return 0
+    elif op == OP_DOUBLE:
+        if not PyFloat_CheckExact(value):
+            return 0
+        wide = PyFloat_AS_DOUBLE(value)
+    elif op != OP_BOOLEAN or (value is not True and value is not False):
+        return 0
+    # A branch, a number of at most ten bytes, and the text.
+    if not reserve(to, size + 16):
+        raise MemoryError
+    if null:
+        _put_branch(to, 1 if null == _NULL_FIRST else 0)
+    if op == OP_STRING:
+        to.size = put_varint(to.data + to.size, zigzag(size)) - to.data
+        memcpy(to.data + to.size, PyUnicode_AsUTF8AndSize(value, cython.NULL), size)
+        to.size += size
+    elif op == OP_DOUBLE:
+        memcpy(to.data + to.size, cython.address(wide), 8)
+        to.size += 8
+    elif op == OP_BOOLEAN:
+        to.data[to.size] = value is True
+        to.size += 1
+    else:
+        to.size = put_varint(to.data + to.size, zigzag(number)) - to.data
+    return 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _put_branch(to: cython.pointer(Growing), branch: cython.int) -> cython.int:
+    if not reserve(to, 1):
+        raise MemoryError
+    to.data[to.size] = 2 * branch
+    to.size += 1
+    return 1
 
 
 @cython.cfunc
