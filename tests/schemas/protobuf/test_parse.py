@@ -250,3 +250,10 @@ def test_an_entry_of_a_map_that_is_none_is_refused(change: Any) -> None:
     text = base64.b64encode(proto.SerializeToString()).decode()
     with pytest.raises(ProtobufSchemaError, match=r"is no entry of a map|has no map of its own"):
         ProtobufSchema(text)
+
+
+def test_a_descriptor_with_a_public_import_that_is_none_is_refused() -> None:
+    proto = pb.FileDescriptorProto(name="a.proto", syntax="proto3", public_dependency=[3])
+    proto.message_type.add(name="M")
+    with pytest.raises(ProtobufSchemaError, match="a public import that is not among its imports"):
+        ProtobufSchema(base64.b64encode(proto.SerializeToString()).decode())

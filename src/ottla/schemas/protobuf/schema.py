@@ -75,6 +75,8 @@ class ProtobufSchema:
         if len(self._protos) + len(self._open) >= _FILES_MAX:
             raise ProtobufSchemaError(f"The schema imports more than {_FILES_MAX} files.")
         proto = _read(text, name)
+        if any(not 0 <= index < len(proto.dependency) for index in proto.public_dependency):
+            raise ProtobufSchemaError(f"{name} is a descriptor with a public import that is not among its imports.")
         self._open.append(name)
         for imported in proto.dependency:
             self._import(imported, name)
