@@ -13,6 +13,7 @@ from struct import Struct, error
 from typing import Any
 
 from ottla.client.admin_driver import AdminDriver
+from ottla.client.offset_lookup import Place
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -25,8 +26,6 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.reader.settings import ReaderSettings
 
 CLASSIC, CONSUMER = "classic", "consumer"
-Place = tuple[str, int]
-"""(topic, partition)"""
 _REACH_MS, _ANSWER_MS = 1_000, 10_000
 _GROUP = 0
 _I16, _I32 = Struct(">h"), Struct(">i")

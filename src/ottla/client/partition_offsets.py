@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
+from ottla.client.offset_lookup import Place
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
-Place = tuple[str, int]
-"""(topic, partition)"""
 
 
 class Wanted(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.admin_driver import AdminDriver
+from ottla.client.offset_lookup import Place
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import kafka_error
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -22,8 +23,6 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-Place = tuple[str, int]
-"""(topic, partition)"""
 _REACH_MS, _ANSWER_MS = 1_000, 10_000
 
 

@@ -14,15 +14,13 @@ from typing import Any
 from ottla.client.admin import Admin, transactions_of
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.group_admin import GroupAdmin
+from ottla.client.offset_lookup import Place
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import TransactionAdmin
 from ottla.connection.core import ANY_NODE
 from ottla.errors import KafkaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.metadata import MetadataRequest
-
-Place = tuple[str, int]
-"""(topic, partition)"""
 
 _METADATA_S = 1.0
 # A page shows a few hundred records and a search goes through many: neither may have a topic in memory. The larger

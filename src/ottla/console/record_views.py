@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.offset_lookup import Place
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.batches import Batches
-from ottla.console.kafka import Kafka, Place
+from ottla.console.kafka import Kafka
 from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Registry, as_shown
 from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ottla.client.offset_lookup import Place
 from ottla.client.producer_admin import PartitionProducer, abort_hanging, describe_producers, hanging
-from ottla.console.kafka import Kafka, Place
+from ottla.console.kafka import Kafka
 from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 

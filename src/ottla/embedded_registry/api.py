@@ -41,7 +41,6 @@ logger = logging.getLogger("ottla.registry")
 
 _QUICK = b"GET /schemas/ids/"
 _PREFIX_OF_ALL = ":*:"
-_ID_MAX = 0x7FFFFFFF
 _PARAMETERS_MAX = 50
 
 

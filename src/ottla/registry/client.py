@@ -16,6 +16,7 @@ from ottla.registry.cache import Cache
 from ottla.registry.registered import AVRO, KINDS, RegisteredSchema, SchemaReference, read_references
 from ottla.registry.settings import RegistrySettings
 from ottla.registry.transport import Transport
+from ottla.schemas.framing import ID_MAX
 
 # No such subject, version, schema.
 _NOT_REGISTERED = (40401, 40402, 40403)
@@ -23,7 +24,6 @@ _NOT_REGISTERED = (40401, 40402, 40403)
 _REFERENCES_MAX = 1000
 _DEPTH_MAX = 50
 _REFERRED_CHARACTERS_MAX = 64 << 20
-_ID_MAX = (1 << 31) - 1
 
 
 class RegistryClient:
@@ -47,8 +47,8 @@ class RegistryClient:
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """The schema that an id in a record stands for."""
-        if type(schema_id) is not int or not 0 <= schema_id <= _ID_MAX:
-            raise ConfigError(f"an id is a number from 0 to {_ID_MAX}, not {schema_id!r:.60}.")
+        if type(schema_id) is not int or not 0 <= schema_id <= ID_MAX:
+            raise ConfigError(f"an id is a number from 0 to {ID_MAX}, not {schema_id!r:.60}.")
         return self._known(("id", schema_id), f"/schemas/ids/{schema_id}", schema_id)
 
     def by_guid(self, guid: str) -> RegisteredSchema:

@@ -23,7 +23,7 @@ PREFIX_BYTES: Final = 5
 _MAGIC_ID: Final = 0
 _MAGIC_GUID: Final = 1
 _GUID_BYTES: Final = 16
-_ID_MAX: Final = (1 << 31) - 1
+ID_MAX: Final = (1 << 31) - 1
 # A file of Protobuf nests messages far less deep.
 _INDEXES_MAX: Final = 1000
 _INDEX_MAX: Final = (1 << 31) - 1
@@ -44,8 +44,8 @@ class Frame(NamedTuple):
 
 def id_prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> bytes:
     """What to write in front of a payload; `message_indexes` is for Protobuf alone."""
-    if not 0 <= schema_id <= _ID_MAX:
-        raise FramingError(f"A schema's id is a number from 0 to {_ID_MAX}, not {schema_id}.")
+    if not 0 <= schema_id <= ID_MAX:
+        raise FramingError(f"A schema's id is a number from 0 to {ID_MAX}, not {schema_id}.")
     return bytes([_MAGIC_ID]) + schema_id.to_bytes(4, "big") + _indexes(message_indexes)
 
 
