@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.audit.scene import Scene
 
-from ottla.audit.chronicles.chronicle import InstanceSeen, ProducerPromise, ProduceSeen
+from ottla.audit.chronicles.chronicle import InstanceSeen, Leadership, ProducerPromise, ProduceSeen
 from ottla.audit.chronicles.failures import RECOVERED_US, check_failures
 from ottla.audit.findings import Finding
 
@@ -58,6 +58,28 @@ def test_without_acks_nobody_answers(scene: Scene) -> None:
     fail(scene, outcome="unknown")
     scene.chronicle.producers[0] = ProducerPromise("p", 0, False)
     assert found(scene).passed
+
+
+@pytest.mark.parametrize(
+    ("retries", "new_leader", "at_us", "count"),
+    [
+        (0, 1, 1_500, 0),
+        (0, 1, 2_000, 0),
+        (0, 0, 1_500, 1),
+        (0, 1, 900, 1),
+        (0, 1, 2_001, 1),
+        (1, 1, 1_500, 1),
+        (-1, 1, 1_500, 1),
+    ],
+)
+def test_without_retries_a_new_leader_is_a_cause(
+    scene: Scene, retries: int, new_leader: int, at_us: int, count: int
+) -> None:
+    fail(scene)
+    scene.record(0).sent_us, scene.record(0).told_us = 800, 950
+    scene.chronicle.producers[0] = replace(scene.chronicle.producers[0], retries=retries)
+    scene.chronicle.leaderships.append(Leadership(at_us, "t", 0, new_leader, 1, (0, 1, 2), False))
+    assert found(scene).count == count
 
 
 def test_a_record_that_was_never_told_of_has_not_failed(scene: Scene) -> None:

@@ -20,6 +20,7 @@ from ottla.audit.chronicles.chronicle import (
     Watermark,
 )
 from ottla.broker.events import ClusterImage, PartitionImage
+from ottla.broker.log.segment import offset_of
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
@@ -206,11 +207,13 @@ class Witness:
 
     def _end_on_disk(self, broker_id: int, name: str, index: int) -> int:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
-        end = 0
-        content = self._world.disks[broker_id].log_content(f"{name}-{index}")
+        disk, folder = self._world.disks[broker_id], f"{name}-{index}"
+        # Where the first segment begins: one that lost all of its own bytes leads to none behind it.
+        end = min((base for base in map(offset_of, disk.files(folder)) if base is not None), default=0)
+        content = disk.log_content(folder)
         may_lack_offsets = name in self._compacted
         for header in whole_headers(content):
-            if end and header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
+            if header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
                 break  # what lies in front of it is gone
             try:
                 check_crc(content, header)

@@ -31,7 +31,8 @@ class ProducerPromise:
 
     `max_in_flight`: `max.in.flight.requests.per.connection`, which keeps order by itself only where it is 1.
     `linger_ms` is -1 if it is not known. `batch_records`: one batch holds at least so many of its records.
-    `transaction_timeout_ms`: how long a transaction may be open before its coordinator aborts it.
+    `transaction_timeout_ms`: how long a transaction may be open before its coordinator aborts it. `retries` is -1 where
+    nobody told it: as many as fit into `delivery_timeout_ms`.
     """
 
     producer: str
@@ -43,6 +44,7 @@ class ProducerPromise:
     linger_ms: int = -1
     batch_records: int = 1
     transaction_timeout_ms: int = 60_000
+    retries: int = -1
 
 
 @dataclass(slots=True)

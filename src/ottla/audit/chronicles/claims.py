@@ -33,6 +33,7 @@ def read_promise(producer: str, settings: Mapping[str, Any]) -> ProducerPromise:
         max_in_flight=settings.get("max_in_flight_requests_per_connection", 5),
         linger_ms=settings.get("linger_ms", -1),
         transaction_timeout_ms=settings.get("transaction_timeout_ms", 60_000),
+        retries=settings.get("retries", -1),
     )
 
 

@@ -16,13 +16,18 @@ that were open for longer than `transaction.timeout.ms`; records that had no ans
 brokers that need time. Not held either: with transaction version 1, records of a transactional producer that has stored
 nothing in their partition for `producer.id.expiration.ms`. The partition has forgotten it by then. The marker of a
 transaction that stored nothing there is all that it knows of the producer afterwards, and the next sequence number is
-out of order; Apache Kafka's brokers do the same. A commit that has no answer is `liveness`' business.
+out of order; Apache Kafka's brokers do the same. Nor records without retries whose partition got another leader since
+the producer's last record there was acknowledged: the next request goes to the leader before. A commit that has no
+answer is `liveness`' business.
 
 Not observable: runs with faults of which nobody knows when they began, and runs in which nobody saw whether producers
 died.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
 
 from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import InstanceSeen, ProducerPromise, SentRecord, TransactionSeen
@@ -69,6 +74,9 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
             late[record.transaction] = None
             found.tally("failed for lack of time")
             continue
+        if promise.retries == 0 and _is_led_anew(case, record):
+            found.tally("failed without retries as another broker leads its partition")
+            continue
         found.add(
             f"record {record.number} of {record.producer} is {record.outcome}, and nothing had gone wrong: "
             f"{record.error}",
@@ -82,15 +90,28 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
 def _is_forgotten(case: Case, record: SentRecord) -> bool:
     if record.transaction < 0 or case.chronicle.transaction_version >= 2:
         return False
-    place = record.producer, record.instance, record.topic, record.partition
-    stored_us = [
-        each.told_us
-        for each in case.chronicle.sent
-        if (each.producer, each.instance, each.topic, each.partition) == place
-        and each.outcome == ACKED
-        and each.told_us < record.sent_us
-    ]
+    stored_us = [each.told_us for each in _stored_before(case, record)]
     return bool(stored_us) and record.told_us - max(stored_us) > case.chronicle.producer_id_expiration_ms * 1000
+
+
+def _stored_before(case: Case, record: SentRecord) -> Iterator[SentRecord]:
+    """What the same instance was told to be stored in the same partition before it sent this record."""
+    place = record.producer, record.instance, record.topic, record.partition
+    for each in case.chronicle.sent:
+        is_same = (each.producer, each.instance, each.topic, each.partition) == place
+        if is_same and each.outcome == ACKED and each.told_us < record.sent_us:
+            yield each
+
+
+def _is_led_anew(case: Case, record: SentRecord) -> bool:
+    """Whether the leader changed since the producer heard last that it asks the right one."""
+    place = record.topic, record.partition
+    known_us = max((each.told_us for each in _stored_before(case, record)), default=-1)
+    roles = case.roles.get(place, ())
+    return any(
+        role.leader != before.leader and known_us <= role.at_us <= record.told_us
+        for before, role in itertools.pairwise(roles)
+    )
 
 
 def _check_commits(case: Case, calm: _Calm, late: dict[int, None], found: Findings) -> None:
