@@ -127,6 +127,25 @@ def test_what_only_says_something_about_the_log_is_made_again(suffix: str, damag
     world.check()
 
 
+def test_epochs_are_found_again_where_the_log_begins_further_back_than_they_do() -> None:
+    """All was deleted, and a power cut took the note of it, but not that of the epochs: the records are back."""
+    world = LogWorld()
+    world.append(5)
+    world.epoch = 4
+    world.append(5)
+    world.checkpoint()
+    path = "log-start-offset-checkpoint"
+    before = world.disk.read_file(path)
+    assert before is not None
+    world.log.advance_log_start(10)
+    world.close()
+    world.disk.write_file(path, before)
+    world.open()
+    assert (world.log.log_start_offset, world.log.log_end_offset) == (0, 10)
+    # Without them a leader would take records of another history for its own.
+    assert world.log.epochs.entries() == [(0, 0), (4, 5)]
+
+
 def test_damaged_epochs_are_found_again() -> None:
     for damage in (None, b"", b"0\n1\n", b"\xff"):
         world = filled()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log import files, producer_snapshots, swap
 from ottla.broker.log.directory import SYNC_FAILED
-from ottla.broker.log.leader_epochs import LeaderEpochs
+from ottla.broker.log.leader_epochs import NO_EPOCH, LeaderEpochs
 from ottla.broker.log.segment import (
     DELETED_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -56,6 +56,10 @@ def recover(log: Log) -> None:
     log.recovery_point = min(end, log.directory.recovery_point(log.folder))
     log.cleaned_to = min(end, log.directory.cleaned_to(log.folder))
     restore_producers(log, end, distrust_from=checked_from)
+    if log.log_start_offset < end and log.epochs.at(log.log_start_offset) == NO_EPOCH:
+        # They were noted after a deletion that the disk does not know of: without the epochs of what is there again, no
+        # leader could say where the two logs part.
+        log.epochs = _epochs_from_batches(log)
     log.epochs.advance_start(log.log_start_offset)
 
 
