@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from tests.client.conftest import Peer
@@ -13,11 +12,10 @@ from tests.client.in_time import ahead, connections_lost
 
 import ottla
 from ottla.client.admin import Admin
-from ottla.client.bootstrap import LastingTrouble
-from ottla.client.io_loop import Trouble
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
-from ottla.client.strangers import NOT_KAFKA
+from ottla.connection.address_book import AddressBook, LastingTrouble
+from ottla.connection.loss import REFUSED, not_kafka
 
 
 def http_server(connection: socket.socket) -> None:
@@ -186,12 +184,12 @@ def test_a_topic_name_that_cannot_be_sent_fails_alone(
 
 
 def test_a_wait_tells_what_it_saw_though_the_next_try_has_begun() -> None:
-    """The I/O thread forgets an address's trouble when it tries again, be it just before the waiting thread runs."""
-    loop = SimpleNamespace(answered=False, troubles={})
-    trouble = LastingTrouble(loop, [("one", 9092)])  # type: ignore[arg-type]
+    """The next try may end otherwise, just before the waiting thread runs."""
+    addresses = AddressBook([("one", 9092)])
+    trouble = LastingTrouble(addresses)
     assert not trouble.seen()
-    loop.troubles["one", 9092] = Trouble("one", 9092, NOT_KAFKA)
+    addresses.lost("one", 9092, not_kafka(), 0)
     assert trouble.seen()
-    loop.troubles.clear()
+    addresses.lost("one", 9092, REFUSED, 1)
     assert trouble.seen()
     assert isinstance(trouble.error, ottla.NotKafka)

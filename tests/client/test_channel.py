@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import ssl
@@ -13,8 +14,9 @@ import pytest
 from tests.papers import Papers
 
 import ottla
-from ottla.client.channel import CLOSED_EARLY, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
+from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.tls import TlsSocket
+from ottla.connection.loss import REFUSED, Loss, LossKind
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -50,7 +52,7 @@ class Line:
         readable, _, _ = select.select([self.broker], [], [], 0)
         return self.broker.recv_into(buffer) if readable else 0
 
-    def pull(self) -> tuple[list[tuple[int, Any]], str]:
+    def pull(self) -> tuple[list[tuple[int, Any]], Loss | None]:
         select.select([self.channel.fd], [], [], 10)
         return self.channel.pull()
 
@@ -70,9 +72,9 @@ def answer(correlation_id: int) -> bytes:
 def test_answers_come_in_the_order_of_the_requests(line: Line) -> None:
     line.ask(7, 8, 9)
     line.broker.sendall(answer(7) + answer(8) + answer(9))
-    answers, lost = line.pull()
+    answers, loss = line.pull()
     assert [correlation_id for correlation_id, _ in answers] == [7, 8, 9]
-    assert lost == ""
+    assert loss is None
 
 
 def test_an_answer_may_come_byte_by_byte(line: Line) -> None:
@@ -80,26 +82,30 @@ def test_an_answer_may_come_byte_by_byte(line: Line) -> None:
     whole = answer(7)
     for at in range(len(whole) - 1):
         line.broker.sendall(whole[at : at + 1])
-        assert line.pull() == ([], "")
+        assert line.pull() == ([], None)
     line.broker.sendall(whole[-1:])
-    assert line.pull() == ([(7, ApiVersionsResponse())], "")
+    assert line.pull() == ([(7, ApiVersionsResponse())], None)
 
 
 def test_an_answer_before_the_end_is_not_lost(line: Line) -> None:
     line.ask(7, 8)
     line.broker.sendall(answer(7) + answer(8)[:-1])
     line.broker.shutdown(socket.SHUT_WR)
-    answers, lost = line.pull()
-    if not lost:
-        more, lost = line.pull()
+    answers, loss = line.pull()
+    if loss is None:
+        more, loss = line.pull()
         answers += more
     assert [correlation_id for correlation_id, _ in answers] == [7]
-    assert lost == CLOSED_EARLY
+    assert loss is not None
+    assert loss.kind is LossKind.CLOSED_EARLY
 
 
 def test_who_hangs_up_without_an_answer_is_told_apart(line: Line) -> None:
     line.broker.shutdown(socket.SHUT_WR)
-    assert line.pull() == ([], CLOSED_UNANSWERED)
+    answers, loss = line.pull()
+    assert not answers
+    assert loss is not None
+    assert (loss.kind, loss.detail[:51]) == (LossKind.CLOSED, "it accepted the connection and closed it without an")
 
 
 @pytest.mark.parametrize(
@@ -116,18 +122,20 @@ def test_who_hangs_up_without_an_answer_is_told_apart(line: Line) -> None:
 def test_what_cannot_be_an_answer_ends_the_connection(line: Line, bytes_sent: bytes, reason: str) -> None:
     line.ask(7)
     line.broker.sendall(bytes_sent)
-    _, lost = line.pull()
-    assert reason in lost
+    _, loss = line.pull()
+    assert loss is not None
+    assert reason in loss.detail
 
 
 def test_an_impossible_frame_after_good_answers_is_not_called_a_stranger(line: Line) -> None:
     line.ask(7)
     line.broker.sendall(answer(7))
-    answers, lost = line.pull()
-    assert (len(answers), lost) == (1, "")
+    answers, loss = line.pull()
+    assert (len(answers), loss) == (1, None)
     line.broker.sendall(b"\x7f\xff\xff\xff")
-    answers, lost = line.pull()
-    assert "sent a frame that cannot be" in lost
+    answers, loss = line.pull()
+    assert loss is not None
+    assert "sent a frame that cannot be" in loss.detail
 
 
 def test_a_request_larger_than_the_socket_arrives_whole_and_uncopied() -> None:
@@ -219,6 +227,18 @@ def test_no_address_left_says_why(closed_port: str) -> None:
         channel.finish_connecting()
 
 
+def test_a_refusal_is_known_by_its_number_in_every_language(closed_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C library translates its errors; the locale need not be installed here."""
+    monkeypatch.setattr(os, "strerror", lambda _: "Verbindungsaufbau abgelehnt")
+    host, port = closed_port.split(":")
+    channel = Channel(1, host, int(port), SocketBuffers())
+    channel.connect([(socket.AF_INET, (host, int(port)))])
+    select.select([], [channel.fd], [], 10)
+    with pytest.raises(Lost) as caught:
+        channel.finish_connecting()
+    assert caught.value.loss == REFUSED
+
+
 def test_only_buffer_sizes_that_were_given_are_set() -> None:
     settings = ConnectionSettings({"bootstrap.servers": "localhost:9092", "send.buffer.bytes": 5000})
     buffers = SocketBuffers.of(settings, ["bootstrap.servers", "send.buffer.bytes"])
@@ -243,16 +263,17 @@ def test_buffers_have_the_size_that_was_asked_for(
 def test_answers_before_an_impossible_frame_are_passed_on(line: Line) -> None:
     line.ask(7, 8)
     line.broker.sendall(answer(7) + answer(8) + b"\x7f\xff\xff\xff")
-    answers, lost = line.pull()
+    answers, loss = line.pull()
     assert [correlation_id for correlation_id, _ in answers] == [7, 8]
-    assert "sent a frame that cannot be" in lost
+    assert loss is not None
+    assert "sent a frame that cannot be" in loss.detail
 
 
 def test_the_refusal_of_a_broker_that_is_older_is_read(line: Line) -> None:
     line.ask(7)
     refusal = ApiVersionsResponse(error_code=35)
     line.broker.sendall(b"".join(encode_response(7, refusal, 0)))
-    assert line.pull() == ([(7, refusal)], "")
+    assert line.pull() == ([(7, refusal)], None)
 
 
 def test_what_a_broker_said_before_it_hung_up_is_said_to_everyone_who_asks(papers: Papers) -> None:

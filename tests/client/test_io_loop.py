@@ -16,7 +16,9 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import beginning_after
 from ottla.client.waiting import Waiting
+from ottla.connection.address_book import AddressBook
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Transmit, Unsendable
+from ottla.connection.loss import REFUSED, LossKind
 from ottla.protocol.messages.produce import ProduceRequest
 
 
@@ -32,6 +34,7 @@ class Recorder:
         self.ticked_us: list[int] = []
         self.crash: BaseException | None = None
         self.waiting = Waiting()
+        self.addresses = AddressBook([])
         self.loop = IoLoop(self, self, client_id="test", thread_name="test-loop", buffers=SocketBuffers())
 
     def receive(self, event: Any, now_us: int) -> None:
@@ -126,12 +129,10 @@ def test_an_exception_ends_the_loop_and_is_reported(recorder: Recorder) -> None:
     recorder.loop.post("too late, but harmless")
 
 
-def test_a_refused_connection_is_reported_and_remembered(recorder: Recorder, closed_port: str) -> None:
+def test_a_refused_connection_is_reported(recorder: Recorder, closed_port: str) -> None:
     host, port = closed_port.split(":")
     recorder.loop.post(Connect(1, host, int(port)))
-    recorder.until(lambda: Disconnected(1, "connection refused") in recorder.events)
-    assert str(recorder.loop.troubles[host, int(port)]) == f"{closed_port} (connection refused)"
-    assert not recorder.loop.answered
+    recorder.until(lambda: Disconnected(1, REFUSED) in recorder.events)
 
 
 def test_a_connection_that_is_opened_and_closed_is_reported_twice(recorder: Recorder, peer: Peer) -> None:
@@ -147,7 +148,7 @@ def test_a_name_is_looked_up_beside_the_loop(recorder: Recorder) -> None:
     recorder.until(lambda: len(recorder.events) == 2)
     lost = recorder.events[1]
     assert isinstance(lost, Disconnected)
-    assert recorder.loop.troubles["no-such-host.invalid", 9092].is_lasting
+    assert lost.loss.kind is LossKind.UNRESOLVABLE
 
 
 def test_stopping_from_another_thread_ends_a_sleeping_loop() -> None:
@@ -211,7 +212,7 @@ def test_an_address_that_stalled_is_tried_after_the_others_of_its_name(
         with socket.create_server(("127.0.0.2", port)):
             places = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
             # The one thing that a name server would have to be set up for.
-            monkeypatch.setattr(io_loop, "resolve", lambda host, port, done: done(list(places), ""))
+            monkeypatch.setattr(io_loop, "resolve", lambda host, port, done: done(list(places), None))
             for event in (Connect(1, "two-addresses", port), Disconnect(1), Connect(2, "two-addresses", port)):
                 recorder.loop.post(event)
             recorder.until(lambda: Connected(2) in recorder.events)

@@ -9,6 +9,7 @@ import pytest
 from tests.client.conftest import Peer
 
 from ottla.client.listener_probe import ask_for_sasl, ask_in_plaintext
+from ottla.connection.loss import Loss
 
 # A SaslHandshake (version 1) to whoever may be there: its length, API key 17, correlation id 1, no client id.
 QUESTION = b"\x00\x00\x00\x0c\x00\x11\x00\x01\x00\x00\x00\x01\xff\xff\x00\x00"
@@ -20,13 +21,14 @@ NO_MECHANISM = b"\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x21\x00\x00\x00\x00"
 
 def asked(address: str, *, sasl: bool = False) -> str:
     host, port = address.split(":")
-    told: queue.Queue[str] = queue.Queue()
+    told: queue.Queue[Loss | None] = queue.Queue()
     place = socket.AF_INET, (host, int(port))
     if sasl:
         ask_for_sasl(place, None, host, told.put)
     else:
         ask_in_plaintext(place, told.put)
-    return told.get(timeout=30)
+    loss = told.get(timeout=30)
+    return "" if loss is None else loss.detail
 
 
 def test_the_question_says_nothing_of_the_client(peer: Peer) -> None:

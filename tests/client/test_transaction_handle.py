@@ -179,5 +179,5 @@ def test_an_identity_may_come_out_of_json(closed_port: str) -> None:
 
 def test_nobody_there_is_said_plainly(closed_port: str) -> None:
     nobody = ottla.TransactionHandle(("t", 1, 0), closed_port, default_api_timeout_ms=2_000)
-    with pytest.raises(ottla.TransactionUnfinished, match="no Kafka broker can be reached"):
+    with pytest.raises(ottla.TransactionUnfinished, match="no Kafka broker could be reached"):
         nobody.end(committed=True)

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.connection.core import ConnectionCore
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, TokenWanted, Transmit
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, Loss
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import (
@@ -45,7 +46,7 @@ class Line:
                 self.sent.append(output)
             elif isinstance(output, Disconnect):
                 self.closed.append(output.connection_id)
-                self.close_reasons.append(output.reason)
+                self.close_reasons.append("" if output.loss is None else output.loss.detail)
             elif isinstance(output, TokenWanted):
                 self.tokens_wanted.append(output)
         self.answers.extend(self.core.take_answers())
@@ -72,14 +73,14 @@ class Line:
         self.turn()
         return connect
 
-    def refuse(self, reason: str = "connection refused") -> Connect:
+    def refuse(self, loss: Loss = REFUSED) -> Connect:
         connect = self.connects.pop(0)
-        self.core.receive(Disconnected(connect.connection_id, reason), self.now_us)
+        self.core.receive(Disconnected(connect.connection_id, loss), self.now_us)
         self.turn()
         return connect
 
-    def hang_up(self, connection_id: int, reason: str = "closed by the broker") -> None:
-        self.core.receive(Disconnected(connection_id, reason), self.now_us)
+    def hang_up(self, connection_id: int, loss: Loss = CLOSED_BY_BROKER) -> None:
+        self.core.receive(Disconnected(connection_id, loss), self.now_us)
         self.turn()
 
     def take(self, message_class: type) -> Transmit:

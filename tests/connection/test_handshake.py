@@ -6,6 +6,7 @@ import pytest
 
 from ottla.connection.core import ANY_NODE
 from ottla.connection.events import Connected, Disconnected, Received
+from ottla.connection.loss import failed
 from ottla.connection.node import TRANSITIONS, ConnectionEvent, ConnectionState, Node
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
@@ -94,7 +95,7 @@ def test_an_answer_nobody_asked_for_closes_the_connection(line):
 
 
 def test_events_about_connections_that_are_gone_are_ignored(line):
-    for event in (Connected(5), Disconnected(5, "late"), Received(5, 1, None)):
+    for event in (Connected(5), Disconnected(5, failed("late")), Received(5, 1, None)):
         line.core.receive(event, line.now_us)
     line.turn()
     assert not line.connects

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.core import NOT_KAFKA
 from ottla.connection.events import Transmitted, Unsendable
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, failed, not_kafka
 from ottla.errors import NotKafka, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
@@ -85,7 +85,7 @@ def test_a_connection_that_does_not_open_in_time_is_given_up(make_line):
     line.turn()
     assert line.run_to_deadline() == 5_000_000
     assert line.closed == [1]
-    assert "did not accept a connection within 5000 ms" in str(line.core.trouble())
+    assert "no answer to the attempt to connect within 5000 ms" in str(line.core.trouble())
 
 
 def setup_timeouts_ms(line, tries):
@@ -251,8 +251,8 @@ def test_trouble_names_every_address_and_what_happened_there(make_line):
     line.refuse()
     trouble = line.core.trouble()
     assert isinstance(trouble, Unreachable)
-    assert "one:9092: connection refused" in str(trouble)
-    assert "[::1]:9093: connection refused" in str(trouble)
+    assert "one:9092 (connection refused)" in str(trouble)
+    assert "[::1]:9093 (connection refused)" in str(trouble)
     line.run_to_deadline()
     line.agree()
     assert line.core.trouble() is None
@@ -264,14 +264,14 @@ def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_wer
     line.turn()
     line.accept()
     line.take(ApiVersionsRequest)
-    line.hang_up(1, NOT_KAFKA)
+    line.hang_up(1, not_kafka())
     assert isinstance(line.core.trouble(), Unreachable)
     line.accept()
-    line.hang_up(2, f"{NOT_KAFKA} (an HTTP server)")
+    line.hang_up(2, not_kafka(": it looks like an HTTP server"))
     trouble = line.core.trouble()
     assert isinstance(trouble, NotKafka)
     assert "one:80" in str(trouble)
-    assert "bootstrap.servers" in str(trouble)
+    assert "bootstrap_servers" in str(trouble)
 
 
 def test_closing_ends_connections_and_answers_everything(line):
@@ -296,7 +296,7 @@ def test_the_core_never_asks_to_be_woken_in_the_past_without_doing_something(mak
     line.turn()
     for step in range(40):
         if line.connects and (step + seed) % 3:
-            line.refuse("connection refused")
+            line.refuse()
         elif line.connects:
             line.accept()
         due = line.core.deadline_us()
@@ -350,16 +350,16 @@ def test_all_addresses_that_keep_refusing_are_told_of_after_a_while(make_line):
         line.run_to_deadline()
     error = line.core.refused(line.now_us)
     assert isinstance(error, Unreachable)
-    assert "one:9092: connection refused" in str(error)
-    assert "two:9092: connection refused" in str(error)
+    assert "one:9092 (connection refused)" in str(error)
+    assert "two:9092 (connection refused)" in str(error)
 
 
-@pytest.mark.parametrize("reason", ["did not accept a connection within 10000 ms", "closed by the broker"])
-def test_an_address_that_does_anything_but_refuse_may_still_answer(line, reason):
+@pytest.mark.parametrize("loss", [failed("no answer to the attempt to connect within 10000 ms"), CLOSED_BY_BROKER])
+def test_an_address_that_does_anything_but_refuse_may_still_answer(line, loss):
     line.core.want_topic("flights", line.now_us)
     line.turn()
-    for reason_now in ("connection refused", reason):
-        line.refuse(reason_now)
+    for loss_now in (REFUSED, loss):
+        line.refuse(loss_now)
         line.run_to_deadline()
     assert line.core.refused(line.now_us + 2 * _REFUSED_PATIENCE_US) is None
 

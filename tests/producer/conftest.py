@@ -14,6 +14,7 @@ import pytest
 from tests.records.handing_over import taken_from
 
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
@@ -237,7 +238,7 @@ class World:
         if isinstance(output, Connect):
             broker = int(output.host.removeprefix("b"))
             if broker in self.down or broker in self.shut:
-                self.core.receive(Disconnected(output.connection_id, "connection refused"), self.now_us)
+                self.core.receive(Disconnected(output.connection_id, REFUSED), self.now_us)
                 return
             self.lines[output.connection_id] = broker
             self.core.receive(Connected(output.connection_id), self.now_us)
@@ -402,7 +403,7 @@ class World:
         self.produces = [t for t in self.produces if t.connection_id != connection_id]
         self.stragglers.extend((t, self.lines[connection_id]) for t in gone)
         self.lines.pop(connection_id)
-        self.core.receive(Disconnected(connection_id, "closed by the broker"), self.now_us)
+        self.core.receive(Disconnected(connection_id, CLOSED_BY_BROKER), self.now_us)
         self.turn()
 
     def transmitted(self) -> None:

@@ -151,7 +151,7 @@ def test_a_batch_whose_broker_cannot_be_reached_fails_with_the_reason(make_world
     world.run_until(lambda: world.outcome(sealed))
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
-    assert "b1:9092: connection refused" in str(outcome.error)
+    assert "b1:9092 (connection refused)" in str(outcome.error)
     assert world.now_us == 121_000_000
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.fetch import EpochEndOffset as DivergingEpoch
 from ottla.protocol.messages.fetch import (
@@ -121,13 +122,13 @@ class World:
     def _answer(self, output: Any) -> None:
         if isinstance(output, Connect):
             self.hosts[output.connection_id] = output.host
-            event = Disconnected(output.connection_id, "connection refused") if self.refuse_connections else None
+            event = Disconnected(output.connection_id, REFUSED) if self.refuse_connections else None
             self.core.receive(event or Connected(output.connection_id), self.now_us)
         elif isinstance(output, Transmit):
             assert output.version <= self.versions.get(output.message.API_KEY, output.message.MAX_VERSION)
             if isinstance(output.message, FetchRequest) and self.lose_next_fetch:
                 self.lose_next_fetch = False
-                self.core.receive(Disconnected(output.connection_id, "closed by the broker"), self.now_us)
+                self.core.receive(Disconnected(output.connection_id, CLOSED_BY_BROKER), self.now_us)
                 return
             self.asked_at = self.hosts[output.connection_id]
             message = self._respond(output.message)

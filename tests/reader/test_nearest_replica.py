@@ -9,6 +9,7 @@ from tests.reader.conftest import World
 from tests.reader.fetched import values
 
 from ottla.connection.events import Disconnected
+from ottla.connection.loss import CLOSED_BY_BROKER
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -99,7 +100,7 @@ def test_a_replica_that_is_lost_is_left_and_nothing_is_lost_or_repeated() -> Non
     # The Fetch that waits there for more is lost with its connection.
     connection_id = next(number for number, host in reversed(world.hosts.items()) if host == "two")
     world.held.clear()
-    world.core.receive(Disconnected(connection_id, "closed by the broker"), world.now_us)
+    world.core.receive(Disconnected(connection_id, CLOSED_BY_BROKER), world.now_us)
     assert values(world.run() + world.later(1000)) == [b"b"]
     assert world.asked[-2:] == [("one", ""), ("one", "")]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ottla.client.bootstrap import LastingTrouble, all_refused, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
+from ottla.connection.address_book import LastingTrouble
 from ottla.connection.asking import AskingCore, Question
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
@@ -57,14 +57,13 @@ class AdminDriver(Driver):
         while answer is not None and _bears_repeating(answer, where):
             self._waiting.wait(self._is_over, self._settings.connection.retry_backoff_ms / 1000)
             left_ms = (deadline_us - self.clock.now_us()) // 1000
-            if left_ms <= 0 or not self.loop.answered:
+            if left_ms <= 0 or not self.loop.addresses.answered:
                 break
             answer = self._ask_once(message, where, left_ms, reach_ms)
         if answer is not None and answer.message is not None:
             return answer
-        if not self.loop.answered:
-            addresses = self._settings.connection.bootstrap_servers
-            raise unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
+        if not self.loop.addresses.answered:
+            raise self.loop.addresses.error_after(timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
         if where < 0:
@@ -94,12 +93,11 @@ class AdminDriver(Driver):
         one. Raises only what asking again cannot mend.
         """
         self._check_usable()
-        addresses = self._settings.connection.bootstrap_servers
         tokens = [next(self._tokens) for _ in questions]
         deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
             self.loop.post(Question(message, token, where, deadline_us, version))
-        trouble = LastingTrouble(self.loop, addresses)
+        trouble = LastingTrouble(self.loop.addresses)
 
         def settled() -> bool:
             return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()

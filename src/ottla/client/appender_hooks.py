@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
-from ottla.client.bootstrap import LastingTrouble, unreachable
 from ottla.client.delivery_books import DeliveryBooks
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
 from ottla.client.spent_time import SpentTime
 from ottla.client.waiting import Waiting
+from ottla.connection.address_book import LastingTrouble
 from ottla.errors import BufferFull, OttlaError, fresh
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import TopicWanted
@@ -93,7 +93,7 @@ class AppenderHooks:
 
     def lasting_trouble(self) -> LastingTrouble:
         """Where one wait for a topic keeps what it saw of the bootstrap addresses."""
-        return LastingTrouble(self.loop, self.settings.connection.bootstrap_servers)
+        return LastingTrouble(self.loop.addresses)
 
     def ask_for_topic(self, topic: str, trouble: LastingTrouble) -> Callable[[], bool]:
         """Have the topic looked up; what is returned says whether there is an answer, good or bad."""
@@ -111,7 +111,7 @@ class AppenderHooks:
             raise refusal
         if trouble.error is not None:
             raise fresh(trouble.error)
-        raise unreachable(self.loop, self.settings.connection.bootstrap_servers, max_block_ms)
+        raise self.loop.addresses.error(max_block_ms)
 
     def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None:
         """What the user's partitioner makes of a key; None leaves it to the default one."""

@@ -153,7 +153,7 @@ class CallersTurn:
         loop = self._loop
         is_readable = await_readable(channel.fd, timeout_ms)
         if not loop.turn.acquire(False):
-            loop.give_back(channel, "")
+            loop.give_back(channel, None)
         else:
             try:
                 if channel.borrowed:
@@ -170,7 +170,7 @@ class CallersTurn:
         loop = self._loop
         now_us = loop.now_us()
         if not loop.is_idle(now_us):
-            loop.give_back(channel, "")
+            loop.give_back(channel, None)
             return
         if not is_readable or self._take_in(channel, now_us):
             loop.take_back(channel)
@@ -179,7 +179,7 @@ class CallersTurn:
     def _take_in(self, channel: Channel, now_us: int) -> bool:
         """Give the core the answers that have come; False where the connection is lost, which the thread closes."""
         loop, core = self._loop, self._core
-        answers, lost = loop.read(channel)
+        answers, loss = loop.read(channel)
         is_left = False
         for correlation_id, message in answers:
             received = Received(channel.connection_id, correlation_id, message)
@@ -188,8 +188,8 @@ class CallersTurn:
                 loop.post(received)
             else:
                 core.receive(received, now_us)
-        if lost:
-            loop.give_back(channel, lost)
+        if loss is not None:
+            loop.give_back(channel, loss)
             return False
         return True
 

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.held_calls import HELD_BYTES_MAX, receive_held, send_held
+from ottla.client.other_protocols import other_protocol
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.client.resolve import Address
-from ottla.client.strangers import NOT_KAFKA, stranger
-from ottla.connection.security_settings import TLS_FAILED
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, Loss, LossKind, failed, not_kafka, tls_failed
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
@@ -38,13 +38,17 @@ FRAME_BYTES_MAX = 256 * 1024 * 1024
 # sendmsg takes 1,024 buffers at most on Linux and macOS.
 _BUFFERS_MAX = 1024
 
-CLOSED_BY_BROKER = "closed by the broker"
 _OTHER_PROTOCOL = "does the listener want another security.protocol?"
-CLOSED_UNANSWERED = f"it accepted the connection and closed it without an answer; {_OTHER_PROTOCOL}"
-CLOSED_EARLY = f"{CLOSED_BY_BROKER} before it answered a request; {_OTHER_PROTOCOL}"
-CLOSED_IN_HANDSHAKE = (
+_CLOSED_UNANSWERED = Loss(
+    LossKind.CLOSED, f"it accepted the connection and closed it without an answer; {_OTHER_PROTOCOL}"
+)
+_CLOSED_EARLY = Loss(
+    LossKind.CLOSED_EARLY, f"{CLOSED_BY_BROKER.detail} before it answered a request; {_OTHER_PROTOCOL}"
+)
+CLOSED_IN_TLS_HANDSHAKE = Loss(
+    LossKind.CLOSED_IN_TLS_HANDSHAKE,
     "the connection ended within the TLS handshake; is it a listener without TLS (then set security.protocol "
-    "without SSL)?"
+    "without SSL)?",
 )
 # ApiVersions, SaslHandshake and SaslAuthenticate: what is asked before a connection is of use.
 _OPENING_API_KEYS = (18, 17, 36)
@@ -71,7 +75,11 @@ class SocketBuffers:
 
 
 class Lost(Exception):
-    """The connection is of no use any more; the message is the reason, for a person."""
+    """The connection is of no use any more, for the reason in `loss`."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__(loss.detail)
+        self.loss = loss
 
 
 class Channel:
@@ -144,9 +152,9 @@ class Channel:
     def connect(self, addresses: list[Address]) -> None:
         """Begin with the first of these addresses; the others are tried when it refuses."""
         self._addresses = list(addresses)
-        self._next_address("the name has no address")
+        self._next_address(failed("the name has no address"))
 
-    def _next_address(self, reason: str) -> None:
+    def _next_address(self, loss: Loss) -> None:
         self.close()
         while self._addresses:
             self.address = family, address = self._addresses.pop(0)
@@ -162,11 +170,11 @@ class Channel:
                 error_number = sock.connect_ex(address)
                 if error_number in (0, errno.EINPROGRESS):
                     return
-                reason = _said(OSError(error_number, os.strerror(error_number)))
+                loss = _loss(error_number)
             except OSError as error:
-                reason = _said(error)
+                loss = _loss_of(error)
             self.close()
-        raise Lost(reason)
+        raise Lost(loss)
 
     def finish_connecting(self) -> bool:
         """After the socket became writable: True when there is a connection, False when the next address is tried."""
@@ -181,7 +189,7 @@ class Channel:
         if error_number == 0:
             self._begin_tls()
             return True
-        self._next_address(_said(OSError(error_number, os.strerror(error_number))))
+        self._next_address(_loss(error_number))
         return False
 
     def _begin_tls(self) -> None:
@@ -195,9 +203,9 @@ class Channel:
         try:
             self._tls = TlsSocket(self.sock, tls, self.host)
         except OSError as error:
-            raise Lost(_said(error)) from None
+            raise Lost(_loss_of(error)) from None
         except ValueError as error:
-            raise Lost(f"{TLS_FAILED}: the host name {self.host!r} cannot be asked for ({error})") from None
+            raise Lost(tls_failed(f": the host name {self.host!r} cannot be asked for ({error})")) from None
         # It has taken the descriptor over.
         self.sock = None
 
@@ -207,7 +215,7 @@ class Channel:
             try:
                 wanted = self._tls.shake_hands()
             except OSError as error:
-                raise Lost(_said(error)) from None
+                raise Lost(_loss_of(error)) from None
             if wanted:
                 return wanted
         self.connected = True
@@ -255,7 +263,7 @@ class Channel:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise Lost(_said(error)) from None
+                raise Lost(_loss_of(error)) from None
             self.sent_bytes += sent
             self._outgoing_bytes -= sent
             if self._outgoing_bytes:
@@ -271,14 +279,14 @@ class Channel:
             gone.append(unanswered.popleft()[1])
         return gone
 
-    def pull(self) -> tuple[list[tuple[int, Any]], str]:
+    def pull(self) -> tuple[list[tuple[int, Any]], Loss | None]:
         """Read what has arrived: (correlation id, message) of each complete answer, and why it was the last, if so."""
         answers: list[tuple[int, Any]] = []
         try:
             self._pull_into(answers)
         except Lost as lost:
-            return answers, str(lost)
-        return answers, ""
+            return answers, lost.loss
+        return answers, None
 
     def _pull_into(self, answers: list[tuple[int, Any]]) -> None:
         sock = self._tls or self.sock
@@ -297,7 +305,7 @@ class Channel:
             except OSError as error:
                 if isinstance(error, ConnectionResetError) and not self.served:
                     raise Lost(self._ended()) from None
-                raise Lost(_said(error)) from None
+                raise Lost(_loss_of(error)) from None
             if received == 0:
                 raise Lost(self._ended())
             self.received_bytes += received
@@ -312,30 +320,30 @@ class Channel:
             if received < room:
                 return
 
-    def _ended(self) -> str:
+    def _ended(self) -> Loss:
         if self.served:
             return CLOSED_BY_BROKER
-        return CLOSED_EARLY if self.answered else CLOSED_UNANSWERED
+        return _CLOSED_EARLY if self.answered else _CLOSED_UNANSWERED
 
     def _decode(self, frame: memoryview) -> tuple[int, Any]:
         if not self.awaited:
-            raise Lost(f"{NOT_KAFKA}: it answered what was not asked")
+            raise Lost(not_kafka(": it answered what was not asked"))
         correlation_id, request_class, version = self.awaited.popleft()
         try:
             answered_id, message = decode_response(frame, request_class, version)
         except MalformedMessage as error:
-            raise Lost(f"{NOT_KAFKA} ({error})") from None
+            raise Lost(not_kafka(f" ({error})")) from None
         if answered_id != correlation_id:
-            raise Lost(f"{NOT_KAFKA}: it answered request {answered_id} when {correlation_id} was due")
+            raise Lost(not_kafka(f": it answered request {answered_id} when {correlation_id} was due"))
         self.answered = True
         if not self.served and request_class.API_KEY not in _OPENING_API_KEYS:
             self.served = True
         return correlation_id, message
 
-    def _unreadable(self, error: FrameTooLarge) -> str:
+    def _unreadable(self, error: FrameTooLarge) -> Loss:
         if self.answered:
-            return f"sent a frame that cannot be ({error})"
-        return stranger((error.size & 0xFFFFFFFF).to_bytes(4, "big"))
+            return failed(f"sent a frame that cannot be ({error})")
+        return other_protocol((error.size & 0xFFFFFFFF).to_bytes(4, "big"))
 
     def close(self) -> None:
         """Give the socket back; what was queued is forgotten."""
@@ -362,7 +370,13 @@ def _drop_front(buffers: list[Any], size: int) -> None:
         buffers[0] = memoryview(buffers[0]).cast("B")[size:]
 
 
-def _said(error: OSError) -> str:
-    """An operating system's error as a clause: "connection refused"."""
+def _loss(error_number: int) -> Loss:
+    return _loss_of(OSError(error_number, os.strerror(error_number)))
+
+
+def _loss_of(error: OSError) -> Loss:
+    """An operating system's error; told by its number, because its text may be in any language."""
+    if error.errno == errno.ECONNREFUSED:
+        return REFUSED
     said = error.strerror or str(error)
-    return said[:1].lower() + said[1:]
+    return failed(said[:1].lower() + said[1:])

@@ -130,7 +130,7 @@ class Driver:
 
     def turn_ended(self) -> None:
         """Let go whoever waits for what has come."""
-        if self._changed or not self.loop.answered:
+        if self._changed or not self.loop.addresses.answered:
             self._changed = False
             self._waiting.look()
 

@@ -37,8 +37,7 @@ cdef class IoLoop:
     cdef public list _dirty
     cdef public bint _stopping
     cdef public dict _stalled
-    cdef public bint answered
-    cdef public dict troubles
+    cdef public object addresses
     cdef public object _connection_log
     cdef public list _came_back
     cdef public object _thread
@@ -61,7 +60,7 @@ cdef class IoLoop:
     cpdef lend(self, Channel channel)
     cpdef take_back(self, Channel channel)
     cpdef leave(self, list outputs)
-    cpdef give_back(self, Channel channel, lost)
+    cpdef give_back(self, Channel channel, loss)
     cdef _push(self, Channel channel, now_us)
     @cython.locals(correlation_id=object)
     cdef _report_transmitted(self, Channel channel, now_us)
@@ -77,8 +76,8 @@ cdef class IoLoop:
     cdef _watch(self, Channel channel)
     cdef _finish_connecting(self, Channel channel, now_us)
     cdef _shake_hands(self, Channel channel, now_us)
-    cdef _lose(self, Channel channel, reason, now_us)
+    cdef _lose(self, Channel channel, loss, now_us)
     cdef _disconnect(self, output, now_us)
-    cdef _tell_trouble(self, Channel channel, reason, now_us)
+    cdef _log_loss(self, Channel channel, loss, now_us)
     cdef _tell_who_came_back(self, now_us)
-    cdef _remove(self, Channel channel, reason)
+    cdef _remove(self, Channel channel)

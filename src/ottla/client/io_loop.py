@@ -21,13 +21,13 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ottla.client.channel import CLOSED_EARLY, CLOSED_IN_HANDSHAKE, Channel, Lost, SocketBuffers
+from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.connection_log import ConnectionLog
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
-from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
+from ottla.client.resolve import Address, beginning_after, resolve
 from ottla.client.security import Security
-from ottla.client.strangers import NOT_KAFKA
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
+from ottla.connection.address_book import AddressBook
 from ottla.connection.events import (
     Connect,
     Connected,
@@ -40,18 +40,17 @@ from ottla.connection.events import (
     Transmitted,
     Unsendable,
 )
-from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED
+from ottla.connection.loss import Loss, LossKind
 from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 
 _log = logging.getLogger("ottla.client")
 
-SILENT = "it accepted the connection and did not answer"
-UNCONNECTED = "no answer to the attempt to connect"
-
 
 class Core(Protocol):
-    """What every core offers its driver (house.md: one surface for every core)."""
+    """What every core offers its driver."""
+
+    addresses: AddressBook
 
     def receive(self, event: Any, now_us: int) -> None: ...
     def outputs(self) -> list[Any]: ...
@@ -91,35 +90,6 @@ class Front(Protocol):
         ...
 
 
-class Trouble:
-    """Why an address was of no use the last time it was tried."""
-
-    __slots__ = ("host", "port", "reason")
-
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        self.host = host
-        self.port = port
-        self.reason = reason
-
-    @property
-    def is_stranger(self) -> bool:
-        """Something answered there, and it was not Kafka."""
-        return self.reason.startswith(NOT_KAFKA)
-
-    @property
-    def is_disbelief(self) -> bool:
-        """A broker and this client did not believe each other."""
-        return self.reason.startswith((SASL_FAILED, TLS_FAILED))
-
-    @property
-    def is_lasting(self) -> bool:
-        """Trying again will not help."""
-        return self.is_stranger or self.is_disbelief or self.reason.startswith(UNRESOLVABLE)
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port} ({self.reason})"
-
-
 class IoLoop:
     """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest by who has the turn."""
 
@@ -143,6 +113,7 @@ class IoLoop:
         self._woke_ns = 0
         self._core = core
         self._front = front
+        self.addresses = core.addresses
         self._client_id = client_id
         self._buffers = buffers
         self._security = security
@@ -151,14 +122,14 @@ class IoLoop:
         self._poller.watch_doorbell(self._doorbell)
         self._sleeping = False
         self._posted: deque[Any] = deque()
-        self._resolved: deque[tuple[int, list[Address], str]] = deque()
+        self._resolved: deque[tuple[int, list[Address], Loss | None]] = deque()
         # What listeners said that were asked what they speak: (connection that was lost, why).
-        self._explained: deque[tuple[Channel, str]] = deque()
+        self._explained: deque[tuple[Channel, Loss]] = deque()
         self.turn = threading.Lock()
         # Outputs of the core that a caller's turn left, connections that it had borrowed or that broke (why), and the
         # error that nobody knows a way out of.
         self._left: list[Any] = []
-        self._given_back: deque[tuple[Channel, str]] = deque()
+        self._given_back: deque[tuple[Channel, Loss | None]] = deque()
         # Where who borrows connections for good watches them, if somebody does (`event_loops_turn.py`).
         self.borrower: Any = None
         self._broken: BaseException | None = None
@@ -173,8 +144,6 @@ class IoLoop:
         self._stopping = False
         # (host, port) -> the address of that name that last let the setup timeout pass.
         self._stalled: dict[tuple[str, int], Address] = {}
-        self.answered = False
-        self.troubles: dict[tuple[str, int], Trouble] = {}
         self._connection_log = ConnectionLog(client_id)
         # Connections with an answer from an address that the log has called unusable.
         self._came_back: list[Channel] = []
@@ -245,26 +214,23 @@ class IoLoop:
         dirty = self._dirty
         only = dirty[0] if len(dirty) == 1 else None
         for channel in dirty:
-            lost = self._push(channel, now_us)
-            if lost:
-                self.give_back(channel, lost)
+            loss = self._push(channel, now_us)
+            if loss is not None:
+                self.give_back(channel, loss)
         dirty.clear()
         return only
 
-    def read(self, channel: Channel) -> tuple[list[tuple[int, Any]], str]:
+    def read(self, channel: Channel) -> tuple[list[tuple[int, Any]], Loss | None]:
         """Return what has come on a connection, as `Channel.pull` does, and count it."""
         had_served, received_before = channel.served, channel.received_bytes
-        answers, lost = channel.pull()
+        answers, loss = channel.pull()
         channel.meter.incoming_bytes += channel.received_bytes - received_before
         channel.meter.network_operations += 1
-        if channel.served and not had_served:
-            self.answered = True
-            self.troubles.pop((channel.host, channel.port), None)
-            if self._connection_log.is_missed(channel.host, channel.port):
-                # Logged by the I/O thread: a thread that has borrowed the connection must not run Python code for long.
-                self._came_back.append(channel)
-                self.wake()
-        return answers, lost
+        if channel.served and not had_served and self._connection_log.is_missed(channel.host, channel.port):
+            # Logged by the I/O thread: a thread that has borrowed the connection must not run Python code for long.
+            self._came_back.append(channel)
+            self.wake()
+        return answers, loss
 
     def watch_again(self, channel: Channel) -> None:
         """What is waited for on a connection has changed."""
@@ -289,9 +255,9 @@ class IoLoop:
         self._left += outputs
         self.wake()
 
-    def give_back(self, channel: Channel, lost: str) -> None:
+    def give_back(self, channel: Channel, loss: Loss | None) -> None:
         """Let the thread watch a borrowed connection again, or close it; also without the turn."""
-        self._given_back.append((channel, lost))
+        self._given_back.append((channel, loss))
         self.wake()
 
     def break_down(self, error: BaseException) -> None:
@@ -434,23 +400,23 @@ class IoLoop:
             for output in results:
                 front.perform(output)
 
-    def _push(self, channel: Channel, now_us: int) -> str:
+    def _push(self, channel: Channel, now_us: int) -> Loss | None:
         """Send what waits on a connection; why it is lost, if it is."""
         if not channel.connected:
-            return ""
+            return None
         meter, sent_before = channel.meter, channel.sent_bytes
         try:
             empty = channel.push()
         except Lost as lost:
             self._report_transmitted(channel, now_us)
-            return str(lost)
+            return lost.loss
         meter.outgoing_bytes += channel.sent_bytes - sent_before
         meter.network_operations += 1
         self._report_transmitted(channel, now_us)
         if empty == channel.waits_to_write:
             channel.waits_to_write = not empty
             self.watch_again(channel)
-        return ""
+        return None
 
     def _report_transmitted(self, channel: Channel, now_us: int) -> None:
         for correlation_id in channel.take_transmitted():
@@ -470,20 +436,20 @@ class IoLoop:
                     self._finish_connecting(channel, now_us)
                 continue
             if mask & WRITABLE:
-                lost = self._push(channel, now_us)
-                if lost:
-                    self._lose(channel, lost, now_us)
+                loss = self._push(channel, now_us)
+                if loss is not None:
+                    self._lose(channel, loss, now_us)
             # What came before a caller borrowed it is the caller's to read; its end is not.
             if is_readable(mask) and channel.connected and not (channel.borrowed and mask == READABLE):
                 self._pull(channel, now_us)
 
     def _pull(self, channel: Channel, now_us: int) -> None:
         core, connection_id = self._core, channel.connection_id
-        answers, lost = self.read(channel)
+        answers, loss = self.read(channel)
         for correlation_id, message in answers:
             core.receive(Received(connection_id, correlation_id, message), now_us)
-        if lost:
-            self._lose(channel, lost, now_us)
+        if loss is not None:
+            self._lose(channel, loss, now_us)
 
     # ---- connections ------------------------------------------------------------------------------------------
 
@@ -491,8 +457,8 @@ class IoLoop:
         channel = Channel(output.connection_id, output.host, output.port, self._buffers, output.meter, self._security)
         self._channels[output.connection_id] = channel
 
-        def resolved(addresses: list[Address], reason: str) -> None:
-            self._resolved.append((output.connection_id, addresses, reason))
+        def resolved(addresses: list[Address], loss: Loss | None) -> None:
+            self._resolved.append((output.connection_id, addresses, loss))
             self.wake()
 
         resolve(output.host, output.port, resolved)
@@ -500,17 +466,17 @@ class IoLoop:
 
     def _take_resolved(self, now_us: int) -> None:
         while self._resolved:
-            connection_id, addresses, reason = self._resolved.popleft()
+            connection_id, addresses, loss = self._resolved.popleft()
             channel = self._channels.get(connection_id)
             if channel is None:
                 continue
-            if not addresses:
-                self._lose(channel, reason, now_us)
+            if loss is not None:
+                self._lose(channel, loss, now_us)
                 continue
             try:
                 channel.connect(beginning_after(addresses, self._stalled.get((channel.host, channel.port))))
             except Lost as lost:
-                self._lose(channel, str(lost), now_us)
+                self._lose(channel, lost.loss, now_us)
             else:
                 self._watch(channel)
 
@@ -524,7 +490,7 @@ class IoLoop:
         try:
             connected = channel.finish_connecting()
         except Lost as lost:
-            self._lose(channel, str(lost), now_us)
+            self._lose(channel, lost.loss, now_us)
             return
         self._watch(channel)
         if connected:
@@ -535,7 +501,7 @@ class IoLoop:
         try:
             wanted = channel.shake_hands()
         except Lost as lost:
-            self._lose(channel, str(lost), now_us)
+            self._lose(channel, lost.loss, now_us)
             return
         self._poller.change(channel.fd, wanted or READABLE)
         if not wanted:
@@ -548,37 +514,38 @@ class IoLoop:
         assert self._security is not None
         self._security.get_token(given)
 
-    def _lose(self, channel: Channel, reason: str, now_us: int) -> None:
+    def _lose(self, channel: Channel, loss: Loss, now_us: int) -> None:
         """The connection broke, or never came about: close it and tell the core."""
-        self._remove(channel, reason)
-        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, reason)
-        if not self._asks_why(channel, reason):
-            self._tell_trouble(channel, reason, now_us)
-            self._core.receive(Disconnected(channel.connection_id, reason), now_us)
+        self._remove(channel)
+        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, loss.detail)
+        if not self._asks_why(channel, loss):
+            self._log_loss(channel, loss, now_us)
+            self._core.receive(Disconnected(channel.connection_id, loss), now_us)
 
-    def _tell_trouble(self, channel: Channel, reason: str, now_us: int) -> None:
+    def _log_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
         if not channel.is_idle:
-            self._connection_log.lost(channel.host, channel.port, reason, now_us)
+            self._connection_log.lost(channel.host, channel.port, loss.detail, now_us)
 
     def _tell_who_came_back(self, now_us: int) -> None:
         came_back, self._came_back = self._came_back, []
         for channel in came_back:
             self._connection_log.back(channel.host, channel.port, now_us)
 
-    def _asks_why(self, channel: Channel, reason: str) -> bool:
+    def _asks_why(self, channel: Channel, loss: Loss) -> bool:
         """Whether the listener is asked what it speaks instead; the core is told once it has said so, or not."""
-        if self.answered or channel.address is None or reason not in (CLOSED_IN_HANDSHAKE, CLOSED_EARLY):
+        is_tls_refused, is_early = loss.kind is LossKind.CLOSED_IN_TLS_HANDSHAKE, loss.kind is LossKind.CLOSED_EARLY
+        if self.addresses.answered or channel.address is None or not (is_tls_refused or is_early):
             return False
         tls, is_sasl = (None, False) if self._security is None else (self._security.tls, self._security.is_sasl)
-        if reason == CLOSED_EARLY and is_sasl:
+        if is_early and is_sasl:
             return False
         from ottla.client.listener_probe import ask_for_sasl, ask_in_plaintext  # few clients ever meet such a listener
 
-        def told(why: str) -> None:
-            self._explained.append((channel, why or reason))
+        def told(why: Loss | None) -> None:
+            self._explained.append((channel, why or loss))
             self.wake()
 
-        if reason == CLOSED_IN_HANDSHAKE:
+        if is_tls_refused:
             ask_in_plaintext(channel.address, told)
         else:
             ask_for_sasl(channel.address, tls, channel.host, told)
@@ -586,40 +553,37 @@ class IoLoop:
 
     def _take_explained(self, now_us: int) -> None:
         while self._explained:
-            channel, why = self._explained.popleft()
-            if not self.answered:
-                self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, why)
-            self._tell_trouble(channel, why, now_us)
-            self._core.receive(Disconnected(channel.connection_id, why), now_us)
+            channel, loss = self._explained.popleft()
+            self._log_loss(channel, loss, now_us)
+            self._core.receive(Disconnected(channel.connection_id, loss), now_us)
 
     def _take_given_back(self, now_us: int) -> None:
         """Watch the connections again that a caller had borrowed, and lose those found to be of no use any more."""
         while self._given_back:
-            channel, lost = self._given_back.popleft()
+            channel, loss = self._given_back.popleft()
             if channel.connection_id not in self._channels:
                 continue
-            if lost:
-                self._lose(channel, lost, now_us)
+            if loss is not None:
+                self._lose(channel, loss, now_us)
             else:
                 self.take_back(channel)
 
     def _disconnect(self, output: Disconnect, now_us: int) -> None:
         """The core wants it closed."""
         channel = self._channels.get(output.connection_id)
-        if output.reason and self._security is not None:
+        loss = output.loss
+        if loss is not None and loss.kind is LossKind.SASL_FAILED and self._security is not None:
             self._security.forget_token()
         if channel is None:
             return
         if not channel.connected and channel.address is not None:
             # Not to begin with it again: another address of the same name may answer.
             self._stalled[channel.host, channel.port] = channel.address
-        if output.trouble:
-            self._tell_trouble(channel, output.trouble, now_us)
-        self._remove(channel, output.reason or (SILENT if channel.connected else UNCONNECTED))
+        if loss is not None:
+            self._log_loss(channel, loss, now_us)
+        self._remove(channel)
 
-    def _remove(self, channel: Channel, reason: str) -> None:
-        if not channel.served:
-            self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, reason)
+    def _remove(self, channel: Channel) -> None:
         del self._channels[channel.connection_id]
         if channel.borrowed:
             self.take_back(channel)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.resolve import Address
-from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED
+from ottla.connection.loss import Loss, sasl_failed, tls_failed
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.frames import decode_response, encode_request
@@ -30,39 +30,39 @@ _ANSWER_BYTES_MAX = 65_536
 _CORRELATION_ID = 1
 
 
-def ask_in_plaintext(address: Address, told: Callable[[str], None]) -> None:
-    """Have `told` called, by another thread, with why TLS fails at this address; "" where that stays unknown."""
+def ask_in_plaintext(address: Address, told: Callable[[Loss | None], None]) -> None:
+    """Have `told` called, by another thread, with why TLS fails at this address; None where that stays unknown."""
     _aside(told, lambda: _why_not_tls(_ask(address, None, "")))
 
 
-def ask_for_sasl(address: Address, tls: ssl.SSLContext | None, host: str, told: Callable[[str], None]) -> None:
+def ask_for_sasl(address: Address, tls: ssl.SSLContext | None, host: str, told: Callable[[Loss | None], None]) -> None:
     """The same with why a client without SASL is sent away."""
     _aside(told, lambda: _why_not_without_sasl(_ask(address, tls, host), tls is not None))
 
 
-def _aside(told: Callable[[str], None], find_out: Callable[[], str]) -> None:
+def _aside(told: Callable[[Loss | None], None], find_out: Callable[[], Loss | None]) -> None:
     def run() -> None:
         try:
-            reason = find_out()
+            loss = find_out()
         except (OSError, ValueError, ProtocolError):
-            reason = ""
-        told(reason)
+            loss = None
+        told(loss)
 
     threading.Thread(target=run, name="ottla-listener-probe", daemon=True).start()
 
 
-def _why_not_tls(answer: Any) -> str:
+def _why_not_tls(answer: Any) -> Loss | None:
     if answer is None:
-        return ""
+        return None
     wanted = _sasl_of(answer, "SASL_PLAINTEXT") or "PLAINTEXT"
-    return f"{TLS_FAILED}: this listener speaks no TLS; set security.protocol to {wanted}"
+    return tls_failed(f": this listener speaks no TLS; set security.protocol to {wanted}")
 
 
-def _why_not_without_sasl(answer: Any, is_tls: bool) -> str:
+def _why_not_without_sasl(answer: Any, is_tls: bool) -> Loss | None:
     wanted = _sasl_of(answer, "SASL_SSL" if is_tls else "SASL_PLAINTEXT")
     if not wanted:
-        return ""
-    return f"{SASL_FAILED}: this listener wants to know who you are; set security.protocol to {wanted}"
+        return None
+    return sasl_failed(f"this listener wants to know who you are; set security.protocol to {wanted}")
 
 
 def _sasl_of(answer: Any, protocol: str) -> str:

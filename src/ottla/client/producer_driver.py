@@ -427,7 +427,7 @@ class ProducerDriver(AppenderHooks):
         if memory.has_served:
             memory.has_served = False
             self._changed = True
-        if self._changed or not self.loop.answered:
+        if self._changed or not self.loop.addresses.answered:
             self._changed = False
             self._waiting.look()
         if self.callers_turn is not None:

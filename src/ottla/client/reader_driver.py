@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from ottla.client import lifetime
-from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
@@ -56,14 +55,14 @@ class ReaderDriver(Driver):
 
     def _wait(self, patience_s: float | None) -> bool:
         """Whether something has arrived in time."""
-        addresses = self.settings.connection.bootstrap_servers
+        addresses = self.loop.addresses
 
         def settled() -> bool:
-            return bool(self._arrived) or self._is_over() or lasting_trouble(self.loop, addresses) is not None
+            return bool(self._arrived) or self._is_over() or addresses.lasting_error() is not None
 
         while not self._arrived:
             self._check_usable()
-            trouble = lasting_trouble(self.loop, addresses)
+            trouble = addresses.lasting_error()
             if trouble is not None:
                 raise trouble
             if not self._waiting.wait(settled, patience_s):
@@ -71,10 +70,10 @@ class ReaderDriver(Driver):
         return True
 
     def _explained(self, error: OttlaError) -> OttlaError:
-        """The core knows that no broker came within reach; the loop knows what happened at each address."""
-        if isinstance(error, Unreachable) and not self.loop.answered:
-            addresses, timeout_ms = self.settings.connection.bootstrap_servers, self.settings.default_api_timeout_ms
-            told = unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
+        """An error of the core; where no broker came within reach, with how long that was tried."""
+        addresses = self.loop.addresses
+        if isinstance(error, Unreachable) and not addresses.answered:
+            told = addresses.error_after(self.settings.default_api_timeout_ms)
             told.topic, told.partition = error.topic, error.partition
             return told
         return error

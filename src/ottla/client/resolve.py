@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from ottla.connection.loss import Loss, LossKind, failed
 from ottla.connection.settings import ConnectionSettings
 
 Address = tuple[int, tuple[object, ...]]
@@ -18,8 +19,8 @@ Address = tuple[int, tuple[object, ...]]
 UNRESOLVABLE = "the name cannot be resolved"
 
 
-def resolve(host: str, port: int, done: Callable[[list[Address], str], None]) -> None:
-    """Call `done(addresses, reason)`, here and now or later from another thread; `reason` says why there are none."""
+def resolve(host: str, port: int, done: Callable[[list[Address], Loss | None], None]) -> None:
+    """Call `done(addresses, loss)`, here and now or later from another thread; `loss` says why there are none."""
     flags = 0 if host == "localhost" else socket.AI_NUMERICHOST
     try:
         found = _look_up(host, port, flags)
@@ -27,7 +28,7 @@ def resolve(host: str, port: int, done: Callable[[list[Address], str], None]) ->
         # UnicodeError: a part of the name is empty or too long, as in "a..b".
         pass
     else:
-        done(found, "")
+        done(found, None)
         return
     threading.Thread(target=_look_up_aside, args=(host, port, done), name=f"ottla-dns-{host}", daemon=True).start()
 
@@ -37,16 +38,16 @@ def _look_up(host: str, port: int, flags: int) -> list[Address]:
     return [(family, address) for family, _, _, _, address in found]
 
 
-def _look_up_aside(host: str, port: int, done: Callable[[list[Address], str], None]) -> None:
+def _look_up_aside(host: str, port: int, done: Callable[[list[Address], Loss | None], None]) -> None:
     try:
         addresses = _look_up(host, port, 0)
     except socket.gaierror as error:
         passing = error.errno == socket.EAI_AGAIN
-        done([], "no name server answered" if passing else UNRESOLVABLE)
+        done([], failed("no name server answered") if passing else Loss(LossKind.UNRESOLVABLE, UNRESOLVABLE))
     except (OSError, UnicodeError) as error:
-        done([], f"{UNRESOLVABLE} ({error})")
+        done([], Loss(LossKind.UNRESOLVABLE, f"{UNRESOLVABLE} ({error})"))
     else:
-        done(addresses, "")
+        done(addresses, None)
 
 
 def expand_bootstrap(settings: ConnectionSettings) -> None:

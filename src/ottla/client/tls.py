@@ -21,10 +21,11 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from ottla.client.channel import CLOSED_IN_HANDSHAKE, Lost
+from ottla.client.channel import CLOSED_IN_TLS_HANDSHAKE, Lost
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.client.stores import is_store, read_keystore, read_truststore
-from ottla.connection.security_settings import TLS_FAILED, SecuritySettings
+from ottla.connection.loss import CLOSED_BY_BROKER, Loss, tls_failed
+from ottla.connection.security_settings import SecuritySettings
 from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
@@ -206,8 +207,8 @@ def _reason_of(error: ssl.SSLError) -> str:
     return (error.reason or str(error)).lower().replace("_", " ")
 
 
-def explain(error: ssl.SSLError) -> str:
-    """A clause for a person: what OpenSSL says is wrong, and what to do."""
+def explain(error: ssl.SSLError) -> Loss:
+    """What OpenSSL says is wrong, and what to do."""
     reason = _reason_of(error)
     said = reason
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -216,8 +217,8 @@ def explain(error: ssl.SSLError) -> str:
     said = said.removeprefix("tlsv1 ").removeprefix("tlsv13 ").removeprefix("sslv3 ").rstrip(".")
     for sign, advice in _ADVICE:
         if sign in reason:
-            return f"{TLS_FAILED} ({said}); {advice}"
-    return f"{TLS_FAILED} ({said})"
+            return tls_failed(f" ({said}); {advice}")
+    return tls_failed(f" ({said})")
 
 
 class TlsSocket:
@@ -226,14 +227,14 @@ class TlsSocket:
     Where nothing can be done now, BlockingIOError is raised, as by a plain socket.
     """
 
-    __slots__ = ("_last_words", "_put_off", "_socket")
+    __slots__ = ("_put_off", "_refusal", "_socket")
 
     def __init__(self, sock: socket, context: ssl.SSLContext, host: str) -> None:
         self._socket = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         # What OpenSSL was given and did not take: it must be given the same again.
         self._put_off: memoryview | None = None
         # Why the broker hung up. OpenSSL says it once; a read may come between the send that meets it and the end.
-        self._last_words = ""
+        self._refusal: Loss | None = None
 
     def fileno(self) -> int:
         """The descriptor to wait on."""
@@ -248,15 +249,15 @@ class TlsSocket:
         except ssl.SSLWantWriteError:
             return WRITABLE
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-            raise Lost(CLOSED_IN_HANDSHAKE) from None
+            raise Lost(CLOSED_IN_TLS_HANDSHAKE) from None
         except ssl.SSLError as error:
             raise Lost(explain(error)) from None
         return 0
 
     def recv_into(self, buffer: memoryview) -> int:
         """As a plain socket's; less than the buffer holds only where nothing is left to be had without waiting."""
-        if self._last_words:
-            raise Lost(self._last_words)
+        if self._refusal is not None:
+            raise Lost(self._refusal)
         filled = 0
         try:
             while filled < len(buffer):
@@ -271,8 +272,8 @@ class TlsSocket:
             pass  # ended without a goodbye, or with one: frames say themselves whether they are whole
         except ssl.SSLError as error:
             # With TLS 1.3 the broker's refusal of a certificate comes with the first read.
-            self._last_words = explain(error)
-            raise Lost(self._last_words) from None
+            self._refusal = explain(error)
+            raise Lost(self._refusal) from None
         return filled
 
     def sendmsg(self, pieces: Sequence[Any]) -> int:
@@ -289,14 +290,14 @@ class TlsSocket:
             self._put_off = content
             raise BlockingIOError from None
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-            self._hear_last_words()
-            raise ConnectionResetError(104, "closed by the broker") from None
+            self._hear_refusal()
+            raise Lost(CLOSED_BY_BROKER) from None
         except ssl.SSLError as error:
             raise Lost(explain(error)) from None
         self._put_off = None
         return sent
 
-    def _hear_last_words(self) -> None:
+    def _hear_refusal(self) -> None:
         """Raise Lost where the broker has said why it hung up: with TLS 1.3 that comes after the handshake."""
         with contextlib.suppress(OSError):
             self.recv_into(memoryview(bytearray(1)))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Self
 
-from ottla.client.bootstrap import LastingTrouble
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.transaction_verbs import checked_identity
+from ottla.connection.address_book import LastingTrouble
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_endings import Ended, EndingCore, EndWanted
 from ottla.producer.transaction_states import TransactionIdentity
@@ -99,7 +99,7 @@ class EndingDriver(Driver):
         for token, identity in tokens.items():
             self.loop.post(EndWanted(token, identity, committed))
         timeout_ms = self._settings.default_api_timeout_ms
-        trouble = LastingTrouble(self.loop, self._settings.connection.bootstrap_servers)
+        trouble = LastingTrouble(self.loop.addresses)
 
         def settled() -> bool:
             return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()

@@ -30,6 +30,7 @@ class AskingCore:
 
     def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings, rng)
+        self.addresses = self._connection.addresses
         # From the next versions on they name topics by id only, and everything here goes by name.
         self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9, OffsetFetchRequest.API_KEY: 9})
 

@@ -28,7 +28,6 @@ from ottla.connection.oauth_settings import OAuthBearerToken
 from ottla.connection.security_settings import (
     OAUTHBEARER,
     PLAIN,
-    SASL_FAILED,
     SCRAM,
     SecuritySettings,
 )
@@ -311,7 +310,7 @@ class SaslConversation:
 
     def _failed(self, reason: str) -> AuthenticationFailed:
         self._go(SaslState.FAILED)
-        return AuthenticationFailed(f"{SASL_FAILED}: {reason}")
+        return AuthenticationFailed(reason)
 
     def _go(self, state: SaslState) -> None:
         assert state in TRANSITIONS[self.state], (self.state, state)

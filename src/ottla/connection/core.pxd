@@ -42,11 +42,9 @@ cdef class ConnectionCore:
     cdef public int64_t _next_correlation_id
     cdef public list _asks
     cdef public bint _closed
-    cdef public dict _failures
-    cdef public bint _ever_ready
+    cdef public object addresses
     cdef public object brokers_met
     cdef public object _refused_patience_us
-    cdef public dict _refusing_since_us
 
     @cython.locals(node=Node)
     cpdef receive(self, event, now_us)

@@ -37,6 +37,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
+from ottla.connection.address_book import AddressBook
 from ottla.connection.events import (
     Connect,
     Connected,
@@ -49,6 +50,7 @@ from ottla.connection.events import (
     Transmitted,
     Unsendable,
 )
+from ottla.connection.loss import Loss, failed, sasl_failed
 from ottla.connection.metadata import BrokerMetadata, Metadata
 from ottla.connection.node import (
     VERSION_CAPS,
@@ -57,15 +59,14 @@ from ottla.connection.node import (
     Node,
     Pending,
     VersionMismatch,
-    address_of,
     version_for,
 )
 from ottla.connection.refresh import MetadataRefresh
-from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED, SecuritySettings
+from ottla.connection.security_settings import SecuritySettings
 from ottla.connection.setting import INT64_MAX
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
-from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
+from ottla.errors import OttlaError
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ if TYPE_CHECKING:
 # Where `ask` sends: a node id, or one of these.
 ANY_NODE = -1_000_001
 CONTROLLER = -1_000_002
-
-NOT_KAFKA = "answered with something that is not the Kafka protocol"
 
 _READY = ConnectionState.READY
 _ABSENT = ConnectionState.ABSENT
@@ -89,7 +88,6 @@ _OPENING = (_CONNECTING, _HANDSHAKING, _AUTHENTICATING)
 
 _HANDSHAKE = object()
 _SASL = object()
-_DISBELIEF = (SASL_FAILED, TLS_FAILED)
 _METADATA = object()
 
 _API_VERSIONS_KEY = 18
@@ -99,7 +97,6 @@ _UNSUPPORTED_VERSION = 35
 _REBOOTSTRAP_REQUIRED = 129
 _CORRELATION_ID_MAX = 0x7FFFFFFF
 
-REFUSED = "connection refused"
 # While a connection to a leader is being opened: how often metadata is requested, to learn of a new leader.
 _OPENING_PATIENCE_US = 1_000_000
 
@@ -179,10 +176,7 @@ class ConnectionCore:
         self._next_correlation_id = 1
         self._asks: list[_Ask] = []
         self._closed = False
-        self._failures: dict[str, str] = {}
-        self._ever_ready = False
-        # Address -> since when it has done nothing but refuse.
-        self._refusing_since_us: dict[str, int] = {}
+        self.addresses = AddressBook(settings.bootstrap_servers)
         self._refused_patience_us = settings.bootstrap_refused_timeout_ms * 1000
         self._add_bootstrap_nodes()
 
@@ -208,7 +202,7 @@ class ConnectionCore:
                 self._sessions.take_token(node, event, now_us)
             self._advance(now_us)
         else:
-            self._lose(node, event.reason, now_us, close=False)
+            self._lose(node, event.loss, now_us, close=False)
             self._advance(now_us)
 
     def outputs(self) -> list[Connect | Transmit | Disconnect | TokenWanted]:
@@ -400,45 +394,30 @@ class ConnectionCore:
             node.agreed_versions = {}
 
     def trouble(self) -> OttlaError | None:
-        """Return why no broker can be reached, as an error for the user; None when one can, or none was tried yet.
-
-        `AuthenticationError` where a broker and this client did not believe each other, `NotKafka` where something
-        answered that does not speak Kafka, else `Unreachable`; all name the addresses.
-        """
-        if not self._failures or any(node.state in (_READY, _RENEWING) for node in self._nodes.values()):
+        """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
+        if self.addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in self._nodes.values()):
             return None
-        told = "; ".join(f"{address}: {reason}" for address, reason in list(self._failures.items()))
-        if any(reason.startswith(_DISBELIEF) for reason in list(self._failures.values())):
-            return AuthenticationError(f"no broker can be used ({told}).")
-        everywhere = len(self._failures) >= len(self.settings.bootstrap_servers)
-        if (
-            not self._ever_ready
-            and everywhere
-            and all(reason.startswith(NOT_KAFKA) for reason in self._failures.values())
-        ):
-            return NotKafka(f"{told}. Check bootstrap.servers: it must name Kafka's listener (host:port).")
-        return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
+        return self.addresses.error()
 
     def why_not(self, node_id: int) -> str | None:
         """Return "host:port, cannot be used: reason" where the last try to reach this node failed, else None."""
         node = self._nodes.get(node_id)
-        reason = None if node is None else self._failures.get(node.address)
-        return None if node is None or reason is None else f"{node.address}, cannot be used: {reason}"
+        loss = None if node is None else self.addresses.loss(node.host, node.port)
+        return None if node is None or loss is None else f"{node.address}, cannot be used: {loss.detail}"
 
     def refused(self, now_us: int) -> OttlaError | None:
         """Return `trouble` where waiting will not help.
 
-        That is: every broker known has disbelieved this client or was disbelieved by it, as Java sees it, too; or no
-        broker was ever met, and every bootstrap address has refused for a while.
+        That is: no broker known and this client trust each other, as Java sees it, too; or no broker was ever met, and
+        every bootstrap address has refused for a while.
         """
-        if self._failures and all(
-            self._failures.get(node.address, "").startswith(_DISBELIEF) for node in self._nodes.values()
-        ):
-            return self.trouble()
-        since = self._refusing_since_us
-        if self._ever_ready or len(since) < len({address_of(*place) for place in self.settings.bootstrap_servers}):
+        addresses = self.addresses
+        if addresses.is_empty:
             return None
-        return self.trouble() if max(since.values()) + self._refused_patience_us <= now_us else None
+        losses = [addresses.loss(node.host, node.port) for node in self._nodes.values()]
+        if all(loss is not None and loss.is_unauthenticated for loss in losses):
+            return self.trouble()
+        return self.trouble() if addresses.have_refused_for(self._refused_patience_us, now_us) else None
 
     def close(self, now_us: int) -> None:
         """Close every connection; what is in flight is answered as lost, and nothing is opened again."""
@@ -522,7 +501,7 @@ class ConnectionCore:
             self._rng,
             transmit=lambda node, message, version, now_us: self._put(node, message, version, _SASL, now_us, True),
             want_token=lambda wanted: self._outputs.append(wanted),
-            lose=lambda node, reason, now_us: self._lose(node, reason, now_us, close=True),
+            lose=lambda node, loss, now_us: self._lose(node, loss, now_us, close=True),
         )
 
     def _renews(self, node: Node, now_us: int) -> bool:
@@ -544,7 +523,8 @@ class ConnectionCore:
             self._send_handshake(node, best, now_us)
             return
         if response.error_code:
-            self._lose(node, f"refused the handshake with error code {response.error_code}", now_us, close=True)
+            refusal = failed(f"refused the handshake with error code {response.error_code}")
+            self._lose(node, refusal, now_us, close=True)
             return
         node.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         node.agreed_versions = {}
@@ -562,30 +542,22 @@ class ConnectionCore:
     def _on_ready(self, node: Node) -> None:
         node.failures = 0
         node.wanted = False
-        self._ever_ready = True
         self.brokers_met += 1
-        self._failures.pop(node.address, None)
+        self.addresses.ready(node.host, node.port)
 
-    def _lose(self, node: Node, reason: str, now_us: int, *, close: bool) -> None:
+    def _lose(self, node: Node, loss: Loss, now_us: int, *, close: bool) -> None:
         """The connection ended by itself or by a timeout: rest, tell the owners, ask who leads now."""
         idle = node.state is _READY and not node.pending
-        if node.state is _HANDSHAKING and reason == "closed by the broker":
-            reason = "closed by the other side during the handshake (a TLS listener, or not Kafka?)"
-        if reason.startswith(_DISBELIEF):
-            node.meter.disbelieved(renewing=node.state is _RENEWING)
+        if loss.is_unauthenticated:
+            node.meter.authentication_failed(renewing=node.state is _RENEWING)
         node.unopened = node.unopened + 1 if node.state is _CONNECTING else 0
         node.move(ConnectionEvent.LOST)
         node.failures += 1
         node.rest_until_us = now_us + self.backoff_us(
             node.failures, self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
         )
-        self._failures.pop(node.address, None)
-        self._failures[node.address] = reason
-        if reason == REFUSED:
-            self._refusing_since_us.setdefault(node.address, now_us)
-        else:
-            self._refusing_since_us.pop(node.address, None)
-        self._detach(node, reason, close, now_us)
+        self.addresses.lost(node.host, node.port, loss, now_us)
+        self._detach(node, loss.detail, close, now_us, loss)
         if not idle and self._refresh.topics:
             self._refresh.needed = True
 
@@ -596,7 +568,7 @@ class ConnectionCore:
             self._detach(node, reason, True, now_us)
         node.wanted = False
 
-    def _detach(self, node: Node, reason: str, close: bool, now_us: int) -> None:
+    def _detach(self, node: Node, reason: str, close: bool, now_us: int, loss: Loss | None = None) -> None:
         connection_id = node.connection_id
         del self._by_connection[connection_id]
         node.connection_id = -1
@@ -611,8 +583,7 @@ class ConnectionCore:
             unsent = [o.correlation_id for o in self._outputs if isinstance(o, Transmit)]
             self._outputs = [o for o in self._outputs if o.connection_id != connection_id]
         if close:
-            trouble = reason if node.state is _RESTING else ""
-            self._outputs.append(Disconnect(connection_id, reason if reason.startswith(SASL_FAILED) else "", trouble))
+            self._outputs.append(Disconnect(connection_id, loss))
         pending = node.pending
         node.pending = {}
         node.throttled_until_us = 0
@@ -660,7 +631,7 @@ class ConnectionCore:
     def _on_received(self, node: Node, correlation_id: int, message: Any, now_us: int) -> None:
         request = node.pending.pop(correlation_id, None)
         if request is None:
-            self._lose(node, "answered a request that was never made", now_us, close=True)
+            self._lose(node, failed("answered a request that was never made"), now_us, close=True)
             self._advance(now_us)
             return
         throttle_ms = getattr(message, "throttle_time_ms", 0)
@@ -680,6 +651,7 @@ class ConnectionCore:
             self._on_handshake(node, message, now_us)
             self._advance(now_us)
             return
+        self.addresses.answered = True
         if throttle_ms > 0:
             node.throttled_until_us = now_us + throttle_ms * 1000
         if request.token is _METADATA:
@@ -702,7 +674,7 @@ class ConnectionCore:
         if request is None:
             return
         if request.token is _HANDSHAKE or request.token is _SASL:
-            self._lose(node, event.reason, now_us, close=True)
+            self._lose(node, failed(event.reason), now_us, close=True)
         else:
             self._settle(node, request, event.reason, False, now_us, unsendable=True)
         self._advance(now_us)
@@ -735,7 +707,7 @@ class ConnectionCore:
             node_id = self._destination(ask, now_us)
             if node_id is not None and self.can_send(node_id, now_us):
                 self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True, ask.version)
-            elif self._failures and self.refused(now_us) is not None:
+            elif self.refused(now_us) is not None:
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
             else:
                 waiting.append(ask)
@@ -758,7 +730,8 @@ class ConnectionCore:
         node = self._nodes.get(where)
         if node is None:
             return f"no broker has the id {where}"
-        return self._failures.get(node.address, f"the broker at {node.address} could not be asked in time")
+        loss = self.addresses.loss(node.host, node.port)
+        return f"the broker at {node.address} could not be asked in time" if loss is None else loss.detail
 
     # --- metadata ------------------------------------------------------------------------------------------------
 
@@ -884,14 +857,14 @@ class ConnectionCore:
         if node.state is _CONNECTING:
             if node.since_us + node.setup_timeout_us <= now_us:
                 limit = node.setup_timeout_us // 1000
-                self._lose(node, f"did not accept a connection within {limit} ms", now_us, close=True)
+                self._lose(node, failed(f"no answer to the attempt to connect within {limit} ms"), now_us, close=True)
             return
         conversation = node.conversation
         if conversation is not None and conversation.wants_token:
             if node.since_us + self._request_timeout_us <= now_us:
                 limit = self.settings.request_timeout_ms
-                reason = f"{SASL_FAILED}: there was no token within request.timeout.ms ({limit} ms)"
-                self._lose(node, reason, now_us, close=True)
+                loss = sasl_failed(f"there was no token within request.timeout.ms ({limit} ms)")
+                self._lose(node, loss, now_us, close=True)
                 return
             if not node.pending:
                 return
@@ -903,4 +876,4 @@ class ConnectionCore:
                 self._drop(node, "idle", now_us)
         elif oldest_us + self._request_timeout_us <= now_us:
             limit = self.settings.request_timeout_ms
-            self._lose(node, f"no answer within request.timeout.ms ({limit} ms)", now_us, close=True)
+            self._lose(node, failed(f"no answer within request.timeout.ms ({limit} ms)"), now_us, close=True)

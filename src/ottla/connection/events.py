@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.connection.loss import Loss
 from ottla.connection.traffic import NodeMeter
 from ottla.value import Value
 
@@ -51,13 +52,11 @@ class Transmit(Value):
 class Disconnect:
     """Output: close this connection; the driver does not report it back.
 
-    `reason` is given if authentication failed, which the user must be told; `trouble` says what was wrong with the
-    connection, and is empty if it is closed because nobody needs it.
+    `loss` says what was wrong with the connection; None where it is closed because nobody needs it.
     """
 
     connection_id: int
-    reason: str = ""
-    trouble: str = field(default="", compare=False)
+    loss: Loss | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,14 +75,10 @@ class Connected:
 
 @dataclass(slots=True, frozen=True)
 class Disconnected:
-    """Event: the connection could not be opened, was closed by the other side, or sent something unreadable.
-
-    `reason` is one clause for a person: "connection refused", "closed by the broker",
-    "answered with something that is not the Kafka protocol".
-    """
+    """Event: the connection could not be opened, was closed by the other side, or sent something unreadable."""
 
     connection_id: int
-    reason: str
+    loss: Loss
 
 
 @dataclass(slots=True, frozen=True)

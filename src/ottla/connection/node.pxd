@@ -33,7 +33,6 @@ cdef class Node:
     cdef public object throttled_until_us
     cdef public int64_t last_used_us
     cdef public bint wanted
-    cdef public object reason
     cdef public object conversation
     cdef public object renew_at_us
     cdef public NodeMeter meter

@@ -110,7 +110,6 @@ class Node:
         "patient_until_us",
         "pending",
         "port",
-        "reason",
         "renew_at_us",
         "rest_until_us",
         "setup_timeout_us",
@@ -144,7 +143,6 @@ class Node:
         self.throttled_until_us = 0
         self.last_used_us = 0
         self.wanted = False
-        self.reason = ""
         # SASL under way, and when the session must be renewed; 0: never.
         self.conversation: SaslConversation | None = None
         self.renew_at_us = 0

@@ -30,10 +30,6 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 # What a file's path may have; a key without its first line is longer as a rule.
 _PATH_MAX = 1024
 
-# How the reasons begin of connections that were lost because somebody did not believe somebody.
-SASL_FAILED = "authentication failed"
-TLS_FAILED = "the TLS handshake failed"
-
 
 def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[str, ...]]:
     def read(value: Any) -> tuple[str, ...]:

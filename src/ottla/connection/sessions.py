@@ -16,8 +16,9 @@ from typing import Any
 
 from ottla.connection.authentication import AuthenticationFailed, SaslConversation
 from ottla.connection.events import TokenGiven, TokenWanted
+from ottla.connection.loss import Loss, sasl_failed
 from ottla.connection.node import ConnectionEvent, ConnectionState, Node, VersionMismatch, version_for
-from ottla.connection.security_settings import SASL_FAILED, SecuritySettings
+from ottla.connection.security_settings import SecuritySettings
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 
@@ -33,7 +34,7 @@ class Sessions:
         *,
         transmit: Callable[[Node, Any, int, int], None],
         want_token: Callable[[TokenWanted], None],
-        lose: Callable[[Node, str, int], None],
+        lose: Callable[[Node, Loss, int], None],
     ) -> None:
         self._security = security
         self._rng = rng
@@ -57,7 +58,7 @@ class Sessions:
         try:
             request = conversation.receive(message)
         except AuthenticationFailed as failed:
-            self._lose(node, str(failed), now_us)
+            self._lose(node, sasl_failed(str(failed)), now_us)
             return False
         if request is not None:
             self._say(node, request, now_us)
@@ -77,12 +78,12 @@ class Sessions:
         if conversation is None or not conversation.wants_token:
             return
         if given.failure:
-            self._lose(node, f"{SASL_FAILED}: {given.failure}", now_us)
+            self._lose(node, sasl_failed(given.failure), now_us)
             return
         try:
             request = conversation.take_token(given.token)
         except AuthenticationFailed as failed:
-            self._lose(node, str(failed), now_us)
+            self._lose(node, sasl_failed(str(failed)), now_us)
         else:
             self._say(node, request, now_us)
 
@@ -90,13 +91,11 @@ class Sessions:
         try:
             version = version_for(node, type(message))
         except VersionMismatch as mismatch:
-            self._lose(node, f"{SASL_FAILED}: {mismatch}", now_us)
+            self._lose(node, sasl_failed(str(mismatch)), now_us)
             return
         if version == 0 and type(message) is SaslHandshakeRequest:
             self._lose(
-                node,
-                f"{SASL_FAILED}: the broker is older than Apache Kafka 1.0, whose SASL ottla does not speak",
-                now_us,
+                node, sasl_failed("the broker is older than Apache Kafka 1.0, whose SASL ottla does not speak"), now_us
             )
             return
         used_us = node.last_used_us

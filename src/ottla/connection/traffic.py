@@ -84,8 +84,8 @@ class NodeMeter(Meter):
         if spent_us > self.reauthentication_us_max:
             self.reauthentication_us_max = spent_us
 
-    def disbelieved(self, *, renewing: bool) -> None:
-        """Client and broker did not believe each other, by TLS or by SASL."""
+    def authentication_failed(self, *, renewing: bool) -> None:
+        """Client and broker do not trust each other, by TLS or by SASL."""
         if renewing:
             self.reauthentication_failures += 1
         else:

@@ -13,6 +13,7 @@ from ottla.producer.sender cimport Sender
 cdef class ProducerCore:
     cdef public object settings
     cdef public ConnectionCore _connection
+    cdef public object addresses
     cdef public ProducerMetrics meters
     cdef public Idempotence _idempotence
     cdef public Accumulator _accumulator

@@ -68,6 +68,7 @@ class ProducerCore:
         self.settings = settings
         self._rng = rng
         self._connection = ConnectionCore(settings.connection, rng, auto_create_topics=True)
+        self.addresses = self._connection.addresses
         clock = SampleClock(settings.metrics_sample_window_ms, settings.metrics_num_samples)
         self.meters = ProducerMetrics(clock, self._connection.meters, settings.connection.client_id)
         self._idempotence = Idempotence(settings.idempotent, self._connection, self._backoff_us)

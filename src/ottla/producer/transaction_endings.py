@@ -76,6 +76,7 @@ class EndingCore:
 
     def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings, rng)
+        self.addresses = self._connection.addresses
         self._settings = settings
         self._endings: dict[int, Ending] = {}
         # Each of them is in one of these, or waits for an answer: of its own, or of the search for its coordinator.

@@ -80,7 +80,7 @@ def _ask_one(address: Address, tls: ssl.SSLContext | None) -> list[Broker]:
         except OSError as error:
             from ottla.client.tls import explain
 
-            told = explain(error) if type(error).__module__ == "ssl" else str(error)  # type: ignore[arg-type]
+            told = explain(error).detail if type(error).__module__ == "ssl" else str(error)  # type: ignore[arg-type]
             raise Unreachable(f"{where}: {told}") from None
         with sock:
             try:
@@ -175,7 +175,11 @@ class Connecting:
         self._socket: Any = None
         self._reason = "no address"
         self._timer: Timer | None = loop.call_later(_CONNECT_S, self._late)
-        resolve(address[0], address[1], lambda found, reason: soon(lambda: self._resolved(found, reason)))
+        resolve(
+            address[0],
+            address[1],
+            lambda found, loss: soon(lambda: self._resolved(found, "" if loss is None else loss.detail)),
+        )
 
     def cancel(self) -> None:
         """Nobody wants it any more."""

@@ -18,6 +18,7 @@ cdef class ReaderCore:
     cdef public object _settings
     cdef public dict _topics
     cdef public ConnectionCore connection
+    cdef public object addresses
 
     @cython.locals(position=Position)
     cpdef receive(self, event, now_us)

@@ -73,6 +73,7 @@ class ReaderCore:
 
     def __init__(self, settings: ReaderSettings, rng: Random) -> None:
         self.connection = ConnectionCore(settings.connection, rng)
+        self.addresses = self.connection.addresses
         self._settings = settings
         self._rng = rng
         self._nearest_us = settings.connection.metadata_max_age_ms * 1000

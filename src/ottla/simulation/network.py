@@ -18,6 +18,7 @@ from typing import Any
 
 from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, failed
 from ottla.host.crossing import NEVER, Crossing
 from ottla.protocol.frames import decode_request, decode_response, encode_request, encode_response
 from ottla.protocol.messages.fetch import FetchResponse
@@ -174,7 +175,7 @@ class Network:
         _, server = self._brokers.pop(port)
         for link in list(self._by_number.values()):
             if link.server is server and link.is_open and not silently:
-                self._to_client(link, Disconnected(link.connection_id, "connection reset"))
+                self._to_client(link, Disconnected(link.connection_id, failed("connection reset")))
                 self._end(link)
 
     def remove_client(self, client_number: int) -> None:
@@ -284,7 +285,7 @@ class Network:
     def _connect(self, client_number: int, client: Deliver, output: Connect) -> None:
         found = self._brokers.get(output.port)
         if found is None:
-            refused = Disconnected(output.connection_id, "connection refused")
+            refused = Disconnected(output.connection_id, REFUSED)
             self._scheduler.after(self.delay_us(), client, refused)
             return
         self._numbers += 1
@@ -358,7 +359,7 @@ class Network:
         link = self._by_number.get(output.connection_id)
         if link is None or not link.is_open:
             return
-        arrives_us = self._to_client(link, Disconnected(link.connection_id, "closed by the broker"))
+        arrives_us = self._to_client(link, Disconnected(link.connection_id, CLOSED_BY_BROKER))
         now_us = self._scheduler.now_us
         self.crossed(Crossing(now_us, "hang up", link.server_name, link.client_name, 0, None, arrives_us))
         self._end(link)

@@ -6,6 +6,8 @@ record, which read as a length beyond every limit. Those four bytes say who it w
 
 from __future__ import annotations
 
+from ottla.connection.loss import Loss, not_kafka
+
 _BEGINNINGS = (
     (b"HTTP", "an HTTP server"),
     (b"SSH-", "an SSH server"),
@@ -17,12 +19,10 @@ _BEGINNINGS = (
     (b"RFB ", "a VNC server"),
 )
 
-NOT_KAFKA = "answered with something that is not the Kafka protocol"
 
-
-def stranger(first_bytes: bytes) -> str:
-    """A clause for the reason of a `Disconnected`: what these first four bytes of an answer look like."""
+def other_protocol(first_bytes: bytes) -> Loss:
+    """What these first four bytes of an answer look like, as why the connection is lost."""
     for beginning, name in _BEGINNINGS:
         if first_bytes.startswith(beginning):
-            return f"{NOT_KAFKA}: it looks like {name}"
-    return NOT_KAFKA
+            return not_kafka(f": it looks like {name}")
+    return not_kafka()

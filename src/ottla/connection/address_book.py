@@ -1,0 +1,117 @@
+"""What is wrong with the addresses that one client tries, and what the user is told of it.
+
+There is one `AddressBook` for each client. Its core writes into it whenever a connection is lost or becomes ready. Any
+thread may ask it: each question looks at one copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.connection.loss import Loss, LossKind
+from ottla.connection.node import address_of
+from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
+
+Address = tuple[str, int]
+
+
+class AddressBook:
+    """Why each address could not be used when it was last tried; those that can be used are not in it."""
+
+    __slots__ = ("_bootstrap", "_losses", "_refusing_since_us", "answered")
+
+    def __init__(self, bootstrap_servers: Sequence[Address]) -> None:
+        self._bootstrap = dict.fromkeys(bootstrap_servers)
+        self._losses: dict[Address, Loss] = {}
+        # Since when an address has done nothing but refuse.
+        self._refusing_since_us: dict[Address, int] = {}
+        # Whether a broker has ever answered more than the questions that open a connection.
+        self.answered = False
+
+    def lost(self, host: str, port: int, loss: Loss, now_us: int) -> None:
+        """Note that a connection to this address could not be opened, or was lost."""
+        address = host, port
+        # What happened last stands last.
+        self._losses.pop(address, None)
+        self._losses[address] = loss
+        if loss.kind is LossKind.REFUSED:
+            self._refusing_since_us.setdefault(address, now_us)
+        else:
+            self._refusing_since_us.pop(address, None)
+
+    def ready(self, host: str, port: int) -> None:
+        """Note that a connection to this address can be used."""
+        self._losses.pop((host, port), None)
+        self._refusing_since_us.pop((host, port), None)
+
+    def loss(self, host: str, port: int) -> Loss | None:
+        """Return why this address could not be used when it was last tried."""
+        return self._losses.get((host, port))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is wrong with any address, as far as is known."""
+        return not self._losses
+
+    def all_refused(self) -> bool:
+        """Tell whether every bootstrap address refused when it was last tried."""
+        losses = dict(self._losses)
+        return all(address in losses and losses[address].kind is LossKind.REFUSED for address in self._bootstrap)
+
+    def have_refused_for(self, patience_us: int, now_us: int) -> bool:
+        """Tell whether no broker was ever met, and every bootstrap address has refused for this long."""
+        since = self._refusing_since_us
+        if self.answered or len(since) < len(self._bootstrap):
+            return False
+        return max(since.values()) + patience_us <= now_us
+
+    def lasting_error(self) -> OttlaError | None:
+        """Return an error where every bootstrap address has shown that waiting does not help, else None."""
+        if self.answered:
+            return None
+        losses = dict(self._losses)
+        if all(address in losses and losses[address].is_lasting for address in self._bootstrap):
+            return self.error()
+        return None
+
+    def error(self, waited_ms: int | None = None) -> OttlaError:
+        """Return why no broker can be used, with what happened at each address.
+
+        AuthenticationError where client and broker do not trust each other. NotKafka where no broker ever answered, all
+        bootstrap addresses were tried, and something that does not speak Kafka is at one of them. Else Unreachable.
+        """
+        losses = dict(self._losses)
+        addresses = [*self._bootstrap, *(address for address in losses if address not in self._bootstrap)]
+        where = ", ".join(_told(address, losses.get(address)) for address in addresses)
+        if any(loss.is_unauthenticated for loss in losses.values()):
+            return AuthenticationError(f"no broker can be used: {where}")
+        all_tried = all(address in losses for address in self._bootstrap)
+        if not self.answered and all_tried and any(loss.kind is LossKind.NOT_KAFKA for loss in losses.values()):
+            return NotKafka(f"no Kafka broker at {where}; bootstrap_servers must name Kafka listeners")
+        within = "" if waited_ms is None else f" within {waited_ms} ms"
+        return Unreachable(
+            f"no Kafka broker could be reached{within} at {where}; "
+            "check that the brokers are running and that bootstrap_servers names them"
+        )
+
+    def error_after(self, waited_ms: int) -> OttlaError:
+        """`error` for who has waited so long; where all refused, the time says nothing and is left out."""
+        return self.error(None if self.all_refused() else waited_ms)
+
+
+class LastingTrouble:
+    """What one wait has seen that waiting cannot mend; once seen it stays, whatever the next try shows."""
+
+    def __init__(self, addresses: AddressBook) -> None:
+        self._addresses = addresses
+        self.error: OttlaError | None = None
+
+    def seen(self) -> bool:
+        """Look, and say whether it was there now or before; `error` holds it then."""
+        if self.error is None:
+            self.error = self._addresses.lasting_error()
+        return self.error is not None
+
+
+def _told(address: Address, loss: Loss | None) -> str:
+    return f"{address_of(*address)} ({'no answer yet' if loss is None else loss.detail})"
