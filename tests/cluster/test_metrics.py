@@ -46,6 +46,42 @@ def test_the_time_a_request_waits_is_in_its_time(
     assert broker.metrics(1)["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"]["Max"] >= 250
 
 
+REQUEST = "kafka.network:type=RequestMetrics,name={},request={}"
+STAGES = ("RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseQueueTimeMs", "ResponseSendTimeMs")
+
+
+def test_each_stage_of_a_request_is_measured_and_all_of_them_are_its_time(
+    broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    wire.call(make.produce(kafka_name, b"at once"), 9)
+    with broker.faults.delay_ack(topic=kafka_name, delay_ms=250):
+        wire.call(make.produce(kafka_name, b"late"), 9)
+    beans = broker.metrics(1)
+    stages = {name: beans[REQUEST.format(name, "Produce")] for name in (*STAGES, "TotalTimeMs")}
+    assert len({stage["Count"] for stage in stages.values()}) == 1
+    assert sum(stages[name]["Mean"] for name in STAGES) == pytest.approx(stages["TotalTimeMs"]["Mean"])
+    assert stages["RemoteTimeMs"]["Max"] >= 250
+    assert stages["LocalTimeMs"]["Mean"] > 0
+
+
+def test_a_request_that_waits_behind_another_one_waits_in_the_queue(
+    broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    with broker.faults.delay_ack(topic=kafka_name, delay_ms=250):
+        wire.ask(make.produce(kafka_name, b"late"), 9)
+        wire.ask(MetadataRequest(), 12)
+        wire.answer()
+        wire.answer()
+    beans = broker.metrics(1)
+    queue = beans[REQUEST.format("RequestQueueTimeMs", "Metadata")]
+    assert queue["Max"] >= 250
+    assert beans[REQUEST.format("RemoteTimeMs", "Metadata")]["Max"] < 250
+
+
 def test_requests_that_wait_for_their_turn_are_seen(
     broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ottla.broker.apis import FETCH
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import ClusterImage
-from ottla.broker.metrics import FOLLOWER_FETCH, NO_TOPIC, BrokerMetrics
+from ottla.broker.metrics import FOLLOWER_FETCH, NO_TOPIC, STAGES, BrokerMetrics
 from ottla.broker.partition import Topics
 
 Beans = dict[str, dict[str, float]]
@@ -83,14 +83,14 @@ def _read_requests(metrics: BrokerMetrics, beans: Beans, uptime_s: float) -> Non
         beans[bean.format("RequestsPerSec")] = _meter(counters.count, uptime_s)
         sizes = {"Count": counters.count, "Mean": counters.bytes / max(1, counters.count), "Max": counters.bytes_max}
         beans[bean.format("RequestBytes")] = sizes
-        if counters.timed:
+        for stage, took in zip(STAGES, counters.stages, strict=False):
             times: dict[str, float] = {
-                "Count": counters.timed,
-                "Mean": counters.total_us / counters.timed / 1000,
-                "Max": counters.total_us_max / 1000,
+                "Count": took.count,
+                "Mean": took.sum_us / took.count / 1000,
+                "Max": took.max_us / 1000,
             }
-            times.update({attribute: counters.percentile_us(part) / 1000 for part, attribute in _PERCENTILES})
-            beans[bean.format("TotalTimeMs")] = times
+            times.update({attribute: took.percentile_us(part) / 1000 for part, attribute in _PERCENTILES})
+            beans[bean.format(stage)] = times
 
 
 def _read_traffic(metrics: BrokerMetrics, beans: Beans, uptime_s: float) -> None:

@@ -18,14 +18,21 @@ cdef class TopicTraffic:
 
 
 @cython.final
-cdef class RequestCounters:
+cdef class StageTimes:
     cdef public list buckets
+    cdef public int64_t count
+    cdef public int64_t max_us
+    cdef public int64_t sum_us
+
+    cpdef took(self, int64_t time_us)
+
+
+@cython.final
+cdef class RequestCounters:
+    cdef public list stages
     cdef public int64_t bytes
     cdef public int64_t bytes_max
     cdef public int64_t count
-    cdef public int64_t timed
-    cdef public int64_t total_us
-    cdef public int64_t total_us_max
 
 
 @cython.final
@@ -40,5 +47,5 @@ cdef class BrokerMetrics:
 
     @cython.locals(counters=RequestCounters)
     cpdef requested(self, api_key, int64_t size_bytes)
-    @cython.locals(counters=RequestCounters)
-    cpdef answered(self, api_key, int64_t time_us)
+    @cython.locals(counters=RequestCounters, stage=StageTimes, stages=list)
+    cpdef answered(self, api_key, tuple times_us)

@@ -1,7 +1,7 @@
 """What a broker counts: plain integers, a few dozen nanoseconds each. `metric_beans` tells them.
 
-How long requests take is measured by the driver, for a core has no clock; percentiles come from buckets a quarter of a
-power of two wide.
+How long requests take, and each of their stages, is measured by the driver, for a core has no clock. Percentiles come
+from buckets a quarter of a power of two wide.
 """
 
 from __future__ import annotations
@@ -39,25 +39,54 @@ class TopicTraffic:
         self.replication_bytes_in = self.replication_bytes_out = 0
 
 
-class RequestCounters:
-    """Requests of one API: how many, how large, and how long they took."""
+# What a request goes through, in this order, under Kafka's names. The last one is their sum: the time from its arrival
+# to the last byte of its answer.
+STAGES = (
+    "RequestQueueTimeMs",
+    "LocalTimeMs",
+    "RemoteTimeMs",
+    "ResponseQueueTimeMs",
+    "ResponseSendTimeMs",
+    "TotalTimeMs",
+)
 
-    __slots__ = ("buckets", "bytes", "bytes_max", "count", "timed", "total_us", "total_us_max")
+
+class StageTimes:
+    """How long one stage took, of all requests of one API."""
+
+    __slots__ = ("buckets", "count", "max_us", "sum_us")
 
     def __init__(self) -> None:
-        self.count = self.bytes = self.bytes_max = 0
-        self.timed = self.total_us = self.total_us_max = 0
+        self.count = self.sum_us = self.max_us = 0
         self.buckets = [0] * _BUCKETS
+
+    def took(self, time_us: int) -> None:
+        """Once more, this long."""
+        self.count += 1
+        self.sum_us += time_us
+        if time_us > self.max_us:
+            self.max_us = time_us
+        self.buckets[_bucket(time_us)] += 1
 
     def percentile_us(self, part: float) -> float:
         """The middle of the bucket in which this part of all times ends."""
-        wanted = part * self.timed
+        wanted = part * self.count
         seen = 0
         for number, count in enumerate(self.buckets):
             seen += count
             if count and seen >= wanted:
-                return min(_middle_us(number), self.total_us_max)
+                return min(_middle_us(number), self.max_us)
         return 0
+
+
+class RequestCounters:
+    """Requests of one API: how many, how large, and how long each of their stages took; none where nobody measured."""
+
+    __slots__ = ("bytes", "bytes_max", "count", "stages")
+
+    def __init__(self) -> None:
+        self.count = self.bytes = self.bytes_max = 0
+        self.stages: list[StageTimes] = []
 
 
 def _bucket(time_us: int) -> int:
@@ -96,16 +125,16 @@ class BrokerMetrics:
         if size_bytes > counters.bytes_max:
             counters.bytes_max = size_bytes
 
-    def answered(self, api_key: int, time_us: int) -> None:
-        """A request has been answered, this long after it came."""
+    def answered(self, api_key: int, times_us: tuple[int, ...]) -> None:
+        """A request has been answered; `times_us` says how long each of its STAGES but the last took."""
         counters = self.requests.get(api_key)
         if counters is None:
             counters = self.requests[api_key] = RequestCounters()
-        counters.timed += 1
-        counters.total_us += time_us
-        if time_us > counters.total_us_max:
-            counters.total_us_max = time_us
-        counters.buckets[_bucket(time_us)] += 1
+        stages = counters.stages
+        if not stages:
+            stages += [StageTimes() for _ in STAGES]
+        for stage, time_us in zip(stages, (*times_us, sum(times_us)), strict=True):
+            stage.took(time_us)
 
     def forget_topic(self, topic: str) -> None:
         """The topic is gone; what it added to the sums stays in them."""

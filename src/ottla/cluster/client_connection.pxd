@@ -15,9 +15,9 @@ cdef class _Sending:
 
 @cython.final
 cdef class ClientConnection:
-    cdef public object _api_key
+    cdef public object _arrived_us
     cdef public object _authenticator
-    cdef public object _began_us
+    cdef public object stages
     cdef public bint _busy
     cdef public object _client
     cdef public bint _closed

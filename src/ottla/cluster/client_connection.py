@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.apis import API_VERSIONS
 from ottla.broker.events import ClientContext, ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.spoken_versions import unsupported_version_response
+from ottla.cluster.request_stages import RequestStages
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 
@@ -60,9 +61,8 @@ class ClientConnection:
     """One client of one broker, by the listener it came in by; `client_id` is None until its first request says it."""
 
     __slots__ = (
-        "_api_key",
+        "_arrived_us",
         "_authenticator",
-        "_began_us",
         "_busy",
         "_client",
         "_closed",
@@ -83,6 +83,7 @@ class ClientConnection:
         "connection_id",
         "listener",
         "peer",
+        "stages",
     )
 
     def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str, door: Door) -> None:
@@ -111,10 +112,11 @@ class ClientConnection:
         max_frame_bytes = FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED
         self._frames = FrameBuffer(max_frame_bytes, server.stage)
         self.active_s = self._loop.time()
+        # Frames that have come whole, and when each did.
         self._waiting: deque[memoryview] = deque()
+        self._arrived_us: deque[int] = deque()
         self._out: deque[Any] = deque()
-        self._api_key = -1
-        self._began_us = 0
+        self.stages = RequestStages(self._loop.now_us)
         self._busy = False
         self._closed = False
         self._ending = False
@@ -128,6 +130,7 @@ class ClientConnection:
         """Send a response; the next request is handed over once it has left."""
         if self._closed:
             return
+        self.stages.answered()
         if response.message is not None:
             try:
                 for chunk in encode_response(response.correlation_id, response.message, response.version):
@@ -138,6 +141,7 @@ class ClientConnection:
                 logger.exception("broker %d cannot send its answer", self._server.broker_id)
                 self._end()
                 return
+        self.stages.sending()
         if self._out and not self._flush():
             return
         self._answered()
@@ -186,6 +190,7 @@ class ClientConnection:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._waiting.clear()
+        self._arrived_us.clear()
         self._out.clear()
         self._server.forget(self)
 
@@ -249,10 +254,13 @@ class ClientConnection:
                 self._end_if_done()
                 return
             try:
-                self._waiting.extend(frames.advance(size))
+                arrived = frames.advance(size)
             except ProtocolError as error:
                 self._refuse(error)
                 return
+            if arrived:
+                self._waiting.extend(arrived)
+                self._arrived_us.extend([self._loop.now_us()] * len(arrived))
             self._hand_over()
             if frames.broken is not None and not self._closed:
                 self._read_off()
@@ -269,7 +277,7 @@ class ClientConnection:
         """Give the core the next request, and the one after it when that one was answered on the spot."""
         waiting = self._waiting
         while waiting and not self._busy and not self._silent:
-            frame = waiting.popleft()
+            frame, arrived_us = waiting.popleft(), self._arrived_us.popleft()
             if self._authenticator is not None and self._authenticator.takes_tokens:
                 self._take_token(bytes(frame))
                 continue
@@ -284,6 +292,7 @@ class ClientConnection:
                 self.client_id = header.client_id or ""
                 if self._server.silence(self):
                     waiting.appendleft(frame)
+                    self._arrived_us.appendleft(arrived_us)
                     return
             if self._authenticator is not None and self._authenticate(header, message):
                 continue
@@ -299,8 +308,7 @@ class ClientConnection:
                 self.listener,
                 self._client,
             )
-            self._api_key = header.request_api_key
-            self._began_us = self._loop.now_us()
+            self.stages.begin(header.request_api_key, arrived_us)
             # Nothing here may hold the frame's memory while the core works or waits.
             del frame, message
             self._server.receive(request)
@@ -330,6 +338,7 @@ class ClientConnection:
         if verdict.refusal is not None:
             self._warn(verdict.refusal)
             self._waiting.clear()
+            self._arrived_us.clear()
             self._read_off()
             if verdict.due_us > self._loop.now_us():
                 self._loop.call_at(verdict.due_us / 1_000_000, self._turn_away, response)
@@ -361,9 +370,8 @@ class ClientConnection:
 
     def _answered(self) -> None:
         self._busy = False
-        if self._began_us:
-            self._server.metrics.answered(self._api_key, self._loop.now_us() - self._began_us)
-            self._began_us = 0
+        if self.stages.api_key >= 0:
+            self._server.metrics.answered(self.stages.api_key, self.stages.end())
         if self._waiting or not self._reading:
             self._server.post(_proceed, self)
 

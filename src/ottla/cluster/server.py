@@ -168,7 +168,17 @@ class BrokerServer:
         if self._network.stalls or self._held_up_us:
             self._receive_late(event)
         else:
-            self.post(self._arrive, event)
+            self.post(self._handle, event)
+
+    def _handle(self, event: RequestReceived | ConnectionLost) -> None:
+        """Let the broker handle an event, and the connection it came by measure how long that takes."""
+        client = self.clients.by_id.get(event.connection_id)
+        if client is None:
+            self._arrive(event)
+            return
+        client.stages.handling()
+        self._arrive(event)
+        client.stages.handled()
 
     def _receive_late(self, event: RequestReceived | ConnectionLost) -> None:
         """A fault holds up some of what arrives, and all that is behind it on its connection."""
@@ -182,7 +192,7 @@ class BrokerServer:
 
     def _schedule_at(self, late: tuple[int, Any]) -> None:
         due_us, event = late
-        self._schedule.at(due_us, self._arrive, event)
+        self._schedule.at(due_us, self._handle, event)
 
     @property
     def failed_authentication_delay_ms(self) -> int:
