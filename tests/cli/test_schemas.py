@@ -18,6 +18,7 @@ import ottla
 TIMEOUT_S = 60
 SCHEMA = """{"type": "record", "name": "Order", "fields": [
     {"name": "item", "type": "string"}, {"name": "count", "type": ["null", "int"], "default": null}]}"""
+JSON_SCHEMA = '{"type": "object", "properties": {"item": {"type": "string"}, "count": {"type": "integer"}}}'
 PROTO = 'syntax = "proto3"; message Other { string a = 1; } message Order { string item = 1; int32 count = 2; }'
 
 
@@ -44,7 +45,7 @@ def where(cluster: ottla.Cluster, url: str, value_format: str = "avro") -> list[
 
 @pytest.mark.parametrize(
     ("value_format", "text", "more"),
-    [("avro", SCHEMA, []), ("protobuf", PROTO, ["--value-message", "Order"])],
+    [("avro", SCHEMA, []), ("protobuf", PROTO, ["--value-message", "Order"]), ("json", JSON_SCHEMA, [])],
 )
 def test_lines_of_json_come_back_decoded(
     value_format: str,
@@ -91,8 +92,12 @@ def test_rows_of_a_file_come_back_as_columns(
     ("command", "given", "told"),
     [
         (["produce", "--value-format", "avro"], "", "--value-format avro needs --registry: the address of a schema"),
-        (["read", "--value-format", "xml", "--registry", "URL"], "", "--value-format xml is not one of avro, protobuf"),
-        (["read", "--value-schema", "x.avsc"], "", "--value-schema needs --value-format: give avro or protobuf"),
+        (
+            ["read", "--value-format", "xml", "--registry", "URL"],
+            "",
+            "--value-format xml is not one of avro, protobuf, json",
+        ),
+        (["read", "--value-schema", "x.avsc"], "", "--value-schema needs --value-format: give avro, protobuf or json"),
         (
             ["read", "--value-format", "avro", "--registry", "URL", "--value-message", "M"],
             "",

@@ -114,6 +114,34 @@ def test_json_of_a_schema_is_checked_against_it(kafka_cluster: ottla.Cluster, ka
         ottla.write_table(servers, kafka_topic, pa.table({"id": [1, 3]}), value_format="json", registry=url)
 
 
+def test_json_of_several_versions_is_read_as_the_latest(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    first = '{"type": "object", "properties": {"id": {"type": "integer"}}}'
+    later = '{"type": "object", "properties": {"id": {"type": "integer"}, "note": {"type": "string", "minLength": 1}}}'
+    with ottla.RegistryClient(url) as client:
+        client.set_compatibility("NONE", f"{kafka_topic}-value")
+    ottla.write_table(
+        servers, kafka_topic, pa.table({"id": [1]}), value_format="json", registry=url, value_schema=first
+    )
+    rows = pa.table({"id": [2], "note": ["new"]})
+    ottla.write_table(servers, kafka_topic, rows, value_format="json", registry=url, value_schema=later)
+    assert sorted(read(kafka_cluster, kafka_topic, url, value_format="json"), key=lambda row: row["id"]) == [
+        {"id": 1, "note": None},
+        {"id": 2, "note": "new"},
+    ]
+    with ottla.RegistryClient(url) as client:
+        bad = b"\0" + client.version(f"{kafka_topic}-value").id.to_bytes(4, "big") + b'{"id":9223372036854775808}'
+    with ottla.Producer(servers) as producer:
+        place = producer.send(kafka_topic, bad, partition=0).result(30)
+    told = f"The record at offset {place.offset} of {kafka_topic}-0 cannot be decoded: field 'id': 9223372036854775808"
+    with pytest.raises(ottla.DeserializationError, match=told):
+        read(kafka_cluster, kafka_topic, url, value_format="json")
+    found = ottla.read_table(servers, kafka_topic, value_format="json", registry=url, undecodable="null")
+    assert found.column("value").null_count == 1
+
+
 async def _send(servers: str, topic: str, url: str) -> None:
     async with ottla.AsyncProducer(servers) as producer:
         await (await producer.send_table(topic, FLIGHTS, value_format="avro", registry=url))

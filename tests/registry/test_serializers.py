@@ -207,5 +207,3 @@ def test_what_is_not_registered_says_what_to_do(kafka_cluster: ottla.Cluster, ka
         assert (refused.value.code, refused.value.status) == (40401, 404)
     with pytest.raises(ottla.RegistryError, match=f"no schema for the subject '{subject}'.*give the schema to read as"):
         ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic, value_format="avro", registry=url)
-    with pytest.raises(ottla.ConfigError, match=r"'json' are not read as columns.*JsonSchemaDeserializer"):
-        ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic, value_format="json", registry=url)

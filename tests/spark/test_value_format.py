@@ -192,12 +192,28 @@ def test_a_registry_that_is_down_ends_a_task_in_every_mode(given: dict[str, str]
         rows_of(source, schema)
 
 
+def test_json_with_a_schema_is_a_struct_and_what_it_is_not_goes_to_the_dead_letters(given: dict[str, str]) -> None:
+    options = given | {"value.format": "json", "undecodable": "dead-letter"}
+    schema = '{"type": "object", "properties": {"id": {"type": "integer"}, "more": {}}}'
+    write(options, [{"id": 1, "more": 1.5}], schema, value_format="json")
+    with ottla.RegistryClient(given["registry"]) as client:
+        head = b"\0" + client.version(f"{given['subscribe']}-value").id.to_bytes(4, "big")
+    send(given, head + b'{"id":"1"}', b"{}")
+    source, read_as = planned(options)
+    assert read_as["value"].dataType == StructType([StructField("id", LongType()), StructField("more", StringType())])
+    found = {row["valueBytes"]: (row["value"], row["valueError"]) for row in rows_of(source, read_as)}
+    assert found[None] == ({"id": 1, "more": "1.5"}, None)
+    assert found[head + b'{"id":"1"}'][1] == 'cannot be decoded: field \'id\': "1" is not of type "integer" (value).'
+    assert "The magic byte is 123" in (found[b"{}"][1] or "")
+    with pytest.raises(ottla.DeserializationError, match="undecodable=null or dead-letter lets a query go on"):
+        read(options | {"undecodable": "fail"})
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"registry": None}, "value.format=avro needs the option registry"),
-        ({"value.format": "xml"}, "it must be avro or protobuf"),
-        ({"value.format": "json"}, "use Spark's from_json"),
+        ({"value.format": "xml"}, "it must be avro, protobuf, json"),
         ({"value.format": None}, "The option registry is for values with a schema: add the option value.format"),
         ({"subscribe": "a,b"}, "All values of 2 topics are read as one schema.*subject, or value.schema"),
         ({"subscribe": None, "subscribePattern": "a.*"}, "All values of the topics of a pattern"),

@@ -132,3 +132,21 @@ def test_what_goes_wrong_is_told_before_a_task_runs(
     narrow = '{"type":"record","name":"o","fields":[{"name":"id","type":"int"}]}'
     big = spark.range(5, 6).selectExpr(f"id + {1 << 40} as id")
     assert "Row 0" in told(lambda: write(big, given, kafka_topic, **{"value.schema": narrow}))
+
+
+def test_json_with_a_schema_goes_there_and_back(
+    spark: SparkSession, given: dict[str, str], kafka_name: str, kafka_cluster: ottla.Cluster
+) -> None:
+    kafka_cluster.create_topic(kafka_name)
+    schema = """{"type": "object", "properties": {"id": {"type": "integer"}, "at": {"type": "object",
+        "properties": {"city": {"type": "string"}}}, "tags": {"type": "object", "additionalProperties":
+        {"type": "number"}}}}"""
+    rows = spark.range(3).selectExpr("id", "named_struct('city', concat('c', id)) as at", "map('t', id / 2) as tags")
+    options = given | {"value.format": "json"}
+    write(rows, options, kafka_name, **{"value.schema": schema})
+    found = spark.read.format("ottla").options(**options, subscribe=kafka_name).load()
+    assert found.schema["value"].dataType.simpleString() == (
+        "struct<id:bigint,at:struct<city:string>,tags:map<string,double>>"
+    )
+    read = found.select("value.id", "value.at.city", "value.tags.t").collect()
+    assert sorted(tuple(row) for row in read) == [(0, "c0", 0.0), (1, "c1", 0.5), (2, "c2", 1.0)]

@@ -11,11 +11,13 @@ import typer
 from ottla.cli.small_file import read_small_file
 from ottla.errors import RecordError, UserMistake
 
-FORMATS = "avro", "protobuf"
+FORMATS = "avro", "protobuf", "json"
 
 ValueFormat = Annotated[
     str | None,
-    typer.Option("--value-format", help="Values are avro or protobuf, with a schema of --registry.", metavar="FORMAT"),
+    typer.Option(
+        "--value-format", help="Values are avro, protobuf or json, with a schema of --registry.", metavar="FORMAT"
+    ),
 ]
 RegistryUrl = Annotated[
     str | None,
@@ -57,11 +59,13 @@ class ValueSchema(NamedTuple):
     def serializer(self) -> Any:
         """What makes a value of a line of JSON."""
         from ottla.cli.avro_lines import AvroLines
-        from ottla.registry.serializers import ProtobufSerializer
+        from ottla.registry.serializers import JsonSchemaSerializer, ProtobufSerializer
 
         given: dict[str, Any] = {"use_latest_version": self.schema is None}
         if self.format == "avro":
             return AvroLines(self.registry, self.schema, **given)
+        if self.format == "json":
+            return JsonSchemaSerializer(self.registry, self.schema, to_dict=read_line, **given)
         return ProtobufSerializer(self.registry, self.schema, message=self.message, to_dict=read_line, **given)
 
 
@@ -73,7 +77,7 @@ def read_value_schema(
         # The environment may name a registry for every command.
         for option, given in (("--value-schema", schema), ("--value-message", message)):
             if given is not None:
-                raise UserMistake(f"{option} needs --value-format: give avro or protobuf, and --registry")
+                raise UserMistake(f"{option} needs --value-format: give avro, protobuf or json, and --registry")
         return None
     if value_format not in FORMATS:
         raise UserMistake(f"--value-format {value_format} is not one of {', '.join(FORMATS)}")

@@ -68,9 +68,9 @@ def _schema(
     columns: Sequence[str] | None,
 ) -> RegisteredSchema:
     from ottla.registry.columns import kind_of
-    from ottla.registry.registered import AVRO, JSON
+    from ottla.registry.registered import AVRO
 
-    kind = JSON if value_format == "json" else kind_of(value_format)
+    kind = kind_of(value_format)
     subject, given = f"{topic}-value", choice.schema
     if given is None and kind == AVRO:
         from ottla.schemas.avro.derived import derive_schema

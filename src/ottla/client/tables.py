@@ -86,9 +86,9 @@ def read_table(
     Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
     LogTruncated if a topic loses records while it is read: no table has records from both before and after.
 
-    With value_format="avro" or "protobuf" the column `value` is a struct: each value, decoded by the schema that it
-    names in `registry` (its address, or a `RegistryClient`), as `value_schema`, else as the latest one of the topic; of
-    a file of Protobuf as `value_message`. DeserializationError names the record that cannot be decoded;
+    With value_format="avro", "protobuf" or "json" the column `value` has what values say: each is decoded by the schema
+    that it names in `registry` (its address, or a `RegistryClient`), as `value_schema`, else as the latest one of the
+    topic; of a file of Protobuf as `value_message`. DeserializationError names the record that cannot be decoded;
     undecodable="null" makes it null.
     """
     need_pyarrow("read_table")
@@ -120,7 +120,8 @@ def _decoder(
     if value_format == "raw":
         if (registry, value_schema, message, undecodable) != (None, None, None, "fail"):
             raise ConfigError(
-                "registry, value_schema, value_message and undecodable are for value_format='avro' and 'protobuf'."
+                "registry, value_schema, value_message and undecodable are for value_format='avro', 'protobuf' and "
+                "'json'."
             )
         return None
     from ottla.registry.record_decoder import RecordDecoder

@@ -18,7 +18,7 @@ from ottla.registry.forks import tell_of_forks
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
 
-FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF}
+FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
 """What `value_format` may be for columns, and the registry's word for it."""
 MODES: Final = ("fail", "null")
 
@@ -46,7 +46,8 @@ class ColumnDecoder:
     """Decodes columns of keys or values into columns of `type`, an Arrow type; threads may share one.
 
     Avro is resolved from the schema that each value names to `schema`, the reader's, by the specification's rules.
-    Protobuf is read by `schema` alone, as its field numbers allow.
+    Protobuf is read by `schema` alone, as its field numbers allow. JSON has to match the schema that it names, and its
+    parts have to fit the columns of `schema`.
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class ColumnDecoder:
 
     def _written(self, writer: RegisteredSchema, prefix: bytes, *, in_header: bool) -> _Written:
         decoder = self._decoder_of(writer)
-        if self._kind == AVRO:
+        if self._kind != PROTOBUF:
             return _Written(decoder, 0 if in_header else len(prefix))
         from ottla.schemas.protobuf.schema import ProtobufSchema
 
@@ -267,6 +268,11 @@ class ColumnDecoder:
             return AvroDecoder(
                 writer.text, self._schema.text, references={**self._registry.referred(writer), **references}
             )
+        if self._kind == JSON:
+            from ottla.schemas.json_schema_decode import JsonSchemaDecoder
+
+            written = self._registry.referred(writer)
+            return JsonSchemaDecoder(writer.text, self._schema.text, references=written, reader_references=references)
         from ottla.schemas.protobuf.decode import ProtobufDecoder
 
         # Fields go by their numbers, whatever the writer called them.
@@ -383,11 +389,6 @@ def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
 def kind_of(value_format: str) -> str:
     """The registry's word for a format of columns; ConfigError."""
     found = FORMATS.get(value_format)
-    if value_format == "json":
-        raise ConfigError(
-            "Values of format 'json' are not read as columns: read them as they are, without value_format, or one by "
-            "one: Reader(..., value_deserializer=JsonSchemaDeserializer(registry)).records()."
-        )
     if found is None:
         raise ConfigError(f"format {value_format!r:.60} has no schemas; allowed are {', '.join(FORMATS)}.")
     return found

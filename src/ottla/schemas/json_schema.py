@@ -8,6 +8,7 @@ the references that are given, by their names or their `$id`, and nothing else: 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -48,8 +49,10 @@ class JsonSchema:
             # A schema may be referred to by the name that it gives itself, too.
             if isinstance(made, dict) and isinstance(made.get("$id"), str):
                 known.setdefault(_joined(base, made["$id"].rstrip("#")), made)
+        self.base = base
+        self._steps = Steps({**known, base: self.root})
         try:
-            too_many = Steps({**known, base: self.root}).are_too_many()
+            too_many = self._steps.are_too_many()
         except RecursionError:
             too_many = True
         if too_many:
@@ -58,6 +61,10 @@ class JsonSchema:
                 "refer to fewer others."
             )
         self._validator = _validator(self.root, base, known)
+
+    def meant(self, reference: str, base: str) -> tuple[Any, str]:
+        """The schema that `$ref` in the document `base` leads to, and the document that one is in."""
+        return self._steps.meant(reference, base)
 
     def check(self, value: Any, row: int | None = None) -> None:
         """JsonSchemaMismatch, naming the first place that does not match; `row` is named, too, where given."""
@@ -86,11 +93,19 @@ class JsonSchema:
 
 
 def decoded(payload: bytes, row: int | None = None) -> Any:
-    """What the bytes are as JSON, NaN and infinities refused; JsonSchemaMismatch."""
+    """What the bytes are as JSON, NaN and numbers beyond a double refused; JsonSchemaMismatch."""
     try:
-        return json.loads(bytes(payload).decode(), parse_constant=_no_number)
+        return json.loads(bytes(payload).decode(), parse_constant=_no_number, parse_float=_double)
     except (ValueError, RecursionError) as error:
         raise JsonSchemaMismatch(_placed(row, [], f"it is no JSON: {error}")) from None
+
+
+def _double(text: str) -> float:
+    made = float(text)
+    # For the checker an infinity is null.
+    if math.isinf(made):
+        raise ValueError(f"{text:.40} is beyond a double")
+    return made
 
 
 def _no_number(text: str) -> Any:
@@ -130,14 +145,15 @@ def _validator(root: Any, base: str, known: Mapping[str, Any]) -> Any:
     try:
         return make(root, retriever=retrieve, base_uri=base)
     except jsonschema_rs.ValidationError as error:
-        place = _place(error.instance_path)
+        place = place_of(error.instance_path)
         where = f" at {place!r}" if place else ""
         raise JsonSchemaError(f"This is no JSON Schema{where}: {error.message[:_SHOWN_MAX].rstrip('.')}.") from None
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise JsonSchemaError(f"This is no JSON Schema: {str(error)[:_SHOWN_MAX].rstrip('.')}.") from None
 
 
-def _place(path: Any) -> str:
+def place_of(path: Any) -> str:
+    """How the place in a value is told: `to.tags[1]`."""
     made = ""
     for step in path:
         made += f"[{step}]" if isinstance(step, int) else f".{step}" if made else str(step)
@@ -145,6 +161,6 @@ def _place(path: Any) -> str:
 
 
 def _placed(row: int | None, path: Any, words: str) -> str:
-    parts = ([] if row is None else [f"row {row}"]) + ([f"field {_place(path)!r}"] if path else [])
+    parts = ([] if row is None else [f"row {row}"]) + ([f"field {place_of(path)!r}"] if path else [])
     where = ", ".join(parts) or "the value"
     return f"{where[0].upper()}{where[1:]}: {words[:_SHOWN_MAX].rstrip('.')}."

@@ -19,7 +19,7 @@ _log = logging.getLogger("ottla.schemas")
 
 _DEPTH_MAX: Final = 64
 # What the drafts have besides what is looked at below. A keyword that no draft has is passed over by everybody.
-_CHECKED: Final = {
+CHECKED: Final = {
     *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const"),
     *("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern"),
     *("additionalItems", "prefixItems", "unevaluatedItems", "maxItems", "minItems", "uniqueItems", "contains"),
@@ -79,7 +79,7 @@ def _is_told(schema: Any, piece: Any, columns: Sequence[str] | None) -> bool:
 
 
 def _has_no_more(schema: dict[str, Any]) -> bool:
-    return not any(keyword in _CHECKED for keyword in schema)
+    return not any(keyword in CHECKED for keyword in schema)
 
 
 def _allows(schema: dict[str, Any], kind: str) -> bool:

@@ -49,11 +49,11 @@ class Steps:
             # What comes back here while it is counted is under way already.
             self._counted[id(node)] = 0
             parts = [(part, base) for part in _parts(node)]
-            parts += [self._meant(node[name], base) for name in _REFERENCES if isinstance(node.get(name), str)]
+            parts += [self.meant(node[name], base) for name in _REFERENCES if isinstance(node.get(name), str)]
             counted = self._counted[id(node)] = 1 + sum(self._count(part, where) for part, where in parts)
         return counted
 
-    def _meant(self, reference: str, base: str) -> tuple[Any, str]:
+    def meant(self, reference: str, base: str) -> tuple[Any, str]:
         """What a reference leads to, and the document that is in; None where it leads nowhere."""
         whole = _joined(base, reference)
         if whole in self._known:

@@ -222,7 +222,7 @@ OPTIONS = (
     ),
     Option(
         "value.format",
-        "avro or protobuf",
+        "avro, protobuf or json",
         "",
         "The column `value` is what values say, by the schemas of a registry ([more](#values-with-a-schema)).",
     ),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
-from ottla.registry.columns import FORMATS
 from ottla.spark.limits import Limit, read_assignment, read_end, read_start
 from ottla.spark.option_table import (
     BATCH,
@@ -121,7 +120,7 @@ def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
     """How values are decoded; None where they are bytes, or not read at all."""
     read = _read_any(options)
     given = {name.lower(): value for name, value in options.items()}
-    values = read_value_options(given, FORMATS)
+    values = read_value_options(given)
     if values is None or not {"value", *DEAD_LETTER_COLUMNS} & set(_columns_of(read)):
         return None
     subject = values.subject

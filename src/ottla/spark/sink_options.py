@@ -38,7 +38,6 @@ _TAKEN = (
     "write.id",
     *value_options.NAMES,
 )
-_FORMATS = ("avro", "protobuf", "json")
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
@@ -107,7 +106,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         same_rows=same_rows,
         of_checkpoint=exactly_once and streaming and "sink.id" not in given,
         settings=settings,
-        values=read_value_options(given, _FORMATS),
+        values=read_value_options(given),
     )
 
 

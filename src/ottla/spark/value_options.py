@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.errors import ConfigError
 from ottla.registry.client import RegistryClient
+from ottla.registry.columns import FORMATS
 
 VALUE_FORMAT: Final = "value.format"
 REGISTRY: Final = "registry"
@@ -30,7 +31,7 @@ class ValueOptions:
     subject: str | None = None
 
 
-def read_value_options(given: Mapping[str, str], formats: Iterable[str]) -> ValueOptions | None:
+def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
     """By names in lower case; None where values are bytes as they are. ConfigError, which tells no password."""
     value_format = given.get(VALUE_FORMAT)
     others = [name for name in given if name in (*NAMES, UNDECODABLE) or name.startswith(REGISTRY_SETTING)]
@@ -39,9 +40,8 @@ def read_value_options(given: Mapping[str, str], formats: Iterable[str]) -> Valu
             raise ConfigError(f"The option {others[0]} is for values with a schema: add the option value.format.")
         return None
     word = value_format.strip().lower()
-    if word not in formats:
-        told = "; use Spark's from_json on the column value" if word == "json" else ""
-        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {' or '.join(formats)}{told}.")
+    if word not in FORMATS:
+        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {', '.join(FORMATS)}.")
     if not given.get(REGISTRY, "").strip():
         raise ConfigError(f"The option value.format={word} needs the option registry: the address of the registry.")
     for name in (VALUE_SCHEMA, VALUE_MESSAGE, SUBJECT):
