@@ -188,6 +188,32 @@ def test_what_is_no_answer_is_told(crooked: Callable[..., Crooked], given: bytes
     assert "\x1b" not in str(error.value)
 
 
+def test_tls_with_a_registry_that_has_none_is_told_at_once(kafka_cluster: ottla.Cluster) -> None:
+    with ottla.Registry(kafka_cluster.bootstrap_servers, topic="plain") as registry:
+        url = registry.url.replace("http", "https")
+        with pytest.raises(ottla.RegistryError, match=f"at {url} speaks no TLS; give {registry.url} as schema") as told:
+            RegistryClient(url, request_timeout_ms=600_000).subjects()
+    assert told.value.fatal
+
+
+@pytest.mark.prove
+def test_a_server_that_waits_for_the_end_of_a_line_of_http_is_asked_without_tls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def serve() -> None:
+            held, _ = server.accept()  # the handshake, which is never answered
+            with held, server.accept()[0] as sock:
+                assert sock.recv(1000).startswith(b"GET / HTTP/1.0")
+                sock.sendall(answer(b"{}", "404 Not Found"))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(ottla.RegistryError, match=f"speaks no TLS; give http://{address} as schema.registry.url"):
+            RegistryClient(f"https://{address}", request_timeout_ms=600_000).subjects()
+        thread.join()
+
+
 def test_one_thread_asks_for_all_that_ask_the_same(crooked: Callable[..., Crooked]) -> None:
     waiting, go = threading.Semaphore(0), threading.Event()
 

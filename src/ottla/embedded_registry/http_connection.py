@@ -163,6 +163,9 @@ class HttpConnection:
         """Whether there is a whole head."""
         end = self._in.find(_END, 0, HEAD_BYTES_MAX)
         if end < 0:
+            if not self._in[:1].isalpha():
+                # Who begins a TLS handshake waits for an answer to it.
+                raise _Malformed(400, "the request does not begin with a method of HTTP; there is no TLS here.")
             if len(self._in) >= HEAD_BYTES_MAX:
                 raise _Malformed(431, f"the head of the request has more than {HEAD_BYTES_MAX} bytes.")
             return False

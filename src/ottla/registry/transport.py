@@ -27,6 +27,8 @@ _IDLE_MAX = 10
 _ANSWER_BYTES_MAX = 64 << 20
 _PIECE_BYTES = 1 << 16
 _TOLD_MAX = 1000
+# How long a TLS handshake may take before it is looked whether there is TLS at all.
+_SILENCE_S = 2.0
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _RETRIED = (408, 425, 429)
 
@@ -118,22 +120,44 @@ class Transport:
             raise self._unreachable(address, error) from None
 
     def _connect(self, address: ServerAddress, until_s: float) -> http.client.HTTPConnection:
-        left_s = max(0.001, until_s - time.monotonic())
-        connection: http.client.HTTPConnection
-        if address.is_tls:
-            connection = http.client.HTTPSConnection(
-                address.host, address.port, timeout=left_s, context=self._settings.tls
-            )
-        else:
-            connection = http.client.HTTPConnection(address.host, address.port, timeout=left_s)
+        connection = http.client.HTTPConnection(address.host, address.port, timeout=_left_s(until_s))
         try:
             connection.connect()
-        except ssl.SSLCertVerificationError:
-            raise
         except OSError as error:
             raise _NotConnected(self._unreachable(address, error)) from None
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.is_tls:
+            try:
+                self._encrypt(address, connection, until_s)
+            except BaseException:
+                connection.close()
+                raise
         return connection
+
+    def _encrypt(self, address: ServerAddress, connection: http.client.HTTPConnection, until_s: float) -> None:
+        """Shake hands. Who has not answered after a while, or not by TLS, is asked whether it speaks plain HTTP."""
+        context = self._settings.tls
+        connection.sock = encrypted = context.wrap_socket(
+            connection.sock, server_hostname=address.host, do_handshake_on_connect=False
+        )
+        try:
+            encrypted.settimeout(min(_left_s(until_s), _SILENCE_S))
+            try:
+                encrypted.do_handshake()
+                return
+            except TimeoutError:
+                if not _speaks_http(address, until_s):
+                    encrypted.settimeout(_left_s(until_s))
+                    encrypted.do_handshake()
+                    return
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError as error:
+            if not _speaks_http(address, until_s):
+                raise _NotConnected(self._unreachable(address, error)) from None
+        plain = address.shown.replace("https", "http", 1)
+        told = f"The schema registry at {address.shown} speaks no TLS; give {plain} as schema.registry.url."
+        raise RegistryError(told, fatal=True)
 
     def _exchange(
         self,
@@ -153,7 +177,7 @@ class Transport:
         if authorization is not None:
             headers["Authorization"] = authorization
         try:
-            connection.sock.settimeout(max(0.001, until_s - time.monotonic()))
+            connection.sock.settimeout(_left_s(until_s))
             connection.response_class = partial(_Response, until_s)  # type: ignore[assignment]
             try:
                 connection.request(method, address.path + path, content, headers)
@@ -214,6 +238,20 @@ class Transport:
         told = "check schema.registry.url, and whether the registry is running"
         said = f"The schema registry at {address.shown} cannot be reached ({why}); {told}."
         return RegistryError(said, retriable=True)
+
+
+def _left_s(until_s: float) -> float:
+    return max(0.001, until_s - time.monotonic())
+
+
+def _speaks_http(address: ServerAddress, until_s: float) -> bool:
+    """Whether it answers a request without TLS, in which there is no password."""
+    with contextlib.suppress(OSError):
+        left_s = min(_left_s(until_s), _SILENCE_S)
+        with socket.create_connection((address.host, address.port), timeout=left_s) as sock:
+            sock.sendall(b"GET / HTTP/1.0\r\nConnection: close\r\n\r\n")
+            return sock.recv(5).startswith(b"HTTP")
+    return False
 
 
 class _Response(http.client.HTTPResponse):
