@@ -4,6 +4,7 @@ together."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.papers import Papers
 
 import ottla
 
@@ -22,7 +24,9 @@ JSON_SCHEMA = '{"type": "object", "properties": {"item": {"type": "string"}, "co
 PROTO = 'syntax = "proto3"; message Other { string a = 1; } message Order { string item = 1; int32 count = 2; }'
 
 
-def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, given: str = "", environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ottla", *arguments],
         input=given,
@@ -30,6 +34,7 @@ def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=TIMEOUT_S,
         check=False,
+        env={**os.environ, **(environment or {})},
     )
 
 
@@ -88,6 +93,81 @@ def test_rows_of_a_file_come_back_as_columns(
     assert sorted(pq.read_table(output).column("value").to_pylist(), key=str) == table.to_pylist()
 
 
+def test_rows_of_a_file_need_no_key(kafka_cluster: ottla.Cluster, kafka_topic: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,x\n")
+    servers = ["--bootstrap-servers", kafka_cluster.bootstrap_servers]
+    sent = run("produce", kafka_topic, *servers, "--input", str(tmp_path / "rows.csv"))
+    assert sent.returncode == 0, sent.stderr
+    [record] = map(json.loads, run("read", kafka_topic, *servers, "--format", "json").stdout.splitlines())
+    assert (record["key"], json.loads(record["value"])) == (None, {"a": 1, "b": "x"})
+
+
+def test_files_that_a_protobuf_file_imports_are_found_beside_it(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "unit.proto").write_text('syntax = "proto3"; package shop; message Unit { string name = 1; }')
+    (tmp_path / "money.proto").write_text(
+        'syntax = "proto3"; import "shop/unit.proto"; message Money { shop.Unit unit = 1; int64 cents = 2; }'
+    )
+    schema = tmp_path / "order.proto"
+    schema.write_text(
+        'syntax = "proto3"; import "money.proto"; import "google/protobuf/timestamp.proto";'
+        "message Order { string item = 1; Money price = 2; google.protobuf.Timestamp at = 3; }"
+    )
+    there = [kafka_topic, *where(kafka_cluster, url, "protobuf"), "--value-schema", str(schema)]
+    line = {"item": "tea", "price": {"unit": {"name": "EUR"}, "cents": 250}}
+    sent = run("produce", *there, given=json.dumps(line))
+    assert sent.returncode == 0, sent.stderr
+    pq.write_table(pa.Table.from_pylist([line]), tmp_path / "rows.parquet")
+    sent = run("produce", *there, "--input", str(tmp_path / "rows.parquet"))
+    assert sent.returncode == 0, sent.stderr
+    with ottla.RegistryClient(url) as client:
+        assert list(client.referred(client.version(f"{kafka_topic}-value"))) == ["shop/unit.proto", "money.proto"]
+    found = run("read", *there, "--format", "value")
+    assert [json.loads(value) for value in found.stdout.splitlines()] == [{**line, "at": None}] * 2, found.stderr
+    (tmp_path / "money.proto").unlink()
+    refused = run("read", *there)
+    assert refused.returncode == 2
+    assert f"order.proto imports 'money.proto', which is not in {tmp_path} or below: put it there" in refused.stderr
+
+
+@pytest.mark.prove
+def test_a_password_comes_from_a_file_or_the_environment(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, papers: Papers, tmp_path: Path
+) -> None:
+    schema, password, token = tmp_path / "order.avsc", tmp_path / "password", tmp_path / "token"
+    schema.write_text(SCHEMA)
+    password.write_text("s3cret ž\n")
+    token.write_text("t0ken\n")
+    for each in (password, token):
+        each.chmod(0o600)
+    listener = ottla.Listener(protocol="SSL", certificate=papers.server)
+    with ottla.Registry(
+        kafka_cluster.bootstrap_servers, listener=listener, topic="_locked", users={"ann": "s3cret ž"}, token="t0ken"
+    ) as registry:
+        there = [kafka_topic, *where(kafka_cluster, registry.url), "--registry-ca", str(papers.ca)]
+        named = ["--registry-user", "ann", "--registry-password-file", str(password)]
+        sent = run("produce", *there, *named, "--value-schema", str(schema), given='{"item": "tea"}\n')
+        assert sent.returncode == 0, sent.stderr
+        for more, environment in (
+            (["--registry-user", "ann"], {"OTTLA_REGISTRY_PASSWORD": "s3cret ž"}),
+            (["--registry-token-file", str(token)], {}),
+            ([], {"OTTLA_REGISTRY_TOKEN": "t0ken"}),
+        ):
+            found = run("read", *there, *more, "--format", "value", environment=environment)
+            assert found.stdout == '{"item": "tea", "count": null}\n', found.stderr
+        for options, told in (
+            (there, "does not let this client in; check --registry-user and its password, or --registry-token-file"),
+            (there[:-2], "is not believed"),
+            ([*there[:-1], str(papers.other_ca)], "name who issued its certificate as --registry-ca"),
+        ):
+            refused = run("read", *options)
+            assert (refused.returncode, refused.stdout) == (2, "")
+            assert told in refused.stderr
+            assert "schema.registry.url" not in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "given", "told"),
     [
@@ -109,7 +189,40 @@ def test_rows_of_a_file_come_back_as_columns(
             "nowhere.avsc cannot be read (No such file or directory): check --value-schema",
         ),
         (["produce", "--value-format", "avro", "--registry", "URL"], "{}\n", "40401"),
-        (["read", "--value-format", "avro", "--registry", "http://127.0.0.1:9"], "", "127.0.0.1:9"),
+        (["read", "--value-format", "avro", "--registry", "http://127.0.0.1:9"], "", "check --registry, and whether"),
+        (["read", "--value-format", "avro", "--registry", "nowhere"], "", "--registry: 'nowhere' is not http://HOST"),
+        (["read", "--value-format", "avro", "--registry", "URL", "--registry-user", "ann"], "", "ann needs a password"),
+        (
+            ["read", "--value-format", "avro", "--registry", "URL", "--registry-password-file", "p"],
+            "",
+            "--registry-password-file needs --registry-user",
+        ),
+        (
+            [
+                "read",
+                "--value-format",
+                "avro",
+                "--registry",
+                "URL",
+                "--registry-user",
+                "a",
+                "--registry-token-file",
+                "t",
+            ],
+            "",
+            "--registry-user and --registry-token-file exclude each other",
+        ),
+        (
+            ["read", "--value-format", "avro", "--registry", "URL", "--registry-token-file", "nowhere"],
+            "",
+            "nowhere cannot be read (No such file or directory): check --registry-token-file",
+        ),
+        (
+            ["read", "--value-format", "avro", "--registry", "URL", "--registry-ca", "nowhere"],
+            "",
+            "--registry-ca is for a registry at https://, and none of these is one",
+        ),
+        (["read", "--registry-ca", "x"], "", "--registry-ca needs --value-format"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(

@@ -15,6 +15,7 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.control import remote_cluster
 from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServers
+from ottla.cli.registry_options import URL_WORDS, told_as_options
 from ottla.cli.secret_file import read_secret_file
 from ottla.errors import UserMistake
 from ottla.remote.address import is_loopback, parse_address
@@ -107,6 +108,7 @@ def console(
     # Not an Event: its lock may be held by the very thread that the handler interrupts.
     asked: list[int] = []
     with (
+        told_as_options(URL_WORDS),
         Console(servers, reading=reading, writing=writing, registry=registry, control=inside) as looked_at,
         ConsoleServer(looked_at, host, port, token=token, read_only=read_only) as server,
     ):

@@ -12,8 +12,17 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.cli.output import counted
+from ottla.cli.registry_options import (
+    RegistryAccess,
+    RegistryCa,
+    RegistryPasswordFile,
+    RegistryTokenFile,
+    RegistryUrl,
+    RegistryUser,
+    told_as_options,
+)
 from ottla.cli.signals import Ended
-from ottla.cli.value_schema import MessageName, RegistryUrl, SchemaFile, ValueFormat, ValueSchema, read_value_schema
+from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, ValueSchema, read_value_schema
 from ottla.errors import DeliveryError, RecordError, UserMistake
 
 if TYPE_CHECKING:
@@ -31,7 +40,10 @@ def produce(
         str | None,
         typer.Option("--input", help="Send the rows of this CSV, NDJSON or Parquet file as JSON.", metavar="FILE"),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="With --input: the key column.", metavar="COLUMN")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="With --input: the key column; without it records have no keys.", metavar="COLUMN"),
+    ] = None,
     key_separator: Annotated[
         str | None,
         typer.Option("--key-separator", help="With lines: what stands before it is the key.", metavar="TEXT"),
@@ -42,6 +54,10 @@ def produce(
     ] = None,
     value_format: ValueFormat = None,
     registry: RegistryUrl = None,
+    registry_user: RegistryUser = None,
+    registry_password_file: RegistryPasswordFile = None,
+    registry_token_file: RegistryTokenFile = None,
+    registry_ca: RegistryCa = None,
     value_schema: SchemaFile = None,
     value_message: MessageName = None,
     command_config: CommandConfig = None,
@@ -68,7 +84,8 @@ def produce(
         raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
     if key_separator == "":
         raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
-    schema = read_value_schema(value_format, registry, value_schema, value_message)
+    access = RegistryAccess(registry or "", registry_user, registry_password_file, registry_token_file, registry_ca)
+    schema = read_value_schema(value_format, access, value_schema, value_message)
     from ottla.producer.settings import ProducerSettings
 
     bootstrap_servers, settings = client_arguments(
@@ -81,12 +98,13 @@ def produce(
         )
     if compression is not None:
         settings["compression_type"] = compression
-    if input_file is None:
-        if schema is not None:
-            settings["value_serializer"] = schema.serializer()
-        count = _send_lines(bootstrap_servers, topic, key_separator, settings)
-    else:
-        count = _send_rows(bootstrap_servers, topic, input_file, key, settings, schema)
+    with told_as_options():
+        if input_file is None:
+            if schema is not None:
+                settings["value_serializer"] = schema.serializer()
+            count = _send_lines(bootstrap_servers, topic, key_separator, settings)
+        else:
+            count = _send_rows(bootstrap_servers, topic, input_file, key, settings, schema)
     told = "and with acks=0 nobody says whether they arrived" if settings.get("acks") == "0" else "all acknowledged"
     typer.echo(f"{counted(count, 'record')} sent to {topic}, {told}", err=True)
 
@@ -150,12 +168,12 @@ def _send_rows(
     from ottla.inputs.source import open_source
     from ottla.inputs.table import read_source
 
-    source = open_source(input_file, key)
+    source = open_source(input_file, key, needs_key=False)
     table = read_source(source)
 
     def send(producer: Producer) -> int:
-        how = {"value_format": "json"} if schema is None else schema.of_table()
-        producer.send_table(topic, table, key=source.key, **how)
+        how = {"value_format": "json"} if schema is None else schema.of_table(topic)
+        producer.send_table(topic, table, key=source.key or None, **how)
         rows: int = table.num_rows
         return rows
 

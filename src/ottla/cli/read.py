@@ -14,7 +14,16 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
-from ottla.cli.value_schema import MessageName, RegistryUrl, SchemaFile, ValueFormat, ValueSchema, read_value_schema
+from ottla.cli.registry_options import (
+    RegistryAccess,
+    RegistryCa,
+    RegistryPasswordFile,
+    RegistryTokenFile,
+    RegistryUrl,
+    RegistryUser,
+    told_as_options,
+)
+from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, ValueSchema, read_value_schema
 from ottla.errors import UserMistake
 from ottla.printable import printable
 from ottla.whole_file import writing_whole
@@ -61,6 +70,10 @@ def read(
     ] = None,
     value_format: ValueFormat = None,
     registry: RegistryUrl = None,
+    registry_user: RegistryUser = None,
+    registry_password_file: RegistryPasswordFile = None,
+    registry_token_file: RegistryTokenFile = None,
+    registry_ca: RegistryCa = None,
     value_schema: SchemaFile = None,
     value_message: MessageName = None,
     command_config: CommandConfig = None,
@@ -84,16 +97,19 @@ def read(
         raise UserMistake(f"--format {style} is not one of {', '.join(_FORMATS)}")
     if output is not None and follow:
         raise UserMistake("--follow never ends and --output needs an end: give one of the two")
-    schema = read_value_schema(value_format, registry, value_schema, value_message)
+    access = RegistryAccess(registry or "", registry_user, registry_password_file, registry_token_file, registry_ca)
+    schema = read_value_schema(value_format, access, value_schema, value_message)
     from ottla.client.reader import Reader
     from ottla.reader.settings import ReaderSettings
 
     bootstrap_servers, settings = client_arguments(
         command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
-    with Reader(
-        bootstrap_servers, topic, start=_parse_start(start), end=None if follow else "latest", **settings
-    ) as reader:
+    end: Any = None if follow else "latest"
+    with (
+        told_as_options(),
+        Reader(bootstrap_servers, topic, start=_parse_start(start), end=end, **settings) as reader,
+    ):
         if schema is None:
             shape, batches = reader.schema, _limited(reader, limit)
         else:
@@ -107,9 +123,7 @@ def read(
 def _decoded(
     reader: Reader, topic: str, schema: ValueSchema, limit: int | None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    from ottla.registry.record_decoder import RecordDecoder
-
-    decoder = RecordDecoder.of(schema.registry, schema.format, topic, schema=schema.schema, message=schema.message)
+    decoder = schema.decoder(topic)
     return decoder.schema_of(reader.schema), (decoder.decode_batch(batch, topic) for batch in _limited(reader, limit))
 
 

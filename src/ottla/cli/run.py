@@ -11,7 +11,7 @@ import typer
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
 from ottla.cli.options import Master, Port
-from ottla.cli.value_schema import RegistryUrl
+from ottla.cli.registry_options import URL_WORDS, RegistryUrl, told_as_options
 from ottla.errors import UserMistake
 
 _TOPIC_PREFIX = "ottla-run-"
@@ -114,10 +114,11 @@ def run(
     given = () if kafka is None else _given_again(kafka.bootstrap_servers, command_config, topic_prefix)
     options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master, given, schema, registry)
     if kafka is None:
-        raise typer.Exit(run_showcase(options))
+        with told_as_options(URL_WORDS):
+            raise typer.Exit(run_showcase(options))
     if port:
         raise UserMistake("--port is for the embedded cluster, which --bootstrap-servers replaces: give one of them")
-    with kafka:
+    with kafka, told_as_options(URL_WORDS):
         raise typer.Exit(run_showcase(options, kafka))
 
 

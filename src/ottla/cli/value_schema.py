@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ottla.cli.registry_options import RegistryAccess
 from ottla.cli.small_file import read_small_file
 from ottla.errors import RecordError, UserMistake
+
+if TYPE_CHECKING:
+    from ottla.registry.client import RegistryClient
+    from ottla.registry.record_decoder import RecordDecoder
+    from ottla.registry.registered import SchemaReference
 
 FORMATS = "avro", "protobuf", "json"
 
@@ -17,16 +24,6 @@ ValueFormat = Annotated[
     str | None,
     typer.Option(
         "--value-format", help="Values are avro, protobuf or json, with a schema of --registry.", metavar="FORMAT"
-    ),
-]
-RegistryUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        help="The schema registry's address, several with commas.",
-        metavar="URL",
-        envvar="OTTLA_REGISTRY",
-        show_envvar=False,
     ),
 ]
 SchemaFile = Annotated[
@@ -40,19 +37,25 @@ MessageName = Annotated[
 
 
 class ValueSchema(NamedTuple):
-    """What was said of the values."""
+    """What was said of the values. `imports` are the files that a Protobuf file imports, by name."""
 
     format: str
-    registry: str
+    registry: RegistryClient
     schema: str | None
     message: str | None
+    imports: Mapping[str, str] = {}
 
-    def of_table(self) -> dict[str, Any]:
+    def of_table(self, topic: str) -> dict[str, Any]:
         """As arguments of `send_table`."""
+        schema: Any = self.schema
+        if self.schema is not None and self.imports:
+            from ottla.registry.registered import PROTOBUF
+
+            schema = self.registry.register(f"{topic}-value", self.schema, PROTOBUF, self._references())
         return {
             "value_format": self.format,
             "registry": self.registry,
-            "value_schema": self.schema,
+            "value_schema": schema,
             "value_message": self.message,
         }
 
@@ -66,27 +69,59 @@ class ValueSchema(NamedTuple):
             return AvroLines(self.registry, self.schema, **given)
         if self.format == "json":
             return JsonSchemaSerializer(self.registry, self.schema, to_dict=read_line, **given)
+        given["references"] = self._references()
         return ProtobufSerializer(self.registry, self.schema, message=self.message, to_dict=read_line, **given)
+
+    def decoder(self, topic: str) -> RecordDecoder:
+        """What decodes the topic's values."""
+        from ottla.registry.record_decoder import RecordDecoder
+
+        schema: Any = self.schema
+        if self.imports:
+            from ottla.registry.registered import PROTOBUF, RegisteredSchema
+
+            schema = RegisteredSchema(0, "", PROTOBUF, self.schema or "")
+        return RecordDecoder.of(
+            self.registry, self.format, topic, schema=schema, message=self.message, references=self.imports
+        )
+
+    def _references(self) -> list[SchemaReference]:
+        from ottla.cli.proto_files import register_imports
+
+        return register_imports(self.registry, self.schema, self.imports) if self.schema and self.imports else []
 
 
 def read_value_schema(
-    value_format: str | None, registry: str | None, schema: Path | None, message: str | None
+    value_format: str | None, registry: RegistryAccess, schema: Path | None, message: str | None
 ) -> ValueSchema | None:
     """None where values are as they are; UserMistake for options that do not go together."""
     if value_format is None:
-        # The environment may name a registry for every command.
-        for option, given in (("--value-schema", schema), ("--value-message", message)):
+        # The environment may name a registry, and who asks it, for every command.
+        options = {
+            "--value-schema": schema,
+            "--value-message": message,
+            "--registry-password-file": registry.password_file,
+            "--registry-token-file": registry.token_file,
+            "--registry-ca": registry.ca,
+        }
+        for option, given in options.items():
             if given is not None:
                 raise UserMistake(f"{option} needs --value-format: give avro, protobuf or json, and --registry")
         return None
     if value_format not in FORMATS:
         raise UserMistake(f"--value-format {value_format} is not one of {', '.join(FORMATS)}")
-    if not registry:
+    if not registry.url:
         raise UserMistake(f"--value-format {value_format} needs --registry: the address of a schema registry")
     if message is not None and value_format != "protobuf":
         raise UserMistake("--value-message is for --value-format protobuf")
+    client = registry.client()
     text = None if schema is None else read_small_file(schema, "--value-schema", "takes the text of a schema")
-    return ValueSchema(value_format, registry, text, message)
+    imports: Mapping[str, str] = {}
+    if schema is not None and text is not None and value_format == "protobuf":
+        from ottla.cli.proto_files import read_imports
+
+        imports = read_imports(schema, text)
+    return ValueSchema(value_format, client, text, message, imports)
 
 
 def read_line(line: bytes, **how: Any) -> Any:

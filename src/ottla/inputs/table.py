@@ -36,7 +36,7 @@ def read_source(source: Source) -> pa.Table:
             table = _read_csv(source, content, room) if source.format == "csv" else _read_ndjson(source, content, room)
     if table.num_rows == 0:
         raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
-    if source.key not in table.column_names:
+    if source.key and source.key not in table.column_names:
         raise unknown_key(source.key, tuple(table.column_names), source.path)
     return table.combine_chunks()
 

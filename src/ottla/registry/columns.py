@@ -60,8 +60,11 @@ class ColumnDecoder:
         message: str | None = None,
         mode: str = "fail",
         time_unit: str = "ns",
+        references: Mapping[str, str] | None = None,
     ) -> None:
         """`time_unit` is that of Protobuf's times, "us" or "ns"; ConfigError.
+
+        `references` are the texts that `schema` refers to, by name, where it is not one of the registry's.
 
         `mode`: a value that cannot be decoded is an error ("fail"), or null ("null").
         """
@@ -83,11 +86,11 @@ class ColumnDecoder:
         self._added: set[bytes]
         self.after_fork_in_child()
         tell_of_forks(self)
-        references = registry.referred(schema)
+        self._references = registry.referred(schema) if references is None else dict(references)
         if self._kind == PROTOBUF:
             from ottla.schemas.protobuf.schema import ProtobufSchema
 
-            self._message = ProtobufSchema(schema.text, references=references).message(message).full_name
+            self._message = ProtobufSchema(schema.text, references=self._references).message(message).full_name
         pa, _ = _arrow()
         nothing = pa.array([], pa.binary())
         self.type: Any = pa.array(self._decoder_of(schema).decode(nothing)).type
@@ -162,7 +165,7 @@ class ColumnDecoder:
             return
         from ottla.schemas.avro.decode import FramedAvroDecoder
 
-        references = self._registry.referred(self._schema)
+        references = self._references
         if self._framed is None:
             self._framed = FramedAvroDecoder(self._schema.text, references=references)
         writer = self._writer(prefix)
@@ -261,7 +264,7 @@ class ColumnDecoder:
         return _Written(decoder, len(whole), whole)
 
     def _decoder_of(self, writer: RegisteredSchema) -> Any:
-        references = self._registry.referred(self._schema)
+        references = self._references
         if self._kind == AVRO:
             from ottla.schemas.avro.decode import AvroDecoder
 

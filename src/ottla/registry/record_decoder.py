@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from ottla.errors import ConfigError, DeserializationError
@@ -27,8 +27,11 @@ class RecordDecoder:
         message: str | None = None,
         undecodable: str = "fail",
         time_unit: str = "ns",
+        references: Mapping[str, str] | None = None,
     ) -> Self:
         """For the values of a topic: read as `schema`, else as the latest schema of its subject.
+
+        `references` are the texts that a `schema` refers to that is not one of the registry's.
 
         ConfigError where several topics are read without a schema to read all as.
         """
@@ -38,7 +41,9 @@ class RecordDecoder:
         client = client_of(registry)
         if not isinstance(schema, RegisteredSchema):
             schema = reader_schema(client, value_format, f"{topics[0]}-value", schema)
-        return cls(ColumnDecoder(client, value_format, schema, message=message, mode=undecodable, time_unit=time_unit))
+        how: dict[str, Any] = {"message": message, "mode": undecodable, "time_unit": time_unit}
+        how["references"] = references or None
+        return cls(ColumnDecoder(client, value_format, schema, **how))
 
     def schema_of(self, stored: Any) -> Any:
         """The schema of batches that have this one as they are stored."""

@@ -47,6 +47,11 @@ _CONFLUENT: Final = {
 }
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a file of this name need not be given."""
+    return name in _GOOGLE or name in _CONFLUENT
+
+
 class ProtobufSchema:
     """`text` with the files it imports, by the names they are imported by."""
 
