@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pandas as pd
@@ -140,6 +141,57 @@ def test_json_of_several_versions_is_read_as_the_latest(
         read(kafka_cluster, kafka_topic, url, value_format="json")
     found = ottla.read_table(servers, kafka_topic, value_format="json", registry=url, undecodable="null")
     assert found.column("value").null_count == 1
+
+
+@pytest.mark.parametrize(("value_format", "schema"), [("avro", None), ("protobuf", PROTO)])
+def test_a_schema_is_named_by_its_guid_in_a_header(
+    value_format: str, schema: str | None, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
+    theirs = [[("a", "1"), ("b", None)], None, []]
+    given = pa.array([row if row is None else [{"key": k, "value": v} for k, v in row] for row in theirs], kind)
+    rows = pa.table({"tail": ["N1", "N2", "N3"], "delay": [1, 2, 3], "more": given})
+    how: dict[str, Any] = {"value_format": value_format, "registry": url}
+    if value_format == "protobuf":
+        how["value_message"] = "Flight"
+    servers = kafka_cluster.bootstrap_servers
+    made = {**how, "value": ["tail", "delay"], "value_schema": schema, "schema_id_in": "header"}
+    ottla.write_table(servers, kafka_topic, rows.slice(1), **made)
+    ottla.write_table(servers, kafka_topic, rows, headers="more", **made)
+    found = ottla.read_table(servers, kafka_topic, **how).to_pylist()
+    assert sorted(row["value"]["tail"] for row in found) == ["N1", "N2", "N2", "N3", "N3"]
+    with ottla.RegistryClient(url) as client:
+        guid = b"\1" + UUID(client.version(f"{kafka_topic}-value").guid).bytes
+    headers = [[(each["key"], each["value"]) for each in row["headers"]] for row in found]
+    assert all(row[-1][0] == "__value_schema_id" and row[-1][1].startswith(guid) for row in headers)
+    assert [("a", b"1"), ("b", None)] in [row[:-1] for row in headers]
+    # Rows that are copied keep one name that counts: the last one.
+    copied = pa.table({"tail": ["N4"], "delay": [4], "headers": [found[0]["headers"]]})
+    ottla.write_table(servers, kafka_topic, copied, headers="headers", **made)
+    assert len(ottla.read_table(servers, kafka_topic, **how)) == 6
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pa.array([1]), "column 'h' has type int64; with schema_id_in='header' it has to be a list of struct"),
+        (pa.array([[{"key": None, "value": b"1"}]]), "Column 'h' has a null header, or one without a name"),
+    ],
+)
+def test_headers_that_cannot_be_added_to_are_told(
+    column: Any, told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    with pytest.raises(ottla.RecordError, match=told):
+        ottla.write_table(
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+            pa.table({"a": [1], "h": column}),
+            value=["a"],
+            headers="h",
+            value_format="avro",
+            registry=url,
+            schema_id_in="header",
+        )
 
 
 async def _send(servers: str, topic: str, url: str) -> None:

@@ -101,6 +101,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         registry: str | Sequence[str] | RegistryClient | None = None,
         value_schema: str | RegisteredSchema | None = None,
         value_message: str | None = None,
+        schema_id_in: str = "prefix",
     ) -> AsyncTableDelivery:
         """Send every row of an Arrow table as a record; return when all are on their way.
 
@@ -125,7 +126,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
-                schema=SchemaChoice(registry, value_schema, value_message),
+                schema=SchemaChoice(registry, value_schema, value_message, schema_id_in),
             )
         except BaseException as error:
             delivery.end_early(error)

@@ -98,6 +98,7 @@ class Producer(ProducerFront[ProducerDriver]):
         registry: str | Sequence[str] | RegistryClient | None = None,
         value_schema: str | RegisteredSchema | None = None,
         value_message: str | None = None,
+        schema_id_in: str = "prefix",
     ) -> TableDelivery:
         """Send every row of an Arrow table as a record; return when all are on their way.
 
@@ -108,11 +109,12 @@ class Producer(ProducerFront[ProducerDriver]):
         `read_table` and Spark return it: they are found by their names. With "json" the record is a JSON object of the
         columns named (None: all). With "avro" or "protobuf", or with "json" and a `registry` (its address, or a
         `RegistryClient`), it has a schema: `value_schema`, which is registered for the topic, else that of the columns
-        (Avro) or the latest one there is (`value_message` names the message of Protobuf). Rows keep their order within
-        a partition. Batches are about 1 MB unless `batch_size` was given. Encoding happens on the caller's thread; a
-        full `buffer.memory` makes it wait. Raises RecordError naming the column and row that cannot be sent,
-        RegistryError, and what `send` raises. An exception that ends it, Ctrl+C too, has the TableDelivery as its
-        attribute `table`; if some rows were sent, a note says how many.
+        (Avro) or the latest one there is (`value_message` names the message of Protobuf). With schema_id_in="header"
+        records name it by its GUID in a header, not by its id in front. Rows keep their order within a partition.
+        Batches are about 1 MB unless `batch_size` was given. Encoding happens on the caller's thread; a full
+        `buffer.memory` makes it wait. Raises RecordError naming the column and row that cannot be sent, RegistryError,
+        and what `send` raises. An exception that ends it, Ctrl+C too, has the TableDelivery as its attribute `table`;
+        if some rows were sent, a note says how many.
         """
         from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import TableDelivery
@@ -128,7 +130,7 @@ class Producer(ProducerFront[ProducerDriver]):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
-                schema=SchemaChoice(registry, value_schema, value_message),
+                schema=SchemaChoice(registry, value_schema, value_message, schema_id_in),
                 gate=TableGate(),
             )
         except BaseException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,18 +21,30 @@ class SchemaChoice(NamedTuple):
 
     `registry`: addresses, or a `RegistryClient`. `schema`: a text, which is registered for the topic; one that is
     registered; None for that of the columns (Avro) or the latest one of the topic (Protobuf). `message`: which one of a
-    file of Protobuf.
+    file of Protobuf. `schema_id_in`: whether records name it by an id in front ("prefix") or by a GUID in a header
+    ("header").
     """
 
     registry: Any = None
     schema: str | RegisteredSchema | None = None
     message: str | None = None
+    schema_id_in: str = "prefix"
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was said."""
+        return self != SchemaChoice()
 
 
 def schema_values(
-    data: Any, columns: Sequence[str] | None, topic: str, value_format: str, choice: SchemaChoice
-) -> tuple[Any, Callable[[Chunk], Any]]:
-    """(data, a function that makes a column of values of each chunk); the first chunk is read for this."""
+    data: Any,
+    columns: Sequence[str] | None,
+    topic: str,
+    value_format: str,
+    choice: SchemaChoice,
+    headers: str | None,
+) -> tuple[Any, Callable[[Chunk], Any], str | None]:
+    """(data, what makes a column of values of each chunk, the column of headers); the first chunk is read for this."""
     need_pyarrow(f"value_format={value_format!r}")
     from ottla.records.arrow_data import chunks
     from ottla.registry.columns import ColumnEncoder, client_of
@@ -41,10 +53,17 @@ def schema_values(
     pieces = chunks(data)
     first = next(pieces, None)
     if first is None:
-        return (), lambda chunk: chunk
+        return (), lambda chunk: chunk, headers
     schema = _schema(registry, topic, value_format, choice, first, columns)
-    encoder = ColumnEncoder(registry, schema, message=choice.message)
-    return chain((first,), pieces), _maker(encoder, columns)
+    encoder = ColumnEncoder(registry, schema, message=choice.message, schema_id_in=choice.schema_id_in)
+    again = chain((first,), pieces)
+    if encoder.header is None:
+        return again, _maker(encoder, columns), headers
+    return _with_header(again, encoder.header, headers), _maker(encoder, columns), _MADE
+
+
+# The column of headers with that of the schema among them; it stands behind all columns of the table.
+_MADE = "headers with the schema's"
 
 
 def _maker(encoder: ColumnEncoder, columns: Sequence[str] | None) -> Callable[[Chunk], Any]:
@@ -52,11 +71,57 @@ def _maker(encoder: ColumnEncoder, columns: Sequence[str] | None) -> Callable[[C
 
     def make(chunk: Chunk) -> Any:
         nonlocal row
-        made = encoder.encode(_selected(chunk, columns), first_row=row)
+        import pyarrow as pa
+
+        batch: Any = pa.record_batch(chunk)
+        if encoder.header is not None:
+            batch = batch.remove_column(batch.num_columns - 1)
+        made = encoder.encode(_selected(batch, columns), first_row=row)
         row += len(chunk)
         return made
 
     return make
+
+
+def _with_header(pieces: Iterable[Chunk], header: tuple[str, bytes], headers: str | None) -> Iterator[Any]:
+    """The same rows, each with one header more."""
+    import pyarrow as pa
+
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    for piece in pieces:
+        batch: Any = pa.record_batch(piece)
+        given: Any = pa.nulls(len(batch), kind)
+        if headers is not None:
+            given = _selected(batch, [headers]).column(0)
+            try:
+                given = given.cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                raise RecordError(
+                    f"headers: column {headers!r} has type {given.type}; with schema_id_in='header' it has to be a "
+                    "list of struct<key, value>."
+                ) from None
+            entries = given.flatten()
+            if entries.null_count or entries.field("key").null_count:
+                raise RecordError(f"Column {headers!r} has a null header, or one without a name.")
+        yield batch.append_column(pa.field(_MADE, kind), _appended(given, header))
+
+
+def _appended(given: Any, header: tuple[str, bytes]) -> Any:
+    """A column of headers with one more at the end of each row."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counts = pc.fill_null(pc.list_value_length(given), 0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(counts + 1)])
+    places = np.arange(offsets[-1])
+    entries = given.flatten()
+    # The last of each row is the new one, which stands behind all that there were.
+    is_new = np.zeros(len(places), bool)
+    is_new[offsets[1:] - 1] = True
+    places = np.where(is_new, len(entries), places - np.cumsum(is_new))
+    added = pa.array([dict(zip(("key", "value"), header, strict=True))], entries.type)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.concat_arrays([entries, added]).take(places))
 
 
 def _schema(
@@ -67,6 +132,8 @@ def _schema(
     first: Chunk,
     columns: Sequence[str] | None,
 ) -> RegisteredSchema:
+    import pyarrow as pa
+
     from ottla.registry.columns import kind_of
     from ottla.registry.registered import AVRO
 
@@ -75,7 +142,7 @@ def _schema(
     if given is None and kind == AVRO:
         from ottla.schemas.avro.derived import derive_schema
 
-        given = derive_schema(_selected(first, columns).schema, topic)
+        given = derive_schema(_selected(pa.record_batch(first), columns).schema, topic)
     if given is None:
         return registry.latest(subject, "give value_schema, which is registered then")
     if isinstance(given, str):
@@ -85,10 +152,7 @@ def _schema(
     return given
 
 
-def _selected(chunk: Chunk, columns: Sequence[str] | None) -> Any:
-    import pyarrow as pa
-
-    batch: Any = pa.record_batch(chunk)
+def _selected(batch: Any, columns: Sequence[str] | None) -> Any:
     if columns is None:
         return batch
     missing = [name for name in columns if batch.schema.names.count(name) != 1]

@@ -86,33 +86,39 @@ def _without_index(data: Any) -> tuple[Any, list[str] | None]:
 
 
 def value_columns(
-    data: Any, value: str | Sequence[str] | None, topic: str, value_format: str, choice: SchemaChoice
-) -> tuple[Any, Any]:
-    """(data, the `value` for `encode_stream`): a column's name, or a function that makes a column of each chunk."""
+    data: Any,
+    value: str | Sequence[str] | None,
+    topic: str,
+    value_format: str,
+    choice: SchemaChoice,
+    headers: str | None,
+) -> tuple[Any, Any, str | None]:
+    """(data, `value` and `headers` for `encode_stream`); `value` is a column's name, or makes a column of a chunk."""
     if value is not None and not isinstance(value, str):
         value = _names(value)
     elif value is None and hasattr(data, "iloc"):
         data, value = _without_index(data)
-    if value_format not in _WITH_SCHEMA and choice != (None, None, None):
+    if value_format not in _WITH_SCHEMA and choice.is_given:
         raise RecordError(
-            "registry, value_schema and value_message are for value_format='avro', 'protobuf' and 'json', "
-            f"not {value_format!r}"
+            "registry, value_schema, value_message and schema_id_in are for value_format='avro', 'protobuf' and "
+            f"'json', not {value_format!r}"
         )
     if value_format == "raw":
         if isinstance(value, str):
-            return data, value
+            return data, value, headers
         if value is not None and len(value) == 1:
-            return data, value[0]
+            return data, value[0], headers
         raise RecordError(
             f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
             "or take value_format='json' for several"
         )
-    if value_format == "json" and choice == (None, None, None):
-        return _json_values(data, [value] if isinstance(value, str) else value)
+    if value_format == "json" and not choice.is_given:
+        return *_json_values(data, [value] if isinstance(value, str) else value), headers
     if value_format in _WITH_SCHEMA:
         from ottla.client.schema_columns import schema_values
 
-        return schema_values(data, [value] if isinstance(value, str) else value, topic, value_format, choice)
+        columns = [value] if isinstance(value, str) else value
+        return schema_values(data, columns, topic, value_format, choice, headers)
     raise RecordError(
         f"value_format={value_format!r} is not supported; allowed are 'raw', 'json', 'avro' and 'protobuf'"
     )

@@ -83,7 +83,7 @@ class TableSender:
                 )
         if value is None and value_format == "raw":
             data, value, named = by_their_names(data, named)
-        data, values = value_columns(data, value, topic, value_format, schema)
+        data, values, with_headers = value_columns(data, value, topic, value_format, schema, named["headers"])
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
         sticky.load = driver.topics.load(topic)
@@ -95,7 +95,7 @@ class TableSender:
             value=values,
             key=named["key"],
             key_texts=key_texts,
-            headers=named["headers"],
+            headers=with_headers,
             partition=named["partition"],
             timestamp=named["timestamp_ms"],
             batch_size=self._batch_size,

@@ -35,6 +35,7 @@ def write_table(
     registry: str | Sequence[str] | RegistryClient | None = None,
     value_schema: str | RegisteredSchema | None = None,
     value_message: str | None = None,
+    schema_id_in: str = "prefix",
     **settings: Unpack[ProducerSettingsKeywords],
 ) -> TableDelivery:
     """Send every row of an Arrow table as a record and return when all are stored.
@@ -59,6 +60,7 @@ def write_table(
                 registry=registry,
                 value_schema=value_schema,
                 value_message=value_message,
+                schema_id_in=schema_id_in,
             )
             producer.flush()
     except BaseException as error:

@@ -11,16 +11,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake
 from ottla.registry.client import RegistryClient
 from ottla.registry.forks import tell_of_forks
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
-from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, id_prefix, read_frame
+from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, guid_header, id_prefix, read_frame
 
 FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
 """What `value_format` may be for columns, and the registry's word for it."""
 MODES: Final = ("fail", "null")
+PLACES: Final = ("prefix", "header")
+"""Where a record names its schema."""
 
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
@@ -295,10 +298,21 @@ class _Written:
 
 
 class ColumnEncoder:
-    """Encodes columns as values of one registered schema; of a Protobuf file as `message`, its first one by default."""
+    """Encodes columns as values of one registered schema; of a Protobuf file as `message`, its first one by default.
 
-    def __init__(self, registry: RegistryClient, schema: RegisteredSchema, *, message: str | None = None) -> None:
+    `header` is what each record needs with schema_id_in="header", else None.
+    """
+
+    def __init__(
+        self,
+        registry: RegistryClient,
+        schema: RegisteredSchema,
+        *,
+        message: str | None = None,
+        schema_id_in: str = "prefix",
+    ) -> None:
         references = registry.referred(schema)
+        indexes = None
         self._is_json = schema.kind == JSON
         self._encoder: Any
         self._decimals: dict[str, Any] = {}
@@ -307,21 +321,25 @@ class ColumnEncoder:
 
             self._encoder = AvroEncoder(schema.text, references=references)
             self._decimals = _decimals(schema.text, references)
-            self._prefix = id_prefix(schema.id)
         elif schema.kind == PROTOBUF:
             from ottla.schemas.protobuf.encode import ProtobufEncoder
             from ottla.schemas.protobuf.schema import ProtobufSchema
 
             file = ProtobufSchema(schema.text, references=references)
             self._encoder = ProtobufEncoder(file, message)
-            self._prefix = id_prefix(schema.id, file.indexes_of(file.message(message)))
+            indexes = file.indexes_of(file.message(message))
         elif schema.kind == JSON:
             from ottla.schemas.json_schema_columns import JsonSchemaEncoder
 
             self._encoder = JsonSchemaEncoder(schema.text, references=references)
-            self._prefix = id_prefix(schema.id)
         else:
             raise ConfigError(f"The schema is of type {schema.kind}; columns are encoded as {', '.join(FORMATS)}.")
+        self.header: tuple[str, bytes] | None = None
+        if check_place(schema_id_in) == "prefix":
+            self._prefix = id_prefix(schema.id, indexes)
+        else:
+            self._prefix = b""
+            self.header = VALUE_HEADER, schema_header(schema, indexes)
 
     def encode(self, columns: Any, *, first_row: int = 0) -> Any:
         """A binary column, as `__arrow_c_array__`, of a table's columns or a struct's fields.
@@ -387,6 +405,20 @@ def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
                 ) from None
             columns = columns.set_column(at, pa.field(field.name, wanted, field.nullable), column)
     return columns
+
+
+def check_place(schema_id_in: str) -> str:
+    """Where a record names its schema; ConfigError for what is no place."""
+    if schema_id_in not in PLACES:
+        raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(PLACES)}.")
+    return schema_id_in
+
+
+def schema_header(schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> bytes:
+    """What the header says that names a schema; ConfigError where the registry has told no GUID."""
+    if not schema.guid:
+        raise ConfigError("The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it.")
+    return guid_header(UUID(schema.guid), indexes)
 
 
 def kind_of(value_format: str) -> str:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
-from uuid import UUID
 
 from ottla.errors import ConfigError
 from ottla.foreign_names import registry_comes_first
 from ottla.registry.client import RegistryClient
 from ottla.registry.codecs import Decode, Encode, decoder, encoder, record_name
-from ottla.registry.columns import client_of
+from ottla.registry.columns import check_place, client_of, schema_header
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.registry.subjects import SubjectNameStrategy, read_strategy
-from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, guid_header, id_prefix, read_frame
+from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, id_prefix, read_frame
 
-_PLACES = ("prefix", "header")
 _DECODERS_MOST = 1_000
 
 
@@ -58,9 +56,7 @@ class RegistrySerializer:
         }
         self._to_dict = to_dict
         self._message: str | None = None
-        if schema_id_in not in _PLACES:
-            raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(_PLACES)}.")
-        self._in_header = schema_id_in == "header"
+        self._in_header = check_place(schema_id_in) == "header"
         if schema is None and not use_latest_version:
             raise ConfigError("schema is missing: give its text, or use_latest_version=True for that of the subject.")
         if isinstance(schema, RegisteredSchema):
@@ -152,9 +148,7 @@ class _Headed:
         known = self._topics.get(topic)
         if known is None:
             schema, encode, indexes = self._whole.prepare(topic, self._part)
-            if not schema.guid:
-                raise ConfigError("The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it.")
-            header = KEY_HEADER if self._part == "key" else VALUE_HEADER, guid_header(UUID(schema.guid), indexes)
+            header = KEY_HEADER if self._part == "key" else VALUE_HEADER, schema_header(schema, indexes)
             known = self._topics[topic] = header, encode
         made = known[1](given, b"")
         headers.append(known[0])
