@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 import ottla
+from ottla.schemas.protobuf.schema import ProtobufSchema
 
 from .conftest import Asking, record
 
@@ -330,3 +331,65 @@ def test_a_schema_is_found_however_it_is_written(ask: Asking, subject: str) -> N
     written["schema"] = '{"title": "t", "type": "object"}'
     assert ask("POST", f"/subjects/{subject}-json", written)[1]["schema"] == '{"type":"object","title":"t"}'
     assert ask("POST", f"/subjects/{subject}-json/versions?normalize=true", written)[1]["version"] == 1
+
+
+DOG = """syntax = "proto3"; package kennel;
+enum Size { SMALL = 0; LARGE = 1; }
+message Dog { string name = 1; Size size = 2; repeated string toys = 4; map<string, Place> places = 5;
+  message Place { double at = 1; } }"""
+
+
+def test_a_descriptor_and_its_text_are_one_schema(ask: Asking, subject: str) -> None:
+    descriptor = ProtobufSchema(DOG).serialized()
+    found = ask.register(subject, DOG, schemaType="PROTOBUF")
+    # Another order of what the file declares, and comments, do not make another schema.
+    enum, message = "enum Size { SMALL = 0; LARGE = 1; }", DOG[DOG.index("message") :]
+    turned = f'syntax = "proto3"; package kennel; /* first */ {message} {enum}'
+    for text in (descriptor, turned):
+        assert ask.register(subject, text, schemaType="PROTOBUF") == found
+        assert ask.register(f"{subject}-{len(text)}", text, schemaType="PROTOBUF") == found or text is turned
+        told = ask("POST", f"/subjects/{subject}", {"schema": text, "schemaType": "PROTOBUF"})[1]
+        assert (told["version"], told["schema"]) == (1, DOG)
+    # First the descriptor, then the text.
+    other = DOG.replace("kennel", subject.replace("-", "_"))
+    found = ask.register(f"{subject}-other", ProtobufSchema(other).serialized(), schemaType="PROTOBUF")
+    assert ask.register(f"{subject}-text", other, schemaType="PROTOBUF") == found
+    changed = DOG.replace("toys = 4", "toys = 6")
+    assert ask.register(f"{subject}-changed", changed, schemaType="PROTOBUF") != found
+
+
+def test_options_that_are_not_protobufs_own_make_another_schema(ask: Asking, subject: str) -> None:
+    assert ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})[0] == 200
+    text = """syntax = "proto3"; import "google/protobuf/descriptor.proto";
+        extend google.protobuf.MessageOptions { string note = 50001; } message M { option (note) = "%s"; }"""
+    first = ask.register(subject, text % "a", schemaType="PROTOBUF")
+    assert ask.register(subject, text % "b", schemaType="PROTOBUF") != first
+
+
+def test_normalized_protobuf_has_its_options_in_order(ask: Asking, subject: str) -> None:
+    text = """syntax = "proto3"; // kept
+option java_package = "p";
+option java_multiple_files = true;
+message M { option deprecated = true; int32 a = 1 [json_name = "x", deprecated = true]; }
+option cc_enable_arenas = true;
+"""
+    status, told = ask(
+        "POST", f"/subjects/{subject}/versions?normalize=true", {"schema": text, "schemaType": "PROTOBUF"}
+    )
+    assert status == 200, told
+    assert (
+        ask("GET", f"/schemas/ids/{told['id']}")[1]["schema"]
+        == """syntax = "proto3"; // kept
+option cc_enable_arenas = true;
+option java_multiple_files = true;
+message M { option deprecated = true; int32 a = 1 [deprecated = true, json_name = "x"]; }
+option java_package = "p";
+"""
+    )
+
+
+def test_what_confluents_registry_has_built_in_need_not_be_given(ask: Asking, subject: str) -> None:
+    names = "calendar_period color date datetime dayofweek expr fraction latlng money month postal_address quaternion"
+    imports = "".join(f'import "google/type/{name}.proto"; ' for name in (*names.split(), "timeofday"))
+    text = f'syntax = "proto3"; {imports} message M {{ google.type.Money price = 1; google.type.Color c = 2; }}'
+    assert ask.register(subject, text, schemaType="PROTOBUF") > 0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ottla.embedded_registry.questions import LEVELS, Given, differences, same_in, version_of
+from ottla.embedded_registry.questions import LEVELS, Given, differences, other_form, same_in, version_of
 from ottla.embedded_registry.refusals import (
     ID_DOES_NOT_MATCH,
     INCOMPATIBLE,
@@ -97,19 +97,21 @@ def register(
     new_version = versions[-1].version + 1 if versions else 1
     if wanted_version is not None and wanted_version != new_version and mode != "IMPORT":
         raise Refusal(INVALID_SCHEMA, f"Version is not one more than previous version: it must be {new_version}.")
+    text, guid = given.text, given.guid
+    if schema_id is None and (form := other_form(store, given)) is not None:
+        # An id has one text.
+        schema_id, text, guid = form.id, form.text, form.guid
     if schema_id is None:
         if store.max_id >= _VALUES_MAX:
             raise Refusal(NOT_PERMITTED, "there are no ids left.")
         schema_id = store.max_id + 1
-    schema = Schema(
-        subject, wanted_version or new_version, schema_id, given.text, given.kind, given.references, given.extra
-    )
+    schema = Schema(subject, wanted_version or new_version, schema_id, text, given.kind, given.references, given.extra)
     records = [
         record(each.key(), None)
         for each in versions
         if each.deleted and each.id == schema_id and not store.referrers(each.place, deleted=True)
     ]
-    return Change(registered(replace(schema, guid=given.guid)), (*records, record(schema.key(), schema.value())))
+    return Change(registered(replace(schema, guid=guid)), (*records, record(schema.key(), schema.value())))
 
 
 def registered(schema: Schema) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ottla.embedded_registry.protobuf_schema import is_serialized
 from ottla.embedded_registry.refusals import (
     INVALID_SCHEMA,
     INVALID_SUBJECT,
@@ -17,7 +18,7 @@ from ottla.embedded_registry.refusals import (
 )
 from ottla.embedded_registry.schema_kinds import Parsed, check_kind, meaning, parse
 from ottla.embedded_registry.store import Schema, Store
-from ottla.registry.registered import SchemaReference, guid_of, read_references
+from ottla.registry.registered import PROTOBUF, SchemaReference, guid_of, read_references
 
 LEVELS = (
     "NONE",
@@ -177,8 +178,28 @@ def same_in(store: Store, subject: str, given: Given, *, deleted: bool = False) 
             return schema
     for schema in versions:
         # Who names no metadata and no rules means the schema alone.
-        is_like = schema.references == given.references and (not given.extra or given.extra == schema.extra)
-        if is_like and meaning(schema.kind, schema.text) == meaning(given.kind, given.text):
+        if (not given.extra or given.extra == schema.extra) and _says_the_same(store, schema, given):
+            return schema
+    return None
+
+
+def _says_the_same(store: Store, schema: Schema, given: Given) -> bool:
+    if schema.references != given.references:
+        return False
+    # Of the other kinds, what is referred to does not change what a text says.
+    references = referred_texts(store, schema.references) if given.kind == PROTOBUF else {}
+    return meaning(schema.kind, schema.text, references) == meaning(given.kind, given.text, references)
+
+
+def other_form(store: Store, given: Given) -> Schema | None:
+    """The same schema of Protobuf under any subject, where one of the two is text and the other one is a descriptor."""
+    if given.kind != PROTOBUF:
+        return None
+    is_text = not is_serialized(given.text)
+    for schema in store.all():
+        if schema.kind != PROTOBUF or is_serialized(schema.text) != is_text or schema.extra != given.extra:
+            continue
+        if _says_the_same(store, schema, given):
             return schema
     return None
 

@@ -62,10 +62,11 @@ def check_kind(kind: Any) -> str:
     return str(kind)
 
 
-def meaning(kind: str, text: str) -> bytes:
+def meaning(kind: str, text: str, references: Mapping[str, str]) -> bytes:
     """A digest that is the same for all ways to write a schema that has been parsed."""
     # Kept by digests: a text may have 4 MiB, and whoever looks one up may send a new one each time.
-    found: bytes = _meanings.get((kind, _digest(text)), lambda: _digest(_meaning(kind, text)))
+    key = kind, _digest(text), *map(_digest, references.values())
+    found: bytes = _meanings.get(key, lambda: _digest(_meaning(kind, text, references)))
     return found
 
 
@@ -73,7 +74,7 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _meaning(kind: str, text: str) -> str:
+def _meaning(kind: str, text: str, references: Mapping[str, str]) -> str:
     try:
         if kind == AVRO:
             return avro_schema.written(avro_schema.normalized(json.loads(text)))
@@ -81,8 +82,8 @@ def _meaning(kind: str, text: str) -> str:
             return json_schema.written(json.loads(text), normalize=True)
         from ottla.embedded_registry.protobuf_schema import meaning as of_protobuf
 
-        return of_protobuf(text)
-    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return of_protobuf(text, references)
+    except (Refusal, InvalidSchema, ImportError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # of another registry, and not read here: what it says is its text
     return text
 
@@ -97,10 +98,11 @@ def _parse_json(text: str, references: Mapping[str, str], normalize: bool, stric
     return Parsed(JSON, json_schema.written(tree.loaded, normalize=normalize), tree)
 
 
-def _parse_protobuf(text: str, references: Mapping[str, str], _normalize: bool, _strict: bool) -> Parsed:
+def _parse_protobuf(text: str, references: Mapping[str, str], normalize: bool, _strict: bool) -> Parsed:
     from ottla.embedded_registry import protobuf_schema
 
-    return Parsed(PROTOBUF, text, protobuf_schema.parse_protobuf(text, references))
+    tree = protobuf_schema.parse_protobuf(text, references)
+    return Parsed(PROTOBUF, protobuf_schema.normalized(text) if normalize else text, tree)
 
 
 def _compare_avro(reader: Any, writer: Any) -> list[Difference]:

@@ -13,6 +13,8 @@ from google.protobuf import descriptor_pb2 as pb
 from grpc_tools import protoc
 
 from ottla.schemas.protobuf.errors import ProtobufSchemaError
+from ottla.schemas.protobuf.google_types import GOOGLE_TYPES
+from ottla.schemas.protobuf.options import sorted_options
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
 PACKAGES = Path(protoc.__file__).parents[1]
@@ -257,3 +259,23 @@ def test_a_descriptor_with_a_public_import_that_is_none_is_refused() -> None:
     proto.message_type.add(name="M")
     with pytest.raises(ProtobufSchemaError, match="a public import that is not among its imports"):
         ProtobufSchema(base64.b64encode(proto.SerializeToString()).decode())
+
+
+@pytest.mark.parametrize("name", sorted(GOOGLE_TYPES))
+def test_files_of_google_type_say_what_googles_own_do(name: str) -> None:
+    own = pytest.importorskip(name.removesuffix(".proto").replace("/", ".") + "_pb2").DESCRIPTOR
+    theirs, ours = pb.FileDescriptorProto(), ProtobufSchema(GOOGLE_TYPES[name]).proto
+    own.CopyToProto(theirs)
+    for proto in (theirs, ours):
+        for unimportant in ("name", "options", "source_code_info"):
+            proto.ClearField(unimportant)
+        for field in (field for message in proto.message_type for field in message.field):
+            field.ClearField("json_name")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("text", [TRICKY, *GOOGLE_TYPES.values()])
+def test_options_in_order_say_what_they_said(text: str) -> None:
+    sorted_text = sorted_options(text)
+    assert sorted_options(sorted_text) == sorted_text
+    assert ProtobufSchema(sorted_text).proto == ProtobufSchema(text).proto

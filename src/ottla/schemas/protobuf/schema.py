@@ -1,8 +1,9 @@
 """A Protobuf schema as a registry keeps it: one file, the files it imports, and the messages in it.
 
 Each file is `.proto` text, or its FileDescriptorProto in base64 (what registries return for `format=serialized`). What
-Protobuf itself brings (`google/protobuf/timestamp.proto` and so on) and what Confluent's registry has built in need not
-be given. Protobuf's own runtime checks the whole (names, numbers, ranges) in a pool of the schema's own.
+Protobuf itself brings (`google/protobuf/timestamp.proto` and so on) and what Confluent's registry has built in
+(`google/type/money.proto` and so on) need not be given. Protobuf's own runtime checks the whole (names, numbers,
+ranges) in a pool of the schema's own.
 
 Invariant: what is read is bounded, in bytes, files and depth, however the schema was made.
 """
@@ -22,6 +23,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from ottla.schemas.protobuf.errors import ProtobufSchemaError
+from ottla.schemas.protobuf.google_types import GOOGLE_TYPES
 from ottla.schemas.protobuf.names import declared, resolve
 from ottla.schemas.protobuf.parse import parse_file
 
@@ -37,6 +39,7 @@ _GOOGLE: Final = {
     )
 }  # fmt: skip
 _CONFLUENT: Final = {
+    **GOOGLE_TYPES,
     "confluent/type/decimal.proto": """
         syntax = "proto3"; package confluent.type;
         message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }""",
@@ -45,6 +48,11 @@ _CONFLUENT: Final = {
         syntax = "proto3"; package confluent;
         message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }""",
 }
+
+
+def is_serialized(text: str) -> bool:
+    """Whether a schema is no `.proto` text, but may be a FileDescriptorProto in base64."""
+    return _BASE64.fullmatch(text) is not None
 
 
 def is_built_in(name: str) -> bool:
@@ -191,7 +199,7 @@ class ProtobufSchema:
 
 
 def _read(text: str, name: str) -> pb.FileDescriptorProto:
-    if not _BASE64.fullmatch(text):
+    if not is_serialized(text):
         return parse_file(text, name)
     proto = pb.FileDescriptorProto()
     try:

@@ -29,11 +29,12 @@ _PLAIN: Final = {
 
 
 class Token(NamedTuple):
-    """`kind` is name, integer, float, string, mark or end."""
+    """`kind` is name, integer, float, string, mark or end; `at` is where it begins in the file."""
 
     kind: str
     text: str
     line: int
+    at: int = 0
 
 
 def tokens(text: str, file: str) -> list[Token]:
@@ -54,9 +55,9 @@ def tokens(text: str, file: str) -> list[Token]:
         if kind == "blank":
             line += text.count("\n", position, end)
         else:
-            found.append(Token(kind, match[0], line))
+            found.append(Token(kind, match[0], line, position))
         position = end
-    found.append(Token("end", "", line))
+    found.append(Token("end", "", line, len(text)))
     return found
 
 
