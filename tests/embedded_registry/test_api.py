@@ -393,3 +393,29 @@ def test_what_confluents_registry_has_built_in_need_not_be_given(ask: Asking, su
     imports = "".join(f'import "google/type/{name}.proto"; ' for name in (*names.split(), "timeofday"))
     text = f'syntax = "proto3"; {imports} message M {{ google.type.Money price = 1; google.type.Color c = 2; }}'
     assert ask.register(subject, text, schemaType="PROTOBUF") > 0
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        (None, "application/vnd.schemaregistry.v1+json"),
+        ("*/*", "application/vnd.schemaregistry.v1+json"),
+        ("application/*", "application/vnd.schemaregistry.v1+json"),
+        ("text/html, image/gif, *; q=.2, */*; q=.2", "application/vnd.schemaregistry.v1+json"),
+        ("application/json", "application/json"),
+        ("application/json; q=0.5, application/vnd.schemaregistry+json", "application/vnd.schemaregistry+json"),
+        ("application/vnd.schemaregistry.v2+json; q=0.1, application/json; q=0.9", "application/json"),
+        ("application/vnd.schemaregistry.v2+json", None),
+        ("text/*", None),
+        ("application/json; q=0", None),
+    ],
+)
+@pytest.mark.parametrize("path", ["/subjects", "/schemas/ids/%d"])
+def test_answers_have_the_media_type_that_was_asked_for(
+    path: str, accept: str | None, kind: str | None, registry: ottla.Registry, ask: Asking
+) -> None:
+    place = path % ask.register("accepted", '"int"') if "%" in path else path
+    header = "" if accept is None else f"Accept: {accept}\r\n"
+    head = raw(registry, f"GET {place} HTTP/1.1\r\n{header}\r\n".encode()).partition(b"\r\n\r\n")[0].decode()
+    assert head.startswith("HTTP/1.1 406 " if kind is None else "HTTP/1.1 200 ")
+    assert f"\r\nContent-Type: {kind or 'application/vnd.schemaregistry.v1+json'}\r\n" in head

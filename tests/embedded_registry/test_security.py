@@ -63,3 +63,14 @@ def test_a_registry_shows_brokers_who_it_is(papers: Papers, tmp_path: Path) -> N
         with pytest.raises(ottla.OttlaError) as refused:
             ottla.Registry(servers, **settings, sasl_password="wr0ng", start_timeout_s=5)
         assert "wr0ng" not in str(refused.value)
+
+
+def test_the_body_of_who_is_not_let_in_is_not_waited_for(cluster: ottla.Cluster) -> None:
+    with ottla.Registry(cluster.bootstrap_servers, users={"ann": "s3cret"}, topic="closed") as registry:
+        head = b"POST /subjects/a/versions HTTP/1.1\r\nContent-Length: 10000000\r\n%s\r\n"
+        for more in (b"", b"Authorization: Basic eDp5\r\n", b"Expect: 100-continue\r\n"):
+            host, port = urlsplit(registry.url).netloc.split(":")
+            with socket.create_connection((host, int(port)), timeout=30) as sock:
+                sock.sendall(head % more)
+                came = b"".join(iter(lambda: sock.recv(65_536), b""))
+            assert came.startswith(b"HTTP/1.1 401 "), came

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from ottla.embedded_registry import changes
 from ottla.embedded_registry.changes import Decide
-from ottla.embedded_registry.http_connection import Respond, response
+from ottla.embedded_registry.http_connection import CONTENT_TYPE, Respond, media_type, response
 from ottla.embedded_registry.questions import (
     Given,
     check_subject,
@@ -40,8 +40,14 @@ from ottla.registry.registered import AVRO, KINDS
 logger = logging.getLogger("ottla.registry")
 
 _QUICK = b"GET /schemas/ids/"
+_ACCEPT = b"\r\naccept:"
 _PREFIX_OF_ALL = ":*:"
 _PARAMETERS_MAX = 50
+
+
+@lru_cache(256)
+def _media_type(accept: bytes) -> str | None:
+    return media_type(accept.decode("latin-1").strip())
 
 
 class Asked:
@@ -117,6 +123,11 @@ class Api:
         rest = head[end:].lower()
         if rest.count(b"\r\n\r\n") > 1 or b"close" in rest or b"content-length" in rest or b"transfer-e" in rest:
             return None
+        begin = rest.find(_ACCEPT)
+        if begin >= 0:
+            begin += len(_ACCEPT)
+            if _media_type(rest[begin : rest.find(b"\r\n", begin)]) != CONTENT_TYPE or rest.find(_ACCEPT, begin) >= 0:
+                return None
         return found if rest.startswith(b" http/1.1\r\n") else None
 
     def handle(self, method: str, path: str, query: str, body: bytes, respond: Respond) -> None:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 logger = logging.getLogger("ottla.registry")
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+MEDIA_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 HEAD_BYTES_MAX = 32_768
 BODY_BYTES_MAX = 20 << 20
 REQUEST_S = 30.0
@@ -28,6 +29,9 @@ _READ_BYTES = 65_536
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
 _END = b"\r\n\r\n"
+_NOT_ACCEPTABLE = (
+    b'{"error_code":406,"message":"HTTP 406 Not Acceptable: answers are %s."}' % ", ".join(MEDIA_TYPES).encode()
+)
 
 # Status and body of an answer.
 Respond = Callable[[int, bytes], None]
@@ -38,6 +42,9 @@ class Handler(Protocol):
 
     def quick(self, head: bytes) -> bytes | None:
         """The whole response to a request whose head is all of it; None where it must be taken apart."""
+
+    def is_let_in(self, headers: dict[str, str]) -> bool:
+        """Whether the body of a request with this head is waited for."""
 
     def handle_request(
         self, method: str, path: str, query: str, headers: dict[str, str], body: bytes, respond: Respond
@@ -54,10 +61,37 @@ class Loop(Protocol):
     def remove_writer(self, sock: Any) -> None: ...
 
 
-def response(status: int, body: bytes, *, head_only: bool = False, close: bool = False, more: str = "") -> bytes:
-    """A whole response."""
+def media_type(accept: str) -> str | None:
+    """The media type to answer with, by the request's header Accept; None where there is none that it takes."""
+    best, most = None, 0.0
+    for each in (accept or "*").split(","):
+        wanted, *parameters = (part.strip().lower() for part in each.split(";"))
+        weight = next((_weight(part[2:]) for part in parameters if part.startswith("q=")), 1.0)
+        found = CONTENT_TYPE if wanted == "application/*" or wanted.partition("/")[0] == "*" else wanted
+        if found in MEDIA_TYPES and weight > most:
+            best, most = found, weight
+    return best
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0
+
+
+def response(
+    status: int,
+    body: bytes,
+    *,
+    kind: str = CONTENT_TYPE,
+    head_only: bool = False,
+    close: bool = False,
+    more: str = "",
+) -> bytes:
+    """A whole response; `kind` is its media type."""
     head = (
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}\r\nContent-Type: {CONTENT_TYPE}\r\n"
+        f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}\r\nContent-Type: {kind}\r\n"
         f"Content-Length: {len(body)}\r\n{more}{'Connection: close' + chr(13) + chr(10) if close else ''}\r\n"
     ).encode()
     return head if head_only else head + body
@@ -142,9 +176,13 @@ class HttpConnection:
             try:
                 if self._head is None and not self._take_head():
                     return
-                if len(self._in) < self._body_size:
-                    return
                 assert self._head is not None
+                if len(self._in) < self._body_size:
+                    if self._handler.is_let_in(self._head[3]):
+                        return
+                    # Its body is not waited for.
+                    self._is_ending = True
+                    self._body_size = len(self._in)
                 (method, path, query, headers), self._head = self._head, None
                 body = bytes(self._in[: self._body_size])
                 del self._in[: self._body_size]
@@ -156,8 +194,13 @@ class HttpConnection:
                 )
                 return
             self._is_busy = True
-            self._is_ending = headers.get("connection", "").lower() == "close"
-            self._handler.handle_request(method, path, query, headers, body, partial(self._respond, method))
+            self._is_ending |= headers.get("connection", "").lower() == "close"
+            kind = media_type(headers.get("accept", ""))
+            respond = partial(self._respond, method, kind or CONTENT_TYPE)
+            if kind is None:
+                respond(406, _NOT_ACCEPTABLE)
+            else:
+                self._handler.handle_request(method, path, query, headers, body, respond)
 
     def _take_head(self) -> bool:
         """Whether there is a whole head."""
@@ -194,7 +237,8 @@ class HttpConnection:
         except ValueError:
             raise _Malformed(400, "the request has no valid path.") from None
         self._head = method, url.path, url.query, headers
-        if self._body_size > len(self._in) and headers.get("expect", "").lower() == "100-continue":
+        is_asking = headers.get("expect", "").lower() == "100-continue"
+        if is_asking and self._body_size > len(self._in) and self._handler.is_let_in(headers):
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
@@ -208,13 +252,13 @@ class HttpConnection:
             raise _Malformed(413, f"the body has more than {BODY_BYTES_MAX} bytes.")
         return int(text)
 
-    def _respond(self, method: str, status: int, body: bytes) -> None:
+    def _respond(self, method: str, kind: str, status: int, body: bytes) -> None:
         if self._socket is None:
             return
         more = 'WWW-Authenticate: Basic realm="schema registry"\r\n' if status == 401 else ""
         self._is_busy = False
         self.since_s = time.monotonic()
-        self._send(response(status, body, head_only=method == "HEAD", close=self._is_ending, more=more))
+        self._send(response(status, body, kind=kind, head_only=method == "HEAD", close=self._is_ending, more=more))
         if self._in:
             self._proceed()
 

@@ -221,11 +221,15 @@ class RegistryServer:
         """See `Handler`; who must show a password is looked at first."""
         return None if self._credentials else self._api.quick(head)
 
+    def is_let_in(self, headers: dict[str, str]) -> bool:
+        """See `Handler`."""
+        return not self._credentials or self._is_known(headers.get("authorization", ""))
+
     def handle_request(
         self, method: str, path: str, query: str, headers: dict[str, str], body: bytes, respond: Respond
     ) -> None:
         """See `Handler`."""
-        if self._credentials and not self._is_known(headers.get("authorization", "")):
+        if not self.is_let_in(headers):
             respond(401, b'{"error_code":401,"message":"Unauthorized: name and password are missing or wrong."}')
             return
         if "origin" in headers and method not in ("GET", "HEAD"):
