@@ -271,6 +271,9 @@ LEAVES = st.sampled_from(
         {"$ref": "#/$defs/d"},
         {"type": "boolean"},
         {"not": {"type": "string"}},
+        False,
+        {"not": True},
+        {"not": {"not": {}}},
     ]
 )
 
@@ -292,6 +295,7 @@ def json_schemas() -> st.SearchStrategy[Any]:
                 optional={
                     "prefixItems": st.lists(inner, max_size=2),
                     "minItems": st.integers(0, 2),
+                    "maxItems": st.integers(0, 2),
                     "uniqueItems": st.booleans(),
                 },
             ),
@@ -302,7 +306,7 @@ def json_schemas() -> st.SearchStrategy[Any]:
 
     bodies = st.recursive(LEAVES, wider, max_leaves=5)
     # Not of one that is part of itself, which means nothing.
-    referred = LEAVES.filter(lambda each: each is True or "$ref" not in each)
+    referred = LEAVES.filter(lambda each: isinstance(each, bool) or "$ref" not in each)
     return st.builds(lambda body, d: {"$defs": {"d": d}, "allOf": [body]}, bodies, referred)
 
 
@@ -382,6 +386,17 @@ def with_b(schema: dict[str, Any]) -> dict[str, Any]:
         ({"enum": ["a", "b"]}, {"enum": ["a"]}, None),
         ({"oneOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string"}, None),
         ({"type": "string"}, {"oneOf": [{"type": "string"}, {"type": "null"}]}, "TYPE_NARROWED at /oneOf/1/type"),
+        ({"not": True}, {"not": {}}, None),
+        ({"not": {"title": "all"}}, False, None),
+        ({"not": False}, True, None),
+        ({"type": "string"}, {"type": "string", "not": {"type": "null"}}, None),
+        ({"not": {}}, {"type": "string"}, "NOT_ALLOWED"),
+        # Of a tuple there are no more items than it allows.
+        ({"items": [OPEN], "additionalItems": False}, {"type": "array", "items": [OPEN], "maxItems": 1}, None),
+        ({"items": [OPEN], "maxItems": 1}, {"type": "array", "items": [OPEN], "additionalItems": False}, None),
+        ({"items": {"type": "string"}}, {"type": "array", "items": [{"type": "string"}], "maxItems": 1}, None),
+        ({"items": {"type": "string"}}, {"type": "array", "items": [{"type": "string"}]}, "TYPE_NARROWED at /items"),
+        ({"items": [OPEN, OPEN]}, {"type": "array", "items": [OPEN], "additionalItems": False}, None),
         ({"$ref": "#/$defs/n", "$defs": {"n": {"properties": {"n": {"$ref": "#/$defs/n"}}}}},) * 2 + (None,),
     ],
 )
@@ -390,6 +405,26 @@ def test_json_schemas_are_compared_by_what_they_allow(reader: Any, writer: Any, 
         str(each) for each in parse("JSON", json.dumps(reader), {}).differences(parse("JSON", json.dumps(writer), {}))
     ]
     assert told[0].startswith(found) if found else not told, told
+
+
+@pytest.mark.parametrize("end", [{"type": "number"}, {"type": "string"}])
+@pytest.mark.parametrize(
+    "twice",
+    [
+        lambda next_one: {"type": "array", "items": [next_one, next_one]},
+        lambda next_one: {"type": "array", "items": {"anyOf": [next_one, next_one]}},
+        lambda next_one: {"type": "array", "items": [next_one], "additionalItems": next_one},
+        lambda next_one: {"properties": {"a": next_one, "b": next_one}},
+    ],
+)
+def test_references_that_multiply_are_compared_once(twice: Any, end: Any) -> None:
+    def chain(last: Any) -> Any:
+        found = {f"d{level}": twice({"$ref": f"#/$defs/d{level + 1}"}) for level in range(25)}
+        return {"$ref": "#/$defs/d0", "$defs": {**found, "d25": last}}
+
+    told = of_json(chain(end)).differences(of_json(chain({"type": "integer"})))
+    assert bool(told) == (end == {"type": "string"})
+    assert len(told) < 100
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ everything else: that the reader has none of it, or exactly the writer's. Words 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from ottla.embedded_registry.compatibility.difference import Budget, Difference
@@ -27,6 +28,7 @@ _OF_ITEMS = ("additionalItems", "items", "prefixItems")
 # What these say depends on the words beside them, or on where a reference comes from.
 _OF_ALL = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
 _DEPTH_MAX = 100
+_NONE = 1 << 30
 # Each takes tens of microseconds.
 _STEPS_MAX = 10_000
 
@@ -42,7 +44,12 @@ def json_differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]
 class _Comparison:
     def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
         self._reader, self._writer = reader, writer
-        self._under_way: dict[tuple[int, int], None] = {}
+        # Pairs by their identities, with how many are around them.
+        self._under_way: dict[tuple[int, int], int] = {}
+        # What was found of a pair, and its schemas, which keeps their identities their own.
+        self._compared: dict[tuple[int, int], tuple[list[Difference], Part, Part]] = {}
+        # The outermost pair that was taken to fit because it is under way.
+        self._assumed = _NONE
         self._budget = Budget(_STEPS_MAX)
 
     def compare(self, reader: Part, writer: Part, path: str, depth: int) -> list[Difference]:
@@ -53,17 +60,29 @@ class _Comparison:
         pair = id(reader[0]), id(writer[0])
         # A schema that meets itself again allows what it allows.
         if pair in self._under_way:
+            self._assumed = min(self._assumed, self._under_way[pair])
             return []
-        self._under_way[pair] = None
+        if pair in self._compared:
+            # Of what differs in many places, each place is told once.
+            return [Difference(each.kind, path, each.told) for each in self._compared[pair][0][:1]]
+        around, self._assumed = self._assumed, _NONE
+        place = self._under_way[pair] = len(self._under_way)
         try:
             found = self._compare(reader, writer, path, depth)
             # What is not understood and not changed allows what it allowed.
-            return [] if found and _is_the_same(reader, writer) else found
+            found = [] if found and _is_the_same(reader, writer) else found
         finally:
             del self._under_way[pair]
+        # What fits because another pair does is known only with that one.
+        if found or self._assumed >= place:
+            self._compared[pair] = found, reader, writer
+            self._assumed = _NONE
+        self._assumed = min(self._assumed, around)
+        return found
 
     def _compare(self, reader: Part, writer: Part, path: str, depth: int) -> list[Difference]:
-        allowed, written = reader[0], writer[0]
+        allowed, written = _as_boolean(reader[0]), _as_boolean(writer[0])
+        reader = allowed, reader[1]
         if allowed is True or allowed == {} or written is False:
             return []
         if allowed is False:
@@ -176,12 +195,17 @@ class _Comparison:
         first, rest = _items(reader[0])
         first_before, rest_before = _items(writer[0])
         found = []
+        most = _most_items(writer[0])
         if reader[0].get("uniqueItems") is True and writer[0].get("uniqueItems") is not True:
             found.append(Difference("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "items may have been there twice"))
-        for number in range(max(len(first), len(first_before))):
+        told = max(len(first), len(first_before))
+        for number in range(int(min(most, told))):
             schema = first[number] if number < len(first) else rest
             source = first_before[number] if number < len(first_before) else rest_before
             found += self.compare((schema, reader[1]), (source, writer[1]), f"{path}/items/{number}", depth + 1)
+        if most <= told:
+            # There is none behind those.
+            return found
         return found + self.compare((rest, reader[1]), (rest_before, writer[1]), f"{path}/items", depth + 1)
 
 
@@ -240,6 +264,25 @@ def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:
     if isinstance(items, list):
         return items, schema.get("additionalItems", True)
     return schema.get("prefixItems", []), items
+
+
+def _most_items(schema: dict[str, Any]) -> float:
+    """How many items there may be."""
+    first, rest = _items(schema)
+    told = schema.get("maxItems")
+    return min(told if _is_number(told) else math.inf, len(first) if _as_boolean(rest) is False else math.inf)
+
+
+def _as_boolean(schema: Any) -> Any:
+    """True or false for a schema that says no more than that in other words: `{}`, `{"not": {}}`, `{"not": true}`."""
+    if not isinstance(schema, dict):
+        return schema
+    says = schema.keys() - _DESCRIBE
+    if not says:
+        return True
+    if says == {"not"} and isinstance(inner := _as_boolean(schema["not"]), bool):
+        return not inner
+    return schema
 
 
 def _required(schema: dict[str, Any]) -> list[str]:
@@ -303,6 +346,8 @@ def _compare_bounds(
     if not kinds & concerned:
         return []
     bound, before = allowed[word], written.get(word)
+    if word == "maxItems" and _most_items(written) < math.inf:
+        before = _most_items(written)
     told = (
         f"{word} is {json.dumps(bound):.30}, and was {'not there' if before is None else f'{json.dumps(before):.30}'}"
     )
