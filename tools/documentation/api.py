@@ -1,0 +1,197 @@
+"""Writes the reference of the Python API from the source: every public name with its signature and its docstring.
+
+Classes are imported for their order of inheritance; signatures and docstrings are read from the source, since compiled
+classes keep no signatures. Docstrings are Markdown.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ottla
+from ottla.cluster.faults import Faults
+from ottla.faults.fault import Fault  # noqa: F401  (what the verbs of Faults return is told there)
+
+SOURCE = Path(ottla.__file__).parent
+
+# File -> title, first sentence, names. Every public name stands in one of them, or is an error (`errors.py`).
+GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "api-sending.md": (
+        "API: sending",
+        "Producers and what they return.",
+        (
+            "Producer",
+            "AsyncProducer",
+            "Delivery",
+            "RecordMetadata",
+            "write_table",
+            "TableDelivery",
+            "ProducerRecord",
+            "BatchSeen",
+            "ClusterView",
+            "KeyColumn",
+            "TransactionIdentity",
+            "TransactionHandle",
+            "end_transactions",
+            "Diagnosis",
+            "Finding",
+            "Limit",
+            "observe_metrics",
+            "OAuthBearerToken",
+        ),
+    ),
+    "api-reading.md": ("API: reading", "Records and tables read back.", ("read_table", "Reader", "ReadRecord")),
+    "api-admin.md": ("API: Admin", "Topics, settings, rights, groups and transactions of any Kafka.", ("Admin",)),
+    "api-cluster.md": (
+        "API: embedded cluster",
+        "Brokers for tests, faults in them, and the proxy in front of any other Kafka.",
+        ("Cluster", "Faults", "Listener", "Clock", "Proxy"),
+    ),
+    "api-registry.md": (
+        "API: schema registry",
+        "A registry's client, serializers with a schema, and the embedded registry.",
+        (
+            "AvroSerializer",
+            "AvroDeserializer",
+            "ProtobufSerializer",
+            "ProtobufDeserializer",
+            "JsonSchemaSerializer",
+            "JsonSchemaDeserializer",
+            "RegistryClient",
+            "RegisteredSchema",
+            "SchemaReference",
+            "Registry",
+        ),
+    ),
+}
+# Public by what they are reached through: `cluster.faults`.
+_BESIDES = {"Faults": Faults}
+
+
+def write_api() -> dict[str, str]:
+    """One page for each group: file name -> Markdown."""
+    return {
+        file: "\n".join([f"# {title}\n\n{opening}\n\n```{{py:currentmodule}} ottla\n```\n", *map(told, names)])
+        for file, (title, opening, names) in GROUPS.items()
+    }
+
+
+def told(name: str) -> str:
+    """A public name as a section with its directive."""
+    value = _BESIDES.get(name) or getattr(ottla, name)
+    body = tell_class(name, value) if inspect.isclass(value) else tell_function(name, value)
+    return f"## {name}\n\n{body}\n"
+
+
+def tell_class(name: str, value: type) -> str:
+    """A class: its own docstring, and the members that are public, inherited ones too."""
+    own = definition(value)
+    members: dict[str, ast.AST] = {}
+    first = None
+    for kind in value.__mro__:
+        if not kind.__module__.startswith("ottla."):
+            continue
+        for node in definition(kind).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = first or (node if node.name == "__init__" else None)
+                if not node.name.startswith("_") and not _is_inner(node):
+                    members.setdefault(node.name, node)
+    given = signature(first) if first is not None else fields_of(own)
+    parts = [f"::::{{py:class}} {name}{given}\n", prose(ast.get_docstring(own)), ""]
+    parts += [line for node in members.values() for line in (tell_member(node), "")]
+    return "\n".join([*parts, "::::"])
+
+
+def tell_member(node: Any) -> str:
+    """A method or a property."""
+    marks = {ast.unparse(mark) for mark in node.decorator_list}
+    options = [f":{mark}:" for mark in ("staticmethod", "classmethod") if mark in marks]
+    options += [":async:"] if isinstance(node, ast.AsyncFunctionDef) else []
+    kind, given = "method", signature(node)
+    if marks & {"property", "cached_property", "functools.cached_property"}:
+        kind, given = "property", ""
+        options = [f":type: {ast.unparse(node.returns)}"] if node.returns else []
+    return "\n".join([f":::{{py:{kind}}} {node.name}{given}", *options, "", prose(ast.get_docstring(node)), ":::"])
+
+
+def tell_function(name: str, value: Any) -> str:
+    """A function of the package itself."""
+    node = function_node(value)
+    return "\n".join([f"::::{{py:function}} {name}{signature(node)}\n", prose(ast.get_docstring(node)), "::::"])
+
+
+def signature(node: Any) -> str:
+    """The arguments as the source has them, without `self`, and what is returned."""
+    given = ast.unparse(node.args)
+    given = re.sub(r"^(self|cls)(, /)?(, |$)", "", given)
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
+    return f"({given}){returns}".replace("'", '"')
+
+
+def fields_of(node: ast.ClassDef) -> str:
+    """The arguments of a class whose fields are its arguments, as those of a dataclass or a NamedTuple."""
+    fields = [
+        ast.unparse(line)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+        and isinstance(line.target, ast.Name)
+        and not line.target.id.startswith("_")
+    ]
+    is_record = any("dataclass" in ast.unparse(mark) for mark in node.decorator_list) or any(
+        "NamedTuple" in ast.unparse(base) for base in node.bases
+    )
+    return f"({', '.join(fields)})" if is_record and fields else ""
+
+
+def prose(docstring: str | None) -> str:
+    """A docstring as Markdown: what looks like a tag outside of code is text."""
+    parts = re.split(r"(``[^`]+``|`[^`]+`)", docstring or "")
+    return "".join(part if part.startswith("`") else part.replace("<", "\\<").replace("*", "\\*") for part in parts)
+
+
+def definition(value: type) -> ast.ClassDef:
+    """Where the source defines a class."""
+    for node in ast.walk(parsed(value.__module__)):
+        if isinstance(node, ast.ClassDef) and node.name == value.__name__:
+            return node
+    raise LookupError(f"{value.__module__} has no class {value.__name__}")
+
+
+def function_node(value: Any) -> ast.FunctionDef:
+    """Where the source defines a function; the last definition, where there are overloads before it."""
+    found = [
+        node
+        for node in parsed(value.__module__).body
+        if isinstance(node, ast.FunctionDef) and node.name == value.__name__
+    ]
+    return found[-1]
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    """The source of a module of ottla, compiled or not."""
+    place = SOURCE.joinpath(*module.split(".")[1:])
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(path.read_text())
+
+
+def _is_inner(node: Any) -> bool:
+    marks = " ".join(ast.unparse(mark) for mark in node.decorator_list)
+    return "cfunc" in marks or "overload" in marks or ".setter" in marks
+
+
+def public_names() -> Iterator[str]:
+    """Every name that some page of the API tells of."""
+    for _, _, names in GROUPS.values():
+        yield from names
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(write_api().values()))
