@@ -20,7 +20,7 @@ USE_PREPARED := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/$(PREPARED) -
 # says: pytest rewrites the source of all tests, which takes longer than many of them.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
 
-.PHONY: help setup run test prove check format bench soak clean
+.PHONY: help setup run test prove check format docs bench soak clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -57,6 +57,9 @@ check: $(STAMP) ## style, types, layering, generated code
 format: $(STAMP) ## let ruff put the source into shape
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
+
+docs: $(STAMP) ## the documentation as a site: build/site/index.html
+	@$(PY) -m tools.documentation
 
 bench: $(STAMP) ## measure against the peers, side by side in one run
 	@$(PY) -m benchmarks $(ARGS)

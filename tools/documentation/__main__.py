@@ -28,11 +28,9 @@ def main(arguments: list[str] | None = None) -> int:
         print("The documentation needs sphinx, myst-parser and furo: make setup installs them.", file=sys.stderr)
         return 2
     lay_out(given.pages)
-    config = str(Path(__file__).parent)
-    status = build_main(
-        ["-q", "-W", "--keep-going", "-b", "html", "-c", config, "-d", str(given.pages / ".doctrees")]
-        + [str(given.pages), str(given.site)]
-    )
+    config, doctrees = str(Path(__file__).parent), str(given.pages / ".doctrees")
+    options = ["-q", "-W", "--keep-going", "-b", "html", "-c", config, "-d", doctrees]
+    status = build_main([*options, str(given.pages), str(given.site)])
     if status == 0:
         print(f"{given.site / 'index.html'} is built")
     return status

@@ -17,7 +17,6 @@ from typing import Any
 
 import ottla
 from ottla.cluster.faults import Faults
-from ottla.faults.fault import Fault  # noqa: F401  (what the verbs of Faults return is told there)
 
 SOURCE = Path(ottla.__file__).parent
 
@@ -71,6 +70,13 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ),
     ),
 }
+# What ottla makes and hands out: nobody calls these.
+_HANDED_OUT = {"Delivery", "TableDelivery"}
+# Methods that ottla itself calls, and names of other clients, which only say what there is instead.
+_NOT_TOLD = {
+    "Delivery": {"get", "offset", "add_callback", "add_errback"},
+    "TableDelivery": {"add", "end_early", "go_with"},
+}
 # Public by what they are reached through: `cluster.faults`.
 _BESIDES = {"Faults": Faults}
 
@@ -93,7 +99,9 @@ def told(name: str) -> str:
 def tell_class(name: str, value: type) -> str:
     """A class: its own docstring, and the members that are public, inherited ones too."""
     own = definition(value)
-    members: dict[str, ast.AST] = {}
+    hidden = _NOT_TOLD.get(name, set())
+    members: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+    types = typed_methods(value)
     first = None
     for kind in value.__mro__:
         if not kind.__module__.startswith("ottla."):
@@ -101,23 +109,24 @@ def tell_class(name: str, value: type) -> str:
         for node in definition(kind).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = first or (node if node.name == "__init__" else None)
-                if not node.name.startswith("_") and not _is_inner(node):
+                if not node.name.startswith("_") and not _is_inner(node) and node.name not in hidden:
                     members.setdefault(node.name, node)
-    given = signature(first) if first is not None else fields_of(own)
+    given = "" if name in _HANDED_OUT else fields_of(own) if first is None else signature(first)
     parts = [f"::::{{py:class}} {name}{given}\n", prose(ast.get_docstring(own)), ""]
-    parts += [line for node in members.values() for line in (tell_member(node), "")]
+    parts += [line for node in members.values() for line in (tell_member(node, types.get(node.name, node)), "")]
+    parts += [f":::{{py:attribute}} {line}\n:::\n" for line in words_of(own)]
     return "\n".join([*parts, "::::"])
 
 
-def tell_member(node: Any) -> str:
-    """A method or a property."""
+def tell_member(node: Any, typed: Any) -> str:
+    """A method or a property; `typed` is where its types stand."""
     marks = {ast.unparse(mark) for mark in node.decorator_list}
     options = [f":{mark}:" for mark in ("staticmethod", "classmethod") if mark in marks]
     options += [":async:"] if isinstance(node, ast.AsyncFunctionDef) else []
-    kind, given = "method", signature(node)
+    kind, given = "method", signature(typed)
     if marks & {"property", "cached_property", "functools.cached_property"}:
         kind, given = "property", ""
-        options = [f":type: {ast.unparse(node.returns)}"] if node.returns else []
+        options = [f":type: {ast.unparse(typed.returns)}"] if typed.returns else []
     return "\n".join([f":::{{py:{kind}}} {node.name}{given}", *options, "", prose(ast.get_docstring(node)), ":::"])
 
 
@@ -138,16 +147,25 @@ def signature(node: Any) -> str:
 def fields_of(node: ast.ClassDef) -> str:
     """The arguments of a class whose fields are its arguments, as those of a dataclass or a NamedTuple."""
     fields = [
-        ast.unparse(line)
+        re.sub(r" = field\(.*default_factory.*| = field\(.*", "", ast.unparse(line))
         for line in node.body
-        if isinstance(line, ast.AnnAssign)
-        and isinstance(line.target, ast.Name)
-        and not line.target.id.startswith("_")
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and not line.target.id.startswith("_")
     ]
     is_record = any("dataclass" in ast.unparse(mark) for mark in node.decorator_list) or any(
         "NamedTuple" in ast.unparse(base) for base in node.bases
     )
     return f"({', '.join(fields)})" if is_record and fields else ""
+
+
+def words_of(node: ast.ClassDef) -> list[str]:
+    """The members of an enumeration with their values."""
+    if not any("Enum" in ast.unparse(base) for base in node.bases):
+        return []
+    return [
+        f"{ast.unparse(line.targets[0])}\n:value: {ast.unparse(line.value)}"
+        for line in node.body
+        if isinstance(line, ast.Assign)
+    ]
 
 
 def prose(docstring: str | None) -> str:
@@ -172,6 +190,15 @@ def function_node(value: Any) -> ast.FunctionDef:
         if isinstance(node, ast.FunctionDef) and node.name == value.__name__
     ]
     return found[-1]
+
+
+def typed_methods(value: type) -> dict[str, Any]:
+    """The methods in the stub beside a compiled module, which has Python's types where the module has C's."""
+    stub = SOURCE.joinpath(*value.__module__.split(".")[1:]).with_suffix(".pyi")
+    if not stub.exists():
+        return {}
+    [node] = [node for node in ast.parse(stub.read_text()).body if getattr(node, "name", "") == value.__name__]
+    return {inner.name: inner for inner in ast.walk(node) if isinstance(inner, ast.FunctionDef)}
 
 
 @cache

@@ -36,7 +36,9 @@ def draw_charts(folder: Path) -> str:
         (folder / "charts" / f"{name}.svg").write_text(draw(title, bars))
         numbers = "; ".join(f"{label}: {shown}" for label, _, shown in bars)
         parts.append(f"![{title}. {numbers}.](charts/{name}.svg)\n")
-    measured = f"Of {results['producer']['date']}, {results['producer']['machine']}, Python {results['producer']['python']}."
+    measured = (
+        f"Of {results['producer']['date']}, {results['producer']['machine']}, Python {results['producer']['python']}."
+    )
     return "\n".join([*parts, measured])
 
 
@@ -44,11 +46,25 @@ def charts(producer: dict[str, Any]) -> list[tuple[str, str, list[Bar]]]:
     """File name, title and bars of each chart."""
     keyed = producer["apache-100-none"]["keyed"]["clients"]
     speed = [(client, row["records_per_s"]) for client, row in keyed.items() if client in CLIENTS]
-    cpu = [(client, row["cpu_us_per_record"]) for client, row in keyed.items() if client in CLIENTS and "cpu_us_per_record" in row]
-    waits = {"send": "send", "async": "async", "confluent": "confluent", "aiokafka": "aiokafka", "kafka-python": "kafka-python"}
+    cpu = [
+        (client, row["cpu_us_per_record"])
+        for client, row in keyed.items()
+        if client in CLIENTS and "cpu_us_per_record" in row
+    ]
+    waits = {
+        "send": "send",
+        "async": "async",
+        "confluent": "confluent",
+        "aiokafka": "aiokafka",
+        "kafka-python": "kafka-python",
+    }
     latency = producer["latency-apache"]
     names = {**CLIENTS, "send": "ottla, send", "confluent": "confluent-kafka"}
-    p50 = [(client, latency[f"quiet, {key}, p50"]["ms"]) for client, key in waits.items() if f"quiet, {key}, p50" in latency]
+    p50 = [
+        (client, latency[f"quiet, {key}, p50"]["ms"])
+        for client, key in waits.items()
+        if f"quiet, {key}, p50" in latency
+    ]
     return [
         (
             "records-per-second",
@@ -81,10 +97,11 @@ def draw(title: str, bars: Sequence[Bar]) -> str:
     ]
     for row, (label, value, shown) in enumerate(bars):
         top = 38 + ROW * row
+        color = OURS if label.startswith("ottla") else OTHERS
         length = max(1, round((WIDTH - NAMES - 100) * value / most))
         lines += [
             f'<text x="{NAMES - 8}" y="{top + 13}" text-anchor="end" fill="#1c1e21">{escape(label)}</text>',
-            f'<rect x="{NAMES}" y="{top}" width="{length}" height="{BAR}" fill="{OURS if label.startswith("ottla") else OTHERS}"/>',
+            f'<rect x="{NAMES}" y="{top}" width="{length}" height="{BAR}" fill="{color}"/>',
             f'<text x="{NAMES + length + 6}" y="{top + 13}" fill="#1c1e21">{escape(shown)}</text>',
         ]
     return "\n".join([*lines, "</svg>\n"])

@@ -40,7 +40,12 @@ def told(path: str, command: Any) -> Iterator[str]:
 
 def table(command: Any, context: Any) -> Iterator[str]:
     """What can be given to a command, a row each."""
-    rows = [row for each in command.get_params(context) if not getattr(each, "hidden", False) for row in [tell(each, context)]]
+    rows = [
+        row
+        for each in command.get_params(context)
+        if not getattr(each, "hidden", False)
+        for row in [tell(each, context)]
+    ]
     if rows:
         yield "| what | default | what it does |\n|---|---|---|"
         yield from rows

@@ -11,6 +11,9 @@ myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 exclude_patterns = [".doctrees"]
 
+# "--help" stays two hyphens.
+smartquotes = False
+
 html_theme = "furo"
 html_title = "ottla"
 html_copy_source = False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from tools.documentation.api import definition, parsed, prose
+
 from ottla import errors
 from ottla.protocol import error_codes
-from tools.documentation.api import definition, parsed, prose
 
 INTRODUCTION = """\
 # Errors
@@ -18,11 +19,12 @@ sentence and ends with exit status 2. What to do about the most frequent ones st
 
 Exactly one of three marks is true of every error, with the meaning that Kafka's Java client gives them (KIP-1050):
 
-| mark | meaning |
-|---|---|
-| `retriable` | The same may work when it is tried again. What ottla tries again by itself is raised only when the time for that was over. |
-| `abortable` | What was asked for has failed, and a transaction that it was part of must be aborted. The client works on. |
-| `fatal` | The client cannot go on: close it. Make a new one when the cause is gone, but not for a `ProducerFenced`: another producer has taken over. |
+- `retriable`: the same may work when it is tried again. What ottla tries again by itself is raised only when the time
+  for that was over.
+- `abortable`: what was asked for has failed, and a transaction that it was part of must be aborted. The client works
+  on.
+- `fatal`: the client cannot go on. Close it, and make a new one when the cause is gone; but not after a
+  `ProducerFenced`, since another producer has taken over.
 
 `topic`, `partition` and `broker_id` say where it happened, where that is known.
 

@@ -48,16 +48,21 @@ def lay_out(folder: Path) -> None:
 
 
 def with_navigation(index: str) -> str:
-    """The index with a hidden table of contents behind each of its lists, under the heading of the list."""
-    parts = re.split(r"^(## .*)$", index, flags=re.MULTILINE)
-    made = [parts[0]]
-    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
-        pages = list(dict.fromkeys(re.findall(r"^- \[[^\]]+\]\(([^)#:]+)\.md\)", body, re.MULTILINE)))
-        made += [heading, body.rstrip("\n"), "\n\n"]
-        if pages:
-            title = heading.removeprefix("## ")
-            made += [f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n", "\n".join(pages), "\n```\n\n"]
-    return "".join(made)
+    """The index with a hidden table of contents behind each of its lists, under the words that stand above the list."""
+    made: list[str] = []
+    heading = label = ""
+    for block in re.split(r"\n{2,}", index):
+        made.append(block)
+        pages = re.findall(r"^- \[[^\]]+\]\(([^)#:]+)\.md\)", block, re.MULTILINE)
+        if block.startswith("## "):
+            heading, label = block.removeprefix("## "), ""
+        elif pages:
+            caption = f"{heading}: {label[:1].lower()}{label[1:]}" if label else heading
+            made.append("\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"]))
+            label = ""
+        elif block.endswith(":"):
+            label = block.removesuffix(":").splitlines()[-1]
+    return "\n\n".join(made) + "\n"
 
 
 def with_links(text: str, source: str, pages: Mapping[str, str], copy: Callable[[str], str]) -> str:

@@ -1,0 +1,67 @@
+"""The documentation: every page is listed, every public name told of, and the site is built without a warning."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tools.documentation import api, charts, errors, layout
+
+import ottla
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_the_index_lists_every_page_once() -> None:
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+\.md)\)", (DOCS / "index.md").read_text(), flags=re.MULTILINE)
+    pages = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+    written = {*api.GROUPS, "commands.md", "errors.md"}
+    assert sorted(listed) == sorted(pages | written | {f"../{name}" for name in layout.ELSEWHERE})
+
+
+def test_the_reference_tells_of_every_public_name_once() -> None:
+    names = [name for name in ottla.__all__ if name != "__version__"]
+    classes = [name for name in names if inspect.isclass(getattr(ottla, name))]
+    raised = [name for name in classes if issubclass(getattr(ottla, name), Exception)]
+    assert sorted([*api.public_names(), *raised]) == sorted([*names, "Faults"])
+    page = errors.write_errors()
+    assert [name for name in raised if f"{{py:exception}} {name}\n" not in page] == []
+
+
+def test_a_method_is_told_with_its_arguments_even_where_it_is_compiled() -> None:
+    sending = api.write_api()["api-sending.md"]
+    assert ":::{py:method} result(timeout: float | None=None) -> RecordMetadata" in sending
+    assert ":::{py:method} from_config(" in sending  # inherited
+
+
+def test_charts_are_drawn_of_the_measured_figures(tmp_path: Path) -> None:
+    shown = charts.draw_charts(tmp_path)
+    drawn = sorted(tmp_path.glob("charts/*.svg"))
+    assert len(drawn) == shown.count(".svg)") >= 3
+    for path in drawn:
+        bars = [mark for mark in ElementTree.parse(path).iter() if mark.tag.endswith("}rect")]
+        assert len(bars) > 2
+
+
+@pytest.mark.prove
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+    """`-W` ends the build where a link leads nowhere or a page is on no list."""
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "tools.documentation", "--pages", str(tmp_path / "pages"), "--site", str(site)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    pages = [*site.glob("*.html")]
+    assert len(pages) > 50
+    fetched = [
+        place
+        for page in pages
+        for place in re.findall(r'<(?:script|img|link)\b[^>]*\b(?:src|href)="([^"]+)"', page.read_text())
+    ]
+    assert [place for place in fetched if "//" in place] == []
+    assert "murmur2" in (site / "searchindex.js").read_text()
