@@ -1,0 +1,25 @@
+"""The examples of the guides run as they stand: all of a page's blocks, one after the other, in one namespace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
+    """Run the Python blocks of a page as a reader would who types them in, and return what they have defined."""
+    names: dict[str, Any] = {"__name__": page, **at_hand}
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def test_the_tutorial_breaks_each_guarantee_and_keeps_it() -> None:
+    names = run_blocks("tutorial.md")
+    assert not names["cluster"].is_running
