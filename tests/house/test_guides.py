@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -20,6 +22,7 @@ def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.prove
 def test_the_tutorial_breaks_each_guarantee_and_keeps_it() -> None:
     names = run_blocks("tutorial.md")
     assert not names["cluster"].is_running
