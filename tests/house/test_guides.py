@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,3 +28,15 @@ def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
 def test_the_tutorial_breaks_each_guarantee_and_keeps_it() -> None:
     names = run_blocks("tutorial.md")
     assert not names["cluster"].is_running
+
+
+@pytest.mark.prove
+def test_the_tests_of_the_guide_to_pytest_pass(tmp_path: Path) -> None:
+    text = (DOCS / "test-with-pytest.md").read_text()
+    shop, *tests = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "shop.py").write_text(shop)
+    (tmp_path / "test_shop.py").write_text("\n\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert re.search(rf"^{len(re.findall('^def test_', text, re.MULTILINE))} passed", done.stdout, re.MULTILINE)
