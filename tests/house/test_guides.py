@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
@@ -25,9 +26,18 @@ def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
 
 
 @pytest.mark.prove
-def test_the_tutorial_breaks_each_guarantee_and_keeps_it() -> None:
-    names = run_blocks("tutorial.md")
+@pytest.mark.parametrize("page", ["tutorial.md", "sequences.md", "replication.md", "storage.md"])
+def test_what_a_guide_claims_is_so(page: str) -> None:
+    """Their blocks assert what the text says."""
+    names = run_blocks(page)
     assert not names["cluster"].is_running
+
+
+def test_the_trials_that_settle_what_settings_guarantee_are_there() -> None:
+    trials = {path.stem[3:] for path in (ROOT / "src" / "ottla" / "trial" / "scenarios").glob("*.toml")}
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", (DOCS / "guarantees.md").read_text()))
+    assert len(named) > 15
+    assert named - trials == set()
 
 
 @pytest.mark.prove
