@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ottla.producer.settings import ProducerSettings
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -50,3 +52,23 @@ def test_the_tests_of_the_guide_to_pytest_pass(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     assert re.search(rf"^{len(re.findall('^def test_', text, re.MULTILINE))} passed", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "block", re.findall(r"```properties\n(.*?)```", (DOCS / "production.md").read_text(), re.DOTALL)
+)
+def test_settings_for_production_are_understood(block: str) -> None:
+    config = dict(line.split("=", 1) for line in block.splitlines())
+    assert ProducerSettings(config)
+
+
+def test_messages_that_troubleshooting_explains_are_those_of_the_source() -> None:
+    """A message that was reworded would not be found by who looks for it."""
+    rows = re.findall(r"^\| (.*?) \|", (DOCS / "troubleshooting.md").read_text(), flags=re.MULTILINE)
+    quoted = [phrase for row in rows for phrase in re.findall(r"`([^`]+)`", row)]
+    source = " ".join(path.read_text() for path in (ROOT / "src" / "ottla").rglob("*.py"))
+    # A sentence may be written as several pieces of text.
+    source = re.sub(r'"\s+f?"', "", source)
+    theirs = {"DATA_SOURCE_NOT_FOUND", "cut_link", "fault.fired"}
+    assert len(quoted) > 20
+    assert [phrase for phrase in quoted if phrase not in theirs and phrase not in source] == []
