@@ -14,6 +14,8 @@ is as much as its 150 records cost in `send`. Attributes of these classes have t
 """
 
 import os
+import re
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -139,7 +141,14 @@ def extensions(names: list[str], optimized: str) -> list[Extension]:
     ]
 
 
+def index_page(readme: str) -> str:
+    """The README as an index of packages shows it: a link to a file of the repository would lead nowhere there."""
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", readme)
+
+
 setup(
+    long_description=index_page(Path("README.md").read_text()),
+    long_description_content_type="text/markdown",
     # Several compilers at once: one after the other takes more than a minute.
     options={"build_ext": {"parallel": os.cpu_count()}},
     ext_modules=[

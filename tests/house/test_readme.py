@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,3 +149,18 @@ def test_a_page_whose_examples_need_a_kafka_says_how_to_start_one(page: Path) ->
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     if any("localhost:9092" in block for block in blocks):
         assert "`ottla serve --topic " in text
+
+
+def test_the_page_on_an_index_has_no_link_into_the_repository() -> None:
+    """Nothing but the function is taken from setup.py, which builds when it is run."""
+    [node] = [
+        node
+        for node in ast.parse((ROOT / "setup.py").read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "index_page"
+    ]
+    names: dict[str, Any] = {"re": re}
+    exec(compile(ast.Module([node], []), "setup.py", "exec"), names)
+    assert re.search(r"\]\((?!https?:)", README)
+    page = names["index_page"](README)
+    assert re.findall(r"\[[^\]]+\]\((?!https?:)[^)]+\)", page) == []
+    assert "settings, security (TLS, SASL), partitioners" in " ".join(page.split())
