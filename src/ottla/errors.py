@@ -23,10 +23,10 @@ _Error = TypeVar("_Error", bound=BaseException)
 class OttlaError(Exception):
     """The root of all errors raised by ottla; the message is one clear sentence.
 
-    `retriable`, `abortable`, `fatal`: exactly one is True, see the module's words. `topic`, `partition` and `broker_id`
-    say where it happened, as far as it has a place and that is known; else they are None. They stand in the message.
-    `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it ended with this error, else
-    None.
+    `retriable`, `abortable`, `fatal`: exactly one is True (`help("ottla.errors")` says what they mean). `topic`,
+    `partition` and `broker_id` say where it happened, as far as it has a place and that is known; else they are None.
+    They stand in the message. `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it
+    ended with this error, else None.
     """
 
     retriable: bool = False

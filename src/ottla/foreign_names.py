@@ -232,7 +232,7 @@ def registry_comes_first(init: Init) -> Init:
             kind = type(self).__name__
             raise ConfigError(
                 f"{kind} takes the registry's address first, then the schema's text, and all else by name: "
-                f'{kind}("http://localhost:8081", schema, ...); docs/schemas.md lists the names.'
+                f'{kind}("http://localhost:8081", schema, ...); the page "Schemas" of the documentation lists them.'
             )
         init(self, *args, **{name.replace(".", "_"): value for name, value in settings.items()})
 

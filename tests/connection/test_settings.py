@@ -162,7 +162,10 @@ def test_a_name_of_librdkafkas_is_translated(name, sentence):
 def test_a_name_like_nothing_known_gets_the_page_that_has_them_all():
     with pytest.raises(ConfigError) as caught:
         ConnectionSettings({"zzz": 1})
-    assert str(caught.value) == "zzz is not a setting this client knows; docs/settings.md lists all settings."
+    assert (
+        str(caught.value)
+        == 'zzz is not a setting this client knows; the page "Settings" of the documentation lists all.'
+    )
     assert nearest_name("zzz", ["acks"]) is None
 
 

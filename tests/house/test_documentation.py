@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -32,6 +33,20 @@ def test_the_reference_tells_of_every_public_name_once() -> None:
     assert sorted([*api.public_names(), *raised]) == sorted([*names, "Faults"])
     page = errors.write_errors()
     assert [name for name in raised if f"{{py:exception}} {name}\n" not in page] == []
+
+
+def test_what_the_package_says_names_no_file_that_only_the_repository_has() -> None:
+    """Who has installed a wheel has no docs/; a page is named by its title. Module docstrings are for developers."""
+    titles = [path.read_text().split("\n")[0].removeprefix("# ") for path in DOCS.glob("*.md")]
+    for path in (ROOT / "src" / "ottla").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        of_module = tree.body[0].value if tree.body and isinstance(tree.body[0], ast.Expr) else None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node is not of_module:
+                said = " ".join(node.value.split())
+                assert "docs/" not in said, f"{path}: {said}"
+                for named in re.findall(r'page "([^"]+)" of the documentation', said):
+                    assert any(title.startswith(named) for title in titles), f"{path}: {named}"
 
 
 def test_a_method_is_told_with_its_arguments_even_where_it_is_compiled() -> None:

@@ -232,7 +232,7 @@ def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
         ("http://a", {"basic.auth.credentials.source": "URL"}, "is not needed"),
         ("http://a", {"timeout": 5}, "is request.timeout.ms here"),
         ("http://a", {"auto_register_schemas": True}, "is a setting of serializers"),
-        ("http://a", {"colour": 1}, "docs/schema-registry.md lists"),
+        ("http://a", {"colour": 1}, 'the page "Schema registry" of the documentation lists'),
         ("http://a", {"max_retrys": 1}, "did you mean max_retries"),
         ("http://a", {"ssl_truststore_location": "/a"}, "none of these is one"),
         ("https://a", {"ssl_truststore_location": "/nowhere"}, "cannot be read"),

@@ -63,7 +63,7 @@ def audit(
     """Compare what a program was told about its records with what a topic holds, and name the guarantee that was kept.
 
     The ledger has a row for each record that was sent; each record carries its number in the header `ottla.sequence`.
-    docs/audit.md describes the format, and shows how to write a ledger with ottla's producer.
+    The page "Audit" of the documentation describes the format, and shows how to write a ledger with ottla's producer.
 
     For example: `ottla audit --ledger orders.jsonl --topic orders --bootstrap localhost:9092`
 

@@ -65,7 +65,7 @@ def trial(
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
+        typer.Option(help="Who sends: a program of yours that speaks the protocol for clients.", metavar="TEXT"),
     ] = None,
     bootstrap_servers: OwnKafka = None,
     command_config: CommandConfig = None,

@@ -106,9 +106,9 @@ class ClusterDescription:
 class Admin(OfOneProcess):
     """Makes, changes, deletes and describes topics, changes settings, and tells offsets; `with` closes it.
 
-    Settings are keywords, Kafka's names with underscores; docs/settings.md tells of every one. Every call raises
-    KafkaError for what a broker refuses, Unreachable or NotKafka when no broker answers within
-    `default.api.timeout.ms`.
+    Settings are keywords, Kafka's names with underscores; `help("ottla.client.reader_settings_keywords")` tells of
+    every one. Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka when no broker answers
+    within `default.api.timeout.ms`.
     """
 
     @servers_come_first

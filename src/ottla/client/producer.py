@@ -36,9 +36,9 @@ class Producer(ProducerFront[ProducerDriver]):
     """Sends records to Kafka, many at a time, and learns what became of each.
 
     Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and
-    its defaults; sizes in bytes, times in milliseconds. `help("ottla.client.producer_settings_keywords")` and
-    docs/settings.md tell of every one. ConfigError for one that is unknown, cannot be used or contradicts another.
-    Several threads may share a producer. `with` closes it.
+    its defaults; sizes in bytes, times in milliseconds. `help("ottla.client.producer_settings_keywords")` tells of
+    every one. ConfigError for one that is unknown, cannot be used or contradicts another. Several threads may share a
+    producer. `with` closes it.
     """
 
     _driver_class = ProducerDriver

@@ -91,7 +91,7 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
         `metrics()["record-send-rate"]` is the producer's, `metrics().nodes[1]["request-latency-avg"]` a broker's,
         `metrics().topics["flights"]["byte-rate"]` a topic's; `all()` lists everything with group and tags. Rates,
         averages and maxima are those of the last `metrics.num.samples` times `metrics.sample.window.ms`.
-        docs/metrics.md says what each name means.
+        The page "Metrics" of the documentation says what each name means.
         """
         return self._driver.metrics()
 
@@ -101,7 +101,7 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
         `str()` of it is a sentence; `findings` are the parts, the heaviest first, each with `limit`, `sentence`,
         `evidence`, `setting` and `value`. Without findings nothing in the producer limits it, or too little was sent
         lately to tell (`is_certain` is False then). It is about as much time as averages in `metrics` are.
-        docs/diagnosis.md says what each finding means.
+        The page "What limits a producer" of the documentation says what each finding means.
         """
         return self._driver.diagnosis()
 

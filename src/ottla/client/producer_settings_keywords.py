@@ -81,18 +81,17 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_lz4_level: lz4's level. Default 9; 1 to 17.
     compression_zstd_level: zstd's level. Default 3; -131072 to 22.
     partitioner_class: How a record gets its partition: a name, or a function that is given a column of keys and a
-        view of the cluster and returns a column of partitions (docs/partitioners.md). Default default.
+        view of the cluster and returns a column of partitions. Default default.
     partitioner_adaptive_partitioning_enable: Give partitions with long queues fewer of the records without a key.
         Default true.
     partitioner_availability_timeout_ms: After how long with batches waiting and none taken a broker's partitions
         get no more records without a key; 0: never. Default 0; 0 to 2^63-1.
     partitioner_ignore_keys: Spread records with a key like those without one. Default false.
-    key_serializer: What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a
-        function of the object, or an object with serialize(topic, object); without one, keys are bytes or text. No
-        default.
+    key_serializer: What makes bytes of a key given to send: a name such as json or long, a function of the object,
+        or an object with serialize(topic, object); without one, keys are bytes or text. No default.
     value_serializer: The same for values; None stays a tombstone. No default.
-    interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass
-        (docs/serializers-and-interceptors.md). No default.
+    interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass.
+        No default.
     transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
         name is fenced. No default.
     transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1

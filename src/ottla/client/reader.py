@@ -52,8 +52,8 @@ class Reader(OfOneProcess):
     reading it raises KafkaError (INCONSISTENT_TOPIC_ID).
 
     Settings are those of Kafka's consumer as keywords (`isolation_level="read_committed"`), sizes in bytes, times in
-    milliseconds; `help("ottla.client.reader_settings_keywords")` and docs/settings.md tell of every one. ConfigError
-    for one that is unknown or cannot be used.
+    milliseconds; `help("ottla.client.reader_settings_keywords")` tells of every one. ConfigError for one that is
+    unknown or cannot be used.
     """
 
     @servers_come_first

@@ -52,8 +52,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
         2^31-1.
     clock: An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set
         it ahead (ottla's own). No default.
-    key_deserializer: What `Reader.records` makes of a key's bytes: a name (docs/serializers-and-interceptors.md), a
-        function of them, or an object with deserialize(topic, bytes); without one, keys are bytes. No default.
+    key_deserializer: What `Reader.records` makes of a key's bytes: a name such as json or long, a function of them,
+        or an object with deserialize(topic, bytes); without one, keys are bytes. No default.
     value_deserializer: The same for values; None stays None. No default.
     security_protocol: What the brokers' listener speaks: TLS (SSL), authentication (SASL_PLAINTEXT), both
         (SASL_SSL), or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.

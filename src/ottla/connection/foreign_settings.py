@@ -25,7 +25,7 @@ RENAMED: Mapping[str, str] = {
     "oauth.cb": "sasl.oauthbearer.token.provider (a function without arguments that returns the token)",
     "oauthbearer.token.refresh.cb": "sasl.oauthbearer.token.provider (a function that returns the token)",
     "partitioner": "partitioner.class",
-    "partitioner.cb": "partitioner.class (a function; docs/partitioners.md)",
+    "partitioner.cb": "partitioner.class (a function of a column of keys and the cluster)",
     "queue.buffering.max.kbytes": "buffer.memory (in bytes)",
     "queue.buffering.max.ms": "linger.ms",
     "queued.max.messages.kbytes": "prefetch.max.bytes (in bytes)",
@@ -66,7 +66,7 @@ _VERSIONS = f"has no counterpart: ottla asks each broker for its API versions; {
 _METADATA = f"has no counterpart: metadata is requested for topics in use only; {_LEAVE}"
 _GROUPS = f"is for consumer groups, which ottla does not have; {_LEAVE}"
 _KERBEROS = f"is for Kerberos, which ottla does not support; {_LEAVE}"
-_TLS = f"has no counterpart: only the ssl settings in docs/security.md configure TLS; {_LEAVE}"
+_TLS = f"has no counterpart: only settings that begin with ssl configure TLS; {_LEAVE}"
 _OWN_LOOP = f"has no counterpart; {_LEAVE}"
 
 # Names that are no setting here: where they are given instead, or why they can be left out.

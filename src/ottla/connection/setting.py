@@ -242,7 +242,7 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
     nearest = nearest_name(dotted, [row.name for row in table])
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
-    hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists all settings."
+    hint = f"did you mean {nearest}?" if nearest else 'the page "Settings" of the documentation lists all.'
     return f"{name} is not a setting this client knows; {hint}"
 
 

@@ -41,7 +41,7 @@ class Registry:
     instead (PLAINTEXT or SSL). `users`: passwords by name, asked for by basic authentication; `token`: a bearer token
     that is let in, too. `start_timeout_s`: how long brokers may be out of reach at the start. `in_process`: run it in
     threads of this program, to debug it. Settings are those of all clients (`security_protocol="SASL_SSL"`, ...);
-    docs/schema-registry.md tells what is understood.
+    the page "Schema registry" of the documentation tells what is understood.
 
     Errors: UserMistake (port in use), ConfigError, Unreachable and KafkaError where the topic cannot be had.
     """

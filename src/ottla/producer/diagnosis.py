@@ -51,7 +51,7 @@ _HEADER_BYTES = 61
 
 
 class Limit(Enum):
-    """What limits a producer; the value is how docs/diagnosis.md calls it."""
+    """What limits a producer; the value is what the documentation calls it."""
 
     QUOTA = "held back by a quota"
     RETRIES = "records are sent again"

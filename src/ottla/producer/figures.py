@@ -24,8 +24,8 @@ class Metrics(Mapping[str, float]):
 
     `metrics["record-send-rate"]` is the producer's, `metrics.nodes[1]["request-latency-avg"]` the broker's with id 1,
     `metrics.topics["flights"]["byte-rate"]` the topic's. `nodes` has the brokers this producer has connected to. A
-    broker that is known by its bootstrap address only has a negative id, as in Java. `docs/metrics.md` says what each
-    name means.
+    broker that is known by its bootstrap address only has a negative id, as in Java. The page "Metrics" of the
+    documentation says what each name means.
     """
 
     __slots__ = ("_client", "_client_id", "nodes", "topics")

@@ -194,7 +194,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         object,
         "default",
         "How a record gets its partition: a name, or a function that is given a column of keys and a view of the "
-        "cluster and returns a column of partitions (docs/partitioners.md).",
+        "cluster and returns a column of partitions.",
         takes="str | Callable[[KeyColumn, ClusterView], Any]",
         reads=read_partitioner,
         group="Partitions",
@@ -230,8 +230,8 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "key.serializer",
         object,
         None,
-        "What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a function of the "
-        "object, or an object with serialize(topic, object); without one, keys are bytes or text.",
+        "What makes bytes of a key given to send: a name such as json or long, a function of the object, "
+        "or an object with serialize(topic, object); without one, keys are bytes or text.",
         takes="Any",
         reads=_serializer("key.serializer"),
         group="Serializers and interceptors",
@@ -249,8 +249,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "interceptor.classes",
         list,
         None,
-        "Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass "
-        "(docs/serializers-and-interceptors.md).",
+        "Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass.",
         takes="Sequence[Any]",
         reads=read_interceptors,
         group="Serializers and interceptors",

@@ -109,8 +109,8 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "key.deserializer",
         object,
         None,
-        "What `Reader.records` makes of a key's bytes: a name (docs/serializers-and-interceptors.md), a function of "
-        "them, or an object with deserialize(topic, bytes); without one, keys are bytes.",
+        "What `Reader.records` makes of a key's bytes: a name such as json or long, a function of them, "
+        "or an object with deserialize(topic, bytes); without one, keys are bytes.",
         takes="Any",
         reads=_deserializer("key.deserializer"),
         group="Deserializers",

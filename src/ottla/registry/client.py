@@ -30,9 +30,9 @@ class RegistryClient:
     """A schema registry at `url`: one address, several with commas, or a list of them; `with` closes it.
 
     Settings are those of the Confluent Schema Registry's clients as keywords (`basic_auth_user_info="name:password"`,
-    `request_timeout_ms=5000`) or by their names with dots; docs/schema-registry.md tells of every one. ConfigError for
-    one that cannot be used. Every call raises RegistryError for what the registry refuses (`code` is the registry's own
-    number, 40403 for an id that it does not know), and where no registry answers.
+    `request_timeout_ms=5000`) or by their names with dots; the page "Schema registry" of the documentation tells of
+    every one. ConfigError for one that cannot be used. Every call raises RegistryError for what the registry refuses
+    (`code` is the registry's own number, 40403 for an id that it does not know), and where no registry answers.
     """
 
     def __init__(self, url: str | Sequence[str], settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:

@@ -159,7 +159,7 @@ class RegistrySettings:
         try:
             values, explicit = read_settings(REGISTRY_SETTINGS, given)
         except ConfigError as error:
-            raise ConfigError(str(error).replace("docs/settings.md", "docs/schema-registry.md")) from None
+            raise ConfigError(str(error).replace('"Settings"', '"Schema registry"')) from None
         self.request_timeout_ms: int = values["request_timeout_ms"]
         self.max_retries: int = values["max_retries"]
         self.retries_wait_ms: int = values["retries_wait_ms"]

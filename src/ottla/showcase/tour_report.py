@@ -70,7 +70,7 @@ def show_tour(console: Console, turned: Sequence[Turned], took_s: float) -> None
     console.print()
     console.print(
         f"All of it was measured in these {took_s:.0f} s, with brokers and producer on one machine: compare rows, and "
-        "measure on yours. docs/diagnosis.md says what each finding means.",
+        'measure on yours. The page "What limits a producer" of the documentation says what each finding means.',
         style="dim",
     )
 

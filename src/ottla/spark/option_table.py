@@ -151,7 +151,7 @@ OPTIONS = (
     Option("kafka.bootstrap.servers", "host:port, several with commas", "", "Where to find the cluster.", _read_name),
     Option(
         "kafka.*",
-        "a setting of ottla's reader (docs/settings.md; docs/security.md for TLS, SASL and OAuth)",
+        "a setting of ottla's reader, those for TLS, SASL and OAuth among them",
         "",
         "Any setting of the reader, such as `kafka.security.protocol` or `kafka.isolation.level`.",
     ),
@@ -229,7 +229,7 @@ OPTIONS = (
     Option("registry", "an address, several with commas", "", "The schema registry of value.format."),
     Option(
         "registry.*",
-        "a setting of the registry's client (docs/schema-registry.md)",
+        "a setting of the registry's client",
         "",
         "Any setting of it, such as `registry.basic.auth.user.info` or `registry.ssl.truststore.location`.",
     ),

@@ -61,8 +61,8 @@ _TYPES: dict[str, DataType] = {
 class OttlaDataSource(DataSource):
     """`spark.read` and `spark.readStream` with `.format("ottla")`: the options and columns of Spark's Kafka source.
 
-    docs/spark-source.md tells of every option; `columns` (ours) names the columns to read, as Spark does not say which
-    it needs.
+    The page "Reading from Kafka in PySpark" of the documentation tells of every option; `columns` (ours) names the
+    columns to read, as Spark does not say which it needs.
     """
 
     @classmethod
