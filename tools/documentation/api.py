@@ -77,6 +77,8 @@ _NOT_TOLD = {
     "Delivery": {"get", "offset", "add_callback", "add_errback"},
     "TableDelivery": {"add", "end_early", "go_with"},
 }
+# Names that a docstring links to; short common words stay words.
+LINKED = {*ottla.__all__, "Faults"} - {"__version__", "Limit", "Finding", "Clock", "Cluster", "Registry", "Proxy"}
 # Public by what they are reached through: `cluster.faults`.
 _BESIDES = {"Faults": Faults}
 
@@ -169,9 +171,19 @@ def words_of(node: ast.ClassDef) -> list[str]:
 
 
 def prose(docstring: str | None) -> str:
-    """A docstring as Markdown: what looks like a tag outside of code is text."""
+    """A docstring as Markdown: public names are links, and what looks like a tag outside of code is text."""
     parts = re.split(r"(``[^`]+``|`[^`]+`)", docstring or "")
-    return "".join(part if part.startswith("`") else part.replace("<", "\\<").replace("*", "\\*") for part in parts)
+    return "".join(_code(part) if part.startswith("`") else _text(part) for part in parts)
+
+
+def _code(span: str) -> str:
+    name = span.strip("`").removeprefix("ottla.")
+    return f"{{py:obj}}`~ottla.{name}`" if name in LINKED else span
+
+
+def _text(words: str) -> str:
+    escaped = words.replace("<", "\\<").replace("*", "\\*")
+    return re.sub(r"\b(?:ottla\.)?([A-Z]\w+)\b", lambda it: _code(f"`{it[1]}`") if it[1] in LINKED else it[0], escaped)
 
 
 def definition(value: type) -> ast.ClassDef:
