@@ -8,6 +8,7 @@ network and no server: open build/site/index.html.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,11 +29,15 @@ def main(arguments: list[str] | None = None) -> int:
         print("The documentation needs sphinx, myst-parser and furo: make setup installs them.", file=sys.stderr)
         return 2
     lay_out(given.pages)
-    config, doctrees = str(Path(__file__).parent), str(given.pages / ".doctrees")
-    options = ["-q", "-W", "--keep-going", "-b", "html", "-c", config, "-d", doctrees]
-    status = build_main([*options, str(given.pages), str(given.site)])
+    made = given.site.with_name(f"{given.site.name}-made")
+    options = ["-W", "--keep-going", "-b", "html", "-c", str(Path(__file__).parent)]
+    status = build_main([*options, "-d", str(given.pages / ".doctrees"), str(given.pages), str(made)])
     if status == 0:
+        # A site that could not be built leaves the last one as it was.
+        shutil.rmtree(given.site, ignore_errors=True)
+        made.rename(given.site)
         print(f"{given.site / 'index.html'} is built")
+    shutil.rmtree(made, ignore_errors=True)
     return status
 
 

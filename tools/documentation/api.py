@@ -17,6 +17,8 @@ from typing import Any
 
 import ottla
 from ottla.cluster.faults import Faults
+from ottla.faults.verbs import Fault
+from ottla.producer.figures import Metric, Metrics
 
 SOURCE = Path(ottla.__file__).parent
 
@@ -42,6 +44,8 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "Diagnosis",
             "Finding",
             "Limit",
+            "Metrics",
+            "Metric",
             "observe_metrics",
             "OAuthBearerToken",
         ),
@@ -51,7 +55,7 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api-cluster.md": (
         "API: embedded cluster",
         "Brokers for tests, faults in them, and the proxy in front of any other Kafka.",
-        ("Cluster", "Faults", "Listener", "Clock", "Proxy"),
+        ("Cluster", "Faults", "Fault", "Listener", "Clock", "Proxy"),
     ),
     "api-registry.md": (
         "API: schema registry",
@@ -71,16 +75,24 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
 }
 # What ottla makes and hands out: nobody calls these.
-_HANDED_OUT = {"Delivery", "TableDelivery"}
+_HANDED_OUT = {"Delivery", "TableDelivery", "Faults", "Fault", "Metrics"}
 # Methods that ottla itself calls, and names of other clients, which only say what there is instead.
 _NOT_TOLD = {
     "Delivery": {"get", "offset", "add_callback", "add_errback"},
     "TableDelivery": {"add", "end_early", "go_with"},
 }
 # Names that a docstring links to; short common words stay words.
-LINKED = {*ottla.__all__, "Faults"} - {"__version__", "Limit", "Finding", "Clock", "Cluster", "Registry", "Proxy"}
-# Public by what they are reached through: `cluster.faults`.
-_BESIDES = {"Faults": Faults}
+LINKED = {*ottla.__all__, "Faults", "Metrics"} - {
+    "__version__",
+    "Limit",
+    "Finding",
+    "Clock",
+    "Cluster",
+    "Registry",
+    "Proxy",
+}
+# Public by what they are reached through: `cluster.faults`, `producer.metrics()`.
+BESIDES: dict[str, type] = {"Faults": Faults, "Fault": Fault, "Metrics": Metrics, "Metric": Metric}
 
 
 def write_api() -> dict[str, str]:
@@ -93,7 +105,7 @@ def write_api() -> dict[str, str]:
 
 def told(name: str) -> str:
     """A public name as a section with its directive."""
-    value = _BESIDES.get(name) or getattr(ottla, name)
+    value = BESIDES.get(name) or getattr(ottla, name)
     body = tell_class(name, value) if inspect.isclass(value) else tell_function(name, value)
     return f"## {name}\n\n{body}\n"
 
