@@ -78,7 +78,23 @@ def showing_steps(console: Console) -> Iterator[Steps]:
     if not console.is_terminal:
         yield Steps(console, None)
         return
-    progress = Progress(
+    progress = _progress(console)
+    # Not `with progress`: an interruption while it is drawn first would leave the cursor hidden and stderr taken.
+    try:
+        progress.start()
+        yield Steps(console, progress)
+    finally:
+        progress.stop()
+
+
+def late_progress() -> Progress:
+    """A display on stderr, not started yet, that leaves nothing behind."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _progress(console, transient=True)
+
+
+def _progress(console: Console, *, transient: bool = False) -> Progress:
+    return Progress(
         _Mark("line" if console.options.ascii_only else "dots", finished_text="[green]✓[/]"),
         TextColumn("{task.description}", markup=False),
         # What the other columns need at most, in one line each.
@@ -86,13 +102,8 @@ def showing_steps(console: Console) -> Iterator[Steps]:
         _Count(Column(no_wrap=True)),
         _Elapsed(Column(no_wrap=True)),
         console=console,
+        transient=transient,
     )
-    # Not `with progress`: an interruption while it is drawn first would leave the cursor hidden and stderr taken.
-    try:
-        progress.start()
-        yield Steps(console, progress)
-    finally:
-        progress.stop()
 
 
 class _Mark(SpinnerColumn):
@@ -106,9 +117,12 @@ class _Count(ProgressColumn):
     """How many of how many; nothing where a step cannot be counted."""
 
     def render(self, task: Task) -> Text:
+        unit = task.fields.get("unit", "")
+        if task.total is None and unit:
+            return Text(f"{int(task.completed):,}{unit}", "dim")
         if task.total is None or task.total <= 1:
             return Text("")
-        return Text(f"{int(task.completed):,} of {int(task.total):,}{task.fields.get('unit', '')}", "dim")
+        return Text(f"{int(task.completed):,} of {int(task.total):,}{unit}", "dim")
 
 
 class _Elapsed(ProgressColumn):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +11,10 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
+from ottla.cli.progress import Counter
+from ottla.cli.read_span import Span, what_to_read
+from ottla.cli.record_files import write_records, writer_of
+from ottla.cli.record_lines import LINES, print_lines, print_table
 from ottla.cli.registry_options import (
     RegistryAccess,
     RegistryCa,
@@ -24,9 +25,8 @@ from ottla.cli.registry_options import (
     told_as_options,
 )
 from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, ValueSchema, read_value_schema
+from ottla.cli.where import parse_where
 from ottla.errors import UserMistake
-from ottla.printable import printable
-from ottla.whole_file import writing_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from ottla.client.reader import Reader
 
 _PATIENCE_MS = 5_000
+# A table is measured before it is shown, so all of its rows are kept until then.
+TABLE_ROWS_MAX = 1_000
+FORMATS_ALLOWED = *LINES, "table"
 
 
 def read(
@@ -52,21 +55,49 @@ def read(
     start: Annotated[
         str,
         typer.Option(
-            "--start", help="earliest, latest, or an offset from which each partition is read.", metavar="WHERE"
+            "--start",
+            help="Where each partition is begun: earliest, latest, an offset, or a time such as 2026-11-27T09:00.",
+            metavar="WHERE",
         ),
     ] = "earliest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on waiting for new records.")] = False,
-    style: Annotated[
+    end: Annotated[
         str,
         typer.Option(
+            "--end",
+            help="Where each partition is ended: latest (its end as it is now), or an offset or a time, which is not "
+            "read any more.",
+            metavar="WHERE",
+        ),
+    ] = "latest",
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            help="Read this partition alone; may be given several times.",
+            parser=whole("--partition", 0, such_as=0),
+            metavar="NUMBER",
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on waiting for new records.")] = False,
+    style: Annotated[
+        str | None,
+        typer.Option(
             "--format",
-            help="text (place, key, value), value (values alone) or json (one object a line); "
+            help="text (place, key, value; the default), value (values alone), json (one object a line) or table; "
             "on a terminal, control characters are spelled out.",
             metavar="FORMAT",
         ),
-    ] = "text",
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a Parquet file instead.", metavar="FILE.parquet")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write a file instead: Parquet, CSV or NDJSON, as its name ends.",
+            metavar="FILE",
+        ),
     ] = None,
     value_format: ValueFormat = None,
     registry: RegistryUrl = None,
@@ -80,23 +111,26 @@ def read(
 ) -> None:
     """Print the records of a topic as they are stored now, partition by partition.
 
-    With --value-format each value is decoded by the schema that it names in --registry, and shown as JSON.
+    With --value-format each value is decoded by the schema that it names in --registry, and shown as JSON. Times are
+    those of the records; without a zone they are UTC.
 
     For example:
 
-    - `ottla read orders --limit 10 --format json`
+    - `ottla read orders --limit 10 --format table`
 
-    - `ottla read orders --output orders.parquet`
+    - `ottla read orders --partition 0 --start 2026-11-27T09:00 --end 2026-11-27T10:00 --json`
+
+    - `ottla read orders --output orders.csv`
 
     - `ottla read orders --value-format avro --registry http://localhost:8081`
 
     Exit status: 0 when all was read, 2 when a topic, an address or an option cannot be used.
     """
-    line_of = _FORMATS.get(style)
-    if line_of is None:
-        raise UserMistake(f"--format {style} is not one of {', '.join(_FORMATS)}")
+    style = _style(style, as_json, follow, output)
     if output is not None and follow:
         raise UserMistake("--follow never ends and --output needs an end: give one of the two")
+    write = None if output is None else writer_of(output)
+    span = _span(start, end, follow)
     access = RegistryAccess(registry or "", registry_user, registry_password_file, registry_token_file, registry_ca)
     schema = read_value_schema(value_format, access, value_schema, value_message)
     from ottla.client.reader import Reader
@@ -105,19 +139,47 @@ def read(
     bootstrap_servers, settings = client_arguments(
         command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
-    end: Any = None if follow else "latest"
     with (
         told_as_options(),
-        Reader(bootstrap_servers, topic, start=_parse_start(start), end=end, **settings) as reader,
+        Reader(
+            bootstrap_servers, **what_to_read(topic, partition, span, bootstrap_servers, settings), **settings
+        ) as reader,
     ):
         if schema is None:
             shape, batches = reader.schema, _limited(reader, limit)
         else:
             shape, batches = _decoded(reader, topic, schema, limit)
-        if output is not None:
-            _write_parquet(output, shape, batches)
-            return
-        _print(batches, line_of)
+        if output is not None and write is not None:
+            with Counter(f"read {topic}", "records") as counter:
+                count = write_records(output, write, shape, counter.counted(batches))
+            typer.echo(f"{counted(count, 'record')} written to {output}", err=True)
+        elif style == "table":
+            if print_table(batches, TABLE_ROWS_MAX):
+                said = f"ottla: the first {TABLE_ROWS_MAX:,} records; give --start, --partition or another --format"
+                typer.echo(f"{said} for those after them", err=True)
+        else:
+            print_lines(batches, LINES[style])
+
+
+def _style(style: str | None, as_json: bool, follow: bool, output: Path | None) -> str:
+    if style is not None and style not in FORMATS_ALLOWED:
+        raise UserMistake(f"--format {style} is not one of {', '.join(FORMATS_ALLOWED)}")
+    if as_json and style not in (None, "json"):
+        raise UserMistake(f"--json is --format json, and --format {style} is another one: give one of the two")
+    if output is not None and (style or as_json):
+        raise UserMistake("--output writes what its name ends with; --format and --json are for what is printed")
+    if style == "table" and follow:
+        raise UserMistake("--format table needs an end, for all rows have the same columns: leave --follow out")
+    return "json" if as_json else style or "text"
+
+
+def _span(start: str, end: str, follow: bool) -> Span:
+    if follow and end != "latest":
+        raise UserMistake("--follow never ends and --end says where to end: give one of the two")
+    span = Span(parse_where("--start", start), None if follow else parse_where("--end", end, ("latest",)))
+    if isinstance(span.start, int) and isinstance(span.end, int) and span.end < span.start:
+        raise UserMistake(f"--end {end} is before --start {start}: nothing would be read")
+    return span
 
 
 def _decoded(
@@ -125,29 +187,6 @@ def _decoded(
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     decoder = schema.decoder(topic)
     return decoder.schema_of(reader.schema), (decoder.decode_batch(batch, topic) for batch in _limited(reader, limit))
-
-
-def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
-    out = sys.stdout.buffer
-    # A record may hold what would clear the screen or worse; into a pipe or a file it goes as it is.
-    is_obeyed = sys.stdout.isatty()
-    for batch in batches:
-        for record in batch.to_pylist(maps_as_pydicts="lossy"):
-            line = line_of(record)
-            out.write(_spelled_out(line) if is_obeyed else line)
-        out.flush()
-
-
-def _spelled_out(line: bytes) -> bytes:
-    return printable(line.decode("utf-8", "backslashreplace"), besides="\t\n").encode()
-
-
-def _parse_start(text: str) -> int | str:
-    if text in ("earliest", "latest"):
-        return text
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    raise UserMistake(f"--start {text} is neither earliest, latest nor an offset")
 
 
 def _limited(batches: Any, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -160,69 +199,3 @@ def _limited(batches: Any, limit: int | None) -> Iterator[pa.RecordBatch]:
             return
         if left is not None:
             left -= batch.num_rows
-
-
-def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-    import pyarrow.parquet as pq
-
-    rows = 0
-    with (
-        writing_whole(path, what="the records", option="--output") as place,
-        pq.ParquetWriter(place, schema) as writer,
-    ):
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    typer.echo(f"{counted(rows, 'record')} written to {path}", err=True)
-
-
-def _as_text(record: dict[str, Any]) -> bytes:
-    place = f"{record['partition']}:{record['offset']}".encode()
-    return b"\t".join((place, record["key"] or b"", _value(record))) + b"\n"
-
-
-def _as_value(record: dict[str, Any]) -> bytes:
-    return _value(record) + b"\n"
-
-
-def _as_json(record: dict[str, Any]) -> bytes:
-    timestamp = record["timestamp"]
-    shown = {
-        "partition": record["partition"],
-        "offset": record["offset"],
-        "timestamp": None if timestamp is None else timestamp.isoformat(timespec="milliseconds"),
-        "key": _as_words(record["key"]),
-        "value": _plain(record["value"]),
-        "headers": [[_as_words(h["key"]), _as_words(h["value"])] for h in record["headers"] or ()],
-    }
-    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
-
-
-def _value(record: dict[str, Any]) -> bytes:
-    value = record["value"]
-    if value is None or isinstance(value, bytes):
-        return value or b""
-    return json.dumps(_plain(value), ensure_ascii=False).encode()
-
-
-def _plain(value: Any) -> Any:
-    """A decoded value as JSON has it: bytes and times as text, decimals too, which would lose digits as numbers."""
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, bytes):
-        return _as_words(value)
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-def _as_words(data: bytes | str | None) -> str | None:
-    """Text as it is; bytes that are no UTF-8 with their odd ones escaped."""
-    return data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
-
-
-_FORMATS: dict[str, Callable[[dict[str, Any]], bytes]] = {"text": _as_text, "value": _as_value, "json": _as_json}

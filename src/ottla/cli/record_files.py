@@ -1,0 +1,70 @@
+"""Files that `ottla read --output` writes: Parquet, CSV or NDJSON, by the ending of their name, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.record_lines import CSV_NAMES, as_fields, as_json, rows_of
+from ottla.errors import UserMistake
+from ottla.whole_file import writing_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Write = Callable[[Path, "pa.Schema", "Iterable[pa.RecordBatch]"], None]
+
+
+def writer_of(path: Path) -> Write:
+    """What writes such a file; UserMistake where its ending names no format."""
+    write = _WRITERS.get(path.suffix.lower())
+    if write is None:
+        ending = path.suffix or "no ending"
+        raise UserMistake(f"--output {path} has {ending}: give a name that ends with {', '.join(_WRITERS)}")
+    return write
+
+
+def write_records(path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write all records, and say how many there were."""
+    count = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        for batch in batches:
+            yield batch
+            count += batch.num_rows
+
+    with writing_whole(path, what="the records", option="--output") as place:
+        write(place, schema, counted())
+    return count
+
+
+def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(place, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_csv(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with place.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(CSV_NAMES)
+        rows.writerows(map(as_fields, rows_of(batches)))
+
+
+def _write_ndjson(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with place.open("wb") as file:
+        file.writelines(map(as_json, rows_of(batches)))
+
+
+_WRITERS: dict[str, Write] = {
+    ".parquet": _write_parquet,
+    ".pq": _write_parquet,
+    ".csv": _write_csv,
+    ".ndjson": _write_ndjson,
+    ".jsonl": _write_ndjson,
+}

@@ -1,0 +1,144 @@
+"""`ottla read`: which records it reads, and the forms they take on stdout and in files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import ottla
+from ottla.cli import main
+from ottla.cluster.cluster import Cluster
+
+Read = Callable[..., str]
+NOON_MS = int(datetime(2025, 11, 27, 12, tzinfo=UTC).timestamp() * 1000)
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def orders() -> Iterator[str]:
+    """The address of a topic `orders`: two partitions, four records each, a minute between them, from noon on."""
+    with Cluster(1) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            for number in range(8):
+                producer.send(
+                    "orders",
+                    f"order {number}",
+                    f"k{number}",
+                    partition=number % 2,
+                    timestamp_ms=NOON_MS + number // 2 * MINUTE_MS,
+                    headers=[("from", b"web")] if number == 7 else None,
+                )
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture
+def read(orders: str, capfd: pytest.CaptureFixture[str]) -> Read:
+    def run(*arguments: str, status: int = 0) -> str:
+        """What is on stdout, or for another status what is on stderr."""
+        ended = main(["read", "orders", "-b", orders, *arguments])
+        shown = capfd.readouterr()
+        assert ended == status, shown
+        return shown.err if status else shown.out
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        (["--partition", "1"], [1, 3, 5, 7]),
+        (["-p", "1", "-p", "0", "-p", "1", "--start", "3"], [6, 7]),
+        (["--start", "2025-11-27T12:02"], [4, 5, 6, 7]),
+        (["--start", "2025-11-27T14:02+02:00", "-p", "0"], [4, 6]),
+        (["--end", "1"], [0, 1]),
+        (["--end", "2025-11-27T12:01:00.001Z"], [0, 1, 2, 3]),
+        (["--end", "2026-01-01"], list(range(8))),
+        (["--end", "1000", "--start", "2"], [4, 5, 6, 7]),
+        (["--start", "9", "--end", "1000"], []),
+        (["--start", "2", "--end", "2"], []),
+        (["--start", "2026-01-01"], []),
+        (["--start", "latest"], []),
+    ],
+    ids=str,
+)
+def test_partitions_offsets_and_times_choose_the_records(read: Read, arguments: list[str], numbers: list[int]) -> None:
+    assert sorted(read(*arguments, "--format", "value").splitlines()) == [f"order {number}" for number in numbers]
+
+
+def test_json_is_a_flag_for_the_format(read: Read) -> None:
+    told = json.loads(read("--json", "-p", "1", "--start", "3"))
+    assert told == {
+        "partition": 1,
+        "offset": 3,
+        "timestamp": "2025-11-27T12:03:00.000+00:00",
+        "key": "k7",
+        "value": "order 7",
+        "headers": [["from", "web"]],
+    }
+    assert read("--json", "--format", "json") == read("--json")
+
+
+def test_table_has_a_row_for_each_record_and_headers_where_there_are_any(read: Read) -> None:
+    lines = [line.split() for line in read("--format", "table", "-p", "1").splitlines()]
+    assert lines[0] == ["partition", "offset", "timestamp", "key", "value", "headers"]
+    assert lines[4] == ["1", "3", "2025-11-27T12:03:00.000+00:00", "k7", "order", "7", "from=web"]
+    assert "headers" not in read("--format", "table", "-p", "0")
+    assert read("--format", "table", "--start", "latest") == "no records\n"
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_table_loses_nothing_on_a_narrow_terminal(read: Read, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = read("--format", "table")
+    assert max(map(len, shown.splitlines())) <= columns
+    assert [f"order {number}" in shown for number in range(8)] == [True] * 8
+
+
+def test_table_of_many_records_says_that_it_ends(
+    orders: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ottla.cli.read.TABLE_ROWS_MAX", 3)
+    assert main(["read", "orders", "-b", orders, "--format", "table"]) == 0
+    shown = capfd.readouterr()
+    assert len(shown.out.splitlines()) == 4
+    assert shown.err.startswith("ottla: the first 3 records; ")
+    assert main(["read", "orders", "-b", orders, "--format", "table", "--limit", "3"]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_file_is_of_the_format_that_its_name_ends_with(read: Read, tmp_path: Path) -> None:
+    places = {ending: tmp_path / f"orders.{ending}" for ending in ("parquet", "csv", "ndjson", "JSONL")}
+    for place in places.values():
+        read("-p", "1", "--output", str(place))
+    assert pq.read_table(places["parquet"])["value"].to_pylist()[3] == b"order 7"
+    with places["csv"].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows] == ["order 1", "order 3", "order 5", "order 7"]
+    assert rows[3]["headers"] == '[["from", "web"]]'
+    assert places["ndjson"].read_text() == places["JSONL"].read_text() == read("-p", "1", "--json")
+
+
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(read: Read, tmp_path: Path) -> None:
+    for arguments, said in (
+        (["-o", str(tmp_path / "orders.xlsx")], "has .xlsx: give a name that ends with .parquet, .pq, .csv"),
+        (["-o", str(tmp_path / "orders")], "has no ending"),
+        (["-o", str(tmp_path / "o.csv"), "--json"], "--output writes what its name ends with"),
+        (["--json", "--format", "table"], "--json is --format json"),
+        (["--follow", "--format", "table"], "--format table needs an end"),
+        (["--follow", "--end", "5"], "--follow never ends"),
+        (["--start", "5", "--end", "4"], "--end 4 is before --start 5"),
+        (["--start", "2026-13-01"], "--start 2026-13-01 is neither earliest, latest, an offset, nor a time such as"),
+        (["--end", "earliest"], "--end earliest is neither latest, an offset"),
+        (["--end", "20251127000000000000"], "--end 20251127000000000000 is neither"),
+        (["-p", "2"], "orders has no partition 2: it has 2, from 0 to 1"),
+        (["-p", "all"], "--partition all is no whole number"),
+    ):
+        assert said in read(*arguments, status=2)
+    assert list(tmp_path.iterdir()) == []
