@@ -1,16 +1,18 @@
-"""`ottla produce`: lines from standard input, or the rows of a file, into a topic."""
+"""`ottla produce`: lines from standard input, the rows of a file, or random records, into a topic."""
 
 from __future__ import annotations
 
-import signal
+import json
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from pathlib import Path
+from random import Random
+from typing import Annotated
 
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import counted
 from ottla.cli.registry_options import (
     RegistryAccess,
@@ -21,16 +23,11 @@ from ottla.cli.registry_options import (
     RegistryUser,
     told_as_options,
 )
-from ottla.cli.signals import Ended
-from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, ValueSchema, read_value_schema
-from ottla.errors import DeliveryError, RecordError, UserMistake
-
-if TYPE_CHECKING:
-    from ottla.client.producer import Producer
+from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all
+from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, read_value_schema
+from ottla.errors import UserMistake
 
 _PATIENCE_MS = 5_000
-# How long brokers may still acknowledge what was sent before an interruption.
-_LAST_ANSWERS_S = 2
 
 
 def produce(
@@ -38,15 +35,49 @@ def produce(
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     input_file: Annotated[
         str | None,
-        typer.Option("--input", help="Send the rows of this CSV, NDJSON or Parquet file as JSON.", metavar="FILE"),
+        typer.Option(
+            "--input",
+            help="Send the rows of this CSV, NDJSON or Parquet file as JSON; - is standard input.",
+            metavar="FILE",
+        ),
+    ] = None,
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            "--input-format",
+            help="With --input: csv, tsv, ndjson or parquet, where its name does not end with it.",
+            metavar="FORMAT",
+        ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="With --input: the key column; without it records have no keys.", metavar="COLUMN"),
+        typer.Option("--key", help="With --input: the key column; without it there are no keys.", metavar="COLUMN"),
     ] = None,
     key_separator: Annotated[
         str | None,
         typer.Option("--key-separator", help="With lines: what stands before it is the key.", metavar="TEXT"),
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(
+            "--random",
+            help="Send so many random records: JSON objects with a name, a location and a status.",
+            parser=whole("--random", 1, such_as=1_000),
+            metavar="COUNT",
+        ),
+    ] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate",
+            help="With --random: so many records a second.",
+            parser=whole("--rate", 1, such_as=100),
+            metavar="COUNT",
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", help="A header of every record; may be given several times.", metavar="NAME=VALUE"),
     ] = None,
     compression: Annotated[
         str | None,
@@ -60,30 +91,39 @@ def produce(
     registry_ca: RegistryCa = None,
     value_schema: SchemaFile = None,
     value_message: MessageName = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            help="Write down what became of each record, for ottla audit.",
+            metavar="FILE.parquet",
+        ),
+    ] = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements.
 
     With --value-format lines are JSON objects, and are written by --value-schema, or by the topic's latest schema. So
-    are the rows of a file; without --value-schema their columns' own Avro schema is registered for the topic.
+    are the rows of a file; without --value-schema their columns' own Avro schema is registered for the topic. Random
+    records have a schema of their own. With --ledger each record carries its number in a header; then `ottla audit`
+    says whether the topic holds each of them once: a topic that was empty before.
 
     For example:
 
     - `echo ada:1 | ottla produce orders --key-separator :`
 
-    - `ottla produce orders --input orders.csv --key customer`
+    - `ottla produce orders --random 10000 --rate 500 --ledger sent.parquet`
+
+    - `ottla produce orders --input orders.csv --key customer --header source=shop`
 
     - `ottla produce orders --value-format avro --registry http://localhost:8081 < orders.ndjson`
 
     Exit status: 0 when all records were acknowledged, 1 when some were not, 2 when a topic, a file, an address or an
     option cannot be used.
     """
-    if input_file is None and key is not None:
-        raise UserMistake("--key names a column of a file: give the file with --input, or use --key-separator")
-    if input_file is not None and key_separator is not None:
-        raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
-    if key_separator == "":
-        raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
+    _check_given(input_file, input_format, key, key_separator, random, rate)
+    headers = _headers(header)
     access = RegistryAccess(registry or "", registry_user, registry_password_file, registry_token_file, registry_ca)
     schema = read_value_schema(value_format, access, value_schema, value_message)
     from ottla.producer.settings import ProducerSettings
@@ -98,83 +138,74 @@ def produce(
         )
     if compression is not None:
         settings["compression_type"] = compression
+    given: Given
+    if input_file is not None:
+        given = read_rows(input_file, input_format, key)
+    elif random is not None:
+        from ottla.cli.random_records import SCHEMAS, random_records
+
+        given = GivenLines(paced(random_records(random, Random()), rate), random)
+        if schema is not None and schema.schema is None:
+            schema = schema._replace(schema=SCHEMAS[schema.format])
+    else:
+        given = GivenLines(cut_lines(sys.stdin.buffer, key_separator), None)
+    began = time.monotonic()
     with told_as_options():
-        if input_file is None:
-            if schema is not None:
-                settings["value_serializer"] = schema.serializer()
-            count = _send_lines(bootstrap_servers, topic, key_separator, settings)
-        else:
-            count = _send_rows(bootstrap_servers, topic, input_file, key, settings, schema)
-    told = "and with acks=0 nobody says whether they arrived" if settings.get("acks") == "0" else "all acknowledged"
-    typer.echo(f"{counted(count, 'record')} sent to {topic}, {told}", err=True)
+        sent = send_all(given, topic, bootstrap_servers, settings, headers=headers, schema=schema, ledger=ledger)
+    _tell(topic, sent, ledger, time.monotonic() - began, is_answered=settings.get("acks") != "0", as_json=as_json)
 
 
-def _deliver(bootstrap_servers: str, settings: dict[str, Any], send: Callable[[Producer], int]) -> int:
-    """Send and wait for the acknowledgements; interrupted, not for long, and what was not delivered is told."""
-    from ottla.client.producer import Producer
-
-    with Producer(bootstrap_servers, **settings) as producer:
-        try:
-            count = send(producer)
-            # Here already: most of the waiting is done in it.
-            producer.close()
-        except (KeyboardInterrupt, Ended) as interruption:
-            number = interruption.number if isinstance(interruption, Ended) else signal.SIGINT
-            raise Ended(number, _give_up(producer)) from None
-    return count
-
-
-def _give_up(producer: Producer) -> str:
-    """Close, and tell what was not delivered."""
-    try:
-        producer.close(_LAST_ANSWERS_S)
-    except DeliveryError as error:
-        counts = {"not stored": error.failed, "not known to be stored": error.unknown}
-        return ", ".join(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)
-    return ""
-
-
-def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:
-    cut = None if separator is None else separator.encode()
-
-    def send(producer: Producer) -> int:
-        # Asked before the first line is typed: whether anybody is there, and has the topic.
-        producer.partitions_for(topic)
-        count = 0
-        for line in sys.stdin.buffer:
-            value = line.rstrip(b"\r\n")
-            key = None
-            if cut is not None and cut in value:
-                key, value = value.split(cut, 1)
-            try:
-                producer.send(topic, value, key)
-            except RecordError as error:
-                told = f"line {count + 1}: {str(error).removesuffix('.')}. The lines before it ({count}) were sent."
-                raise UserMistake(told) from error
-            count += 1
-        return count
-
-    return _deliver(bootstrap_servers, settings, send)
-
-
-def _send_rows(
-    bootstrap_servers: str,
-    topic: str,
-    input_file: str,
+def _check_given(
+    input_file: str | None,
+    input_format: str | None,
     key: str | None,
-    settings: dict[str, Any],
-    schema: ValueSchema | None,
-) -> int:
-    from ottla.inputs.source import open_source
-    from ottla.inputs.table import read_source
+    key_separator: str | None,
+    random: int | None,
+    rate: int | None,
+) -> None:
+    """UserMistake for options that do not go together."""
+    if input_file is not None and random is not None:
+        raise UserMistake("--input sends a file and --random makes records up: give one of the two")
+    if input_file is None and key is not None:
+        raise UserMistake("--key names a column of a file: give the file with --input, or use --key-separator")
+    if input_file is None and input_format is not None:
+        raise UserMistake("--input-format is the format of a file: give the file with --input, - for standard input")
+    if input_file is not None and key_separator is not None:
+        raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
+    if random is not None and key_separator is not None:
+        raise UserMistake("--key-separator is for lines, and random records have their name as key: leave it out")
+    if key_separator == "":
+        raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
+    if rate is not None and random is None:
+        raise UserMistake("--rate is for random records: give --random with how many")
 
-    source = open_source(input_file, key, needs_key=False)
-    table = read_source(source)
 
-    def send(producer: Producer) -> int:
-        how = {"value_format": "json"} if schema is None else schema.of_table(topic)
-        producer.send_table(topic, table, key=source.key or None, **how)
-        rows: int = table.num_rows
-        return rows
+def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
+    headers = []
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise UserMistake(f"--header {each} is no NAME=VALUE: give one such as source=shop")
+        headers.append((name, value.encode()))
+    return headers
 
-    return _deliver(bootstrap_servers, settings, send)
+
+def _tell(topic: str, sent: Sent, ledger: Path | None, seconds: float, *, is_answered: bool, as_json: bool) -> None:
+    failed, unknown = (0, 0) if sent.error is None else (sent.error.failed, sent.error.unknown)
+    acked = sent.records - failed - unknown
+    if as_json:
+        told = {
+            "topic": topic,
+            "records": sent.records,
+            "acked": acked if is_answered else 0,
+            "failed": failed,
+            "unknown": unknown if is_answered else sent.records - failed,
+            "seconds": round(seconds, 3),
+            "ledger": None if ledger is None else str(ledger),
+        }
+        typer.echo(json.dumps(told))
+    if sent.error is not None:
+        raise sent.error
+    if not as_json:
+        said = "all acknowledged" if is_answered else "and with acks=0 nobody says whether they arrived"
+        typer.echo(f"{counted(sent.records, 'record')} sent to {topic}, {said}", err=True)

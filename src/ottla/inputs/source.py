@@ -36,9 +36,9 @@ from ottla.printable import printable
 class Source:
     """A file that passed the first look.
 
-    `name` goes into topic names, `shown` is what a person reads; `key` names the key column, and is "" where records
-    have none; `columns` are those of the header (of the first row, for NDJSON); `is_flights` says whether the flights'
-    own story and question apply.
+    `name` goes into topic names, `shown` is what a person reads; `key` names the key column, "" where there is none;
+    `columns` are those of the header (of the first row, for NDJSON); `is_flights` says whether the flights' own story
+    and question apply.
     """
 
     path: Path

@@ -269,8 +269,9 @@ def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:
 def _most_items(schema: dict[str, Any]) -> float:
     """How many items there may be."""
     first, rest = _items(schema)
-    told = schema.get("maxItems")
-    return min(told if _is_number(told) else math.inf, len(first) if _as_boolean(rest) is False else math.inf)
+    told: Any = schema.get("maxItems")
+    most: float = told if _is_number(told) else math.inf
+    return min(most, float(len(first)) if _as_boolean(rest) is False else math.inf)
 
 
 def _as_boolean(schema: Any) -> Any:
