@@ -29,7 +29,7 @@ _SERIALIZERS = "key_serializer and value_serializer of a producer take a functio
 _COROUTINES = "ottla.AsyncProducer sends records from coroutines."
 _NOT_HERE = "ottla.Admin does not have it; use the admin client of another library."
 _NO_ACCESS = f"access is not administered here: {_NOT_HERE}"
-_NO_GROUP_ADMIN = f"groups are not administered here: {_NOT_HERE}"
+_NO_GROUP_ADMIN = "groups are administered by the command line, `ottla groups`, or by another library."
 
 _PACKAGE: _Rows = (
     ("KafkaProducer", "ottla.Producer sends records."),

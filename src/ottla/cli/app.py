@@ -24,7 +24,7 @@ COMMANDS = (
     "explain",
     "simulate",
 )
-GROUPS = "topics", "cluster", "sink"
+GROUPS = "topics", "groups", "cluster", "sink"
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

@@ -13,47 +13,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.narrow_help import Command, Group
+from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
+from ottla.cli.command_config import CommandConfig
+from ottla.cli.narrow_help import Command
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
-from ottla.nearest import nearest_name
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
 
-_PATIENCE_MS = 5_000
 # DeleteRecords' offset for all that consumers could read.
 _ALL_RECORDS = -1
 _PARTITIONS = whole("--partitions", 1, such_as=6)
 
-OwnBootstrapServers = Annotated[
-    str | None,
-    typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port.", metavar="ADDRESSES"),
-]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", help="A setting; may be given several times.", metavar="NAME=VALUE")
 ]
 
 
-class _TopicsGroup(Group):
-    """A word that is no verb is the name of a topic to be shown."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            if args[1:] and not args[1].startswith("-"):
-                meant = nearest_name(args[0], self.commands)
-                raise UserMistake(
-                    f"{args[0]!r} is no command of `ottla topics`"
-                    + (f"; did you mean {meant}?" if meant else f": use one of {', '.join(sorted(self.commands))}")
-                )
-            args = ["describe", *args]
-        return super().resolve_command(ctx, args)
-
-
 topics = typer.Typer(
-    cls=_TopicsGroup,
+    cls=NamingGroup,
     invoke_without_command=True,
     subcommand_metavar="[TOPIC | COMMAND [ARGS]...]",
     help="List topics, show one, make, change and delete them.\n\n"
@@ -71,7 +51,7 @@ def overview(
     as_json: Json = False,
 ) -> None:
     """List the topics with their numbers of partitions and records."""
-    context.obj = (bootstrap_servers, command_config)
+    context.obj = Before(bootstrap_servers, command_config, as_json)
     if context.invoked_subcommand is not None:
         return
     _list(context, as_json)
@@ -96,7 +76,7 @@ def _list(
 ) -> None:
     with _admin(context, bootstrap_servers, command_config) as admin:
         rows = [_row(admin, name) for name in admin.list_topics()]
-    if as_json:
+    if wants_json(context, as_json):
         typer.echo(json.dumps(rows))
     elif rows:
         table = new_table("topic", "partitions", "replicas", "records", right=("partitions", "replicas", "records"))
@@ -104,7 +84,7 @@ def _list(
             table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
         tell(table)
     else:
-        tell(f"no topics at {bootstrap_servers or context.obj[0]}")
+        tell(f"no topics at {bootstrap_servers or context.obj.bootstrap_servers}")
 
 
 @topics.command(cls=Command)
@@ -121,7 +101,7 @@ def describe(
         configs = {
             each.name: each.value for each in admin.describe_configs(topic=topic).values() if each.source == "topic"
         }
-    if as_json:
+    if wants_json(context, as_json):
         typer.echo(json.dumps({"topic": topic, "configs": configs, "partitions": places}))
         return
     names = "partition", "leader", "replicas", "in sync", "first offset", "end offset"
@@ -226,6 +206,7 @@ def trim(
     everything: Annotated[bool, typer.Option("--all", help="Delete all records of all partitions.")] = False,
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Delete the oldest records of a topic, or all of them, and keep the topic."""
     offsets = _offsets(before)
@@ -235,6 +216,10 @@ def trim(
         if everything:
             offsets = {place.partition: _ALL_RECORDS for place in admin.describe(topic).partitions}
         begins = admin.delete_records(topic, offsets)
+    if wants_json(context, as_json):
+        begins_told = [{"partition": partition, "first_offset": offset} for partition, offset in begins.items()]
+        typer.echo(json.dumps({"topic": topic, "partitions": begins_told}))
+        return
     for partition, offset in begins.items():
         tell(f"{topic}-{partition} begins at offset {offset} now")
 
@@ -252,18 +237,9 @@ def _offsets(given: list[str] | None) -> dict[int, int]:
 
 
 def _admin(context: typer.Context, bootstrap_servers: str | None = None, command_config: Path | None = None) -> Admin:
-    """What stands behind the verb goes before what stands before it."""
     from ottla.client.admin import Admin
-    from ottla.reader.settings import ReaderSettings
 
-    given_servers, given_config = context.obj
-    addresses, settings = client_arguments(
-        command_config or given_config,
-        ReaderSettings,
-        bootstrap_servers or given_servers,
-        DEFAULT_BOOTSTRAP,
-        default_api_timeout_ms=_PATIENCE_MS,
-    )
+    addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
     return Admin(addresses, **settings)
 
 

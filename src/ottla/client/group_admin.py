@@ -18,6 +18,7 @@ from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
@@ -116,6 +117,25 @@ class GroupAdmin:
 
         self._driver.until_well(attempt)
         return found[0]
+
+    def delete(self, group_ids: Sequence[str]) -> None:
+        """Delete groups with their committed offsets; KafkaError (NON_EMPTY_GROUP) where somebody is in one of them.
+
+        One after the other: those before the one that could not be deleted are gone.
+        """
+        for group_id in group_ids:
+
+            def attempt(group_id: str = group_id) -> OttlaError | None:
+                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=_GROUP), ANY_NODE).message
+                if told.error_code:
+                    return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
+                (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), told.node_id)])
+                if answer is None or answer.message is None:
+                    return _trouble(answer, "DeleteGroups", told.node_id, 0)
+                code = next((each.error_code for each in answer.message.results if each.group_id == group_id), 0)
+                return kafka_error(code, f"group {group_id!r}", broker_id=told.node_id) if code else None
+
+            self._driver.until_well(attempt)
 
     def offsets(self, coordinators: Mapping[str, int]) -> dict[str, dict[Place, int]]:
         """{group: {(topic, partition): committed offset}} of these groups, {group: id of its coordinator}.

@@ -1,0 +1,67 @@
+"""What groups of commands about a cluster share: options before a verb or behind it, and a name in the verb's place.
+
+What stands behind the verb goes before what stands before it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from ottla.cli.command_config import client_arguments
+from ottla.cli.narrow_help import Group
+from ottla.cli.options import DEFAULT_BOOTSTRAP
+from ottla.errors import UserMistake
+from ottla.nearest import nearest_name
+
+_PATIENCE_MS = 5_000
+
+OwnBootstrapServers = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port.", metavar="ADDRESSES"),
+]
+
+
+class Before(NamedTuple):
+    """What stands before the verb."""
+
+    bootstrap_servers: str
+    command_config: Path | None
+    as_json: bool
+
+
+class NamingGroup(Group):
+    """A word that is no verb is the name of what is to be described."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            if args[1:] and not args[1].startswith("-"):
+                meant = nearest_name(args[0], self.commands)
+                raise UserMistake(
+                    f"{args[0]!r} is no command of `{ctx.command_path}`"
+                    + (f"; did you mean {meant}?" if meant else f": use one of {', '.join(sorted(self.commands))}")
+                )
+            args = ["describe", *args]
+        return super().resolve_command(ctx, args)
+
+
+def wants_json(context: typer.Context, as_json: bool) -> bool:
+    """Whether JSON was asked for, before the verb or behind it."""
+    return as_json or context.obj.as_json
+
+
+def admin_arguments(
+    context: typer.Context, bootstrap_servers: str | None, command_config: Path | None
+) -> tuple[str, dict[str, Any]]:
+    """(bootstrap_servers, keywords) of a client that asks."""
+    from ottla.reader.settings import ReaderSettings
+
+    return client_arguments(
+        command_config or context.obj.command_config,
+        ReaderSettings,
+        bootstrap_servers or context.obj.bootstrap_servers,
+        DEFAULT_BOOTSTRAP,
+        default_api_timeout_ms=_PATIENCE_MS,
+    )

@@ -1,0 +1,219 @@
+"""`ottla groups`: which consumer groups there are, how far each has read, moving one, and deleting them.
+
+`ottla groups` lists them and `ottla groups NAME` shows one. A group that is called as one of the verbs is shown by
+`ottla groups describe NAME`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
+from ottla.cli.command_config import CommandConfig
+from ottla.cli.narrow_help import Command
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
+from ottla.cli.output import counted, new_table, tell
+from ottla.cli.where import parse_where
+from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    from ottla.cli.group_reset import Planned
+    from ottla.console.kafka import Kafka
+
+# Brokers may be busy with a group's members for a while.
+_COMMIT_MS = 30_000
+
+groups = typer.Typer(
+    cls=NamingGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[GROUP | COMMAND [ARGS]...]",
+    help="List consumer groups, show one with its lag, move its offsets and delete groups.\n\n"
+    "For example: `ottla groups`, `ottla groups billing` and "
+    "`ottla groups reset billing --topic orders --to earliest --execute`\n\n"
+    "Exit status: 0 when it is done, 2 when a group, a topic, an address or an option cannot be used.",
+)
+
+
+@groups.callback()
+def overview(
+    context: typer.Context,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """List the groups with their states and lags."""
+    context.obj = Before(bootstrap_servers, command_config, as_json)
+    if context.invoked_subcommand is None:
+        _list(context, as_json)
+
+
+@groups.command("list", cls=Command)
+def list_all(
+    context: typer.Context,
+    bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """List the groups with their states and lags, as `ottla groups` does."""
+    _list(context, as_json, bootstrap_servers, command_config)
+
+
+def _list(
+    context: typer.Context, as_json: bool, bootstrap_servers: str | None = None, command_config: Path | None = None
+) -> None:
+    from ottla.console import group_views
+
+    with _kafka(context, bootstrap_servers, command_config) as kafka:
+        told = group_views.groups(kafka)
+    for broker_id, why in told["untold"].items():
+        typer.echo(f"ottla: groups of broker {broker_id} are missing: {why}", err=True)
+    rows = told["groups"]
+    if wants_json(context, as_json):
+        typer.echo(json.dumps(rows))
+    elif rows:
+        table = new_table("group", "protocol", "state", "coordinator", "lag", right=("coordinator", "lag"))
+        for row in rows:
+            table.add_row(row["id"], row["protocol"], row["state"], f"{row['coordinator']}", _number(row["lag"]))
+        tell(table)
+    else:
+        tell(f"no groups at {bootstrap_servers or context.obj.bootstrap_servers}")
+
+
+@groups.command(cls=Command)
+def describe(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Show how far a group has read each partition, its lag, and which member reads it."""
+    from ottla.console import group_views
+
+    with _kafka(context, bootstrap_servers, command_config) as kafka:
+        told = group_views.group(kafka, group)
+    if wants_json(context, as_json):
+        typer.echo(json.dumps(told))
+        return
+    assignor = f", assignor {told['assignor']}" if told["assignor"] else ""
+    tell(
+        f"{told['id']}: {told['state']}, {counted(len(told['members']), 'member')}, {told['protocol']} protocol"
+        f"{assignor}, coordinator {told['coordinator']}"
+    )
+    numbers = "partition", "committed", "end", "lag"
+    table = new_table("topic", *numbers, "client id", right=numbers)
+    for topic in told["topics"]:
+        for part in topic["partitions"]:
+            cells = (_number(part[name]) for name in ("committed", "end", "lag"))
+            table.add_row(topic["topic"], f"{part['partition']}", *cells, part["client_id"] or "")
+    tell(table if table.row_count else "no offsets are committed, and no partitions assigned")
+
+
+@groups.command(cls=Command)
+def delete(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="GROUP")],
+    bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
+) -> None:
+    """Delete groups that have no members, with their committed offsets."""
+    with _kafka(context, bootstrap_servers, command_config) as kafka:
+        kafka.groups.delete(names)
+
+
+@groups.command(cls=Command)
+def reset(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    to: Annotated[
+        str,
+        typer.Option("--to", help="earliest, latest, an offset, or a time such as 2026-11-27T09:00.", metavar="WHERE"),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            help="Move the group in this topic; may be given several times. Without it: in all that it has read.",
+            metavar="TOPIC",
+        ),
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            help="With one --topic: this partition alone; may be given several times.",
+            parser=whole("--partition", 0, such_as=0),
+            metavar="NUMBER",
+        ),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")] = False,
+    bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Move a group that has no members to other offsets; it is only shown unless --execute is given.
+
+    An offset that a partition does not have becomes its first or its end. A time is that of records, and moves the
+    group to the first one that is as young.
+    """
+    where = parse_where("--to", to)
+    if partition and len(topic or ()) != 1:
+        raise UserMistake("--partition is a partition of one topic: give one --topic")
+    from ottla.cli.group_reset import plan_reset
+    from ottla.client.offset_lookup import OffsetLookup
+
+    addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
+    lookup = OffsetLookup(addresses, **settings)
+    try:
+        with _kafka(context, bootstrap_servers, command_config) as kafka:
+            planned = plan_reset(kafka.groups, lookup, group, topic or (), partition or (), where)
+        if execute:
+            lookup.commit(group, {each.place: each.new for each in planned}, _COMMIT_MS)
+    finally:
+        lookup.close()
+    if wants_json(context, as_json):
+        typer.echo(json.dumps({"group": group, "executed": execute, "offsets": [_told(each) for each in planned]}))
+        return
+    numbers = "partition", "committed", "new", "first", "end"
+    table = new_table("topic", *numbers, right=numbers)
+    for each in planned:
+        table.add_row(each.place[0], f"{each.place[1]}", *(_number(number) for number in each[1:]))
+    tell(table)
+    if not execute:
+        typer.echo("ottla: nothing was changed; add --execute to do it", err=True)
+
+
+def _told(planned: Planned) -> dict[str, Any]:
+    (topic, partition), committed, new, first, end = planned
+    return {
+        "topic": topic,
+        "partition": partition,
+        "committed": committed,
+        "new": new,
+        "first_offset": first,
+        "end_offset": end,
+    }
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+@contextmanager
+def _kafka(context: typer.Context, bootstrap_servers: str | None, command_config: Path | None) -> Iterator[Kafka]:
+    from ottla.console.kafka import Kafka
+
+    addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
+    kafka = Kafka(addresses, settings, {})
+    try:
+        yield kafka
+    finally:
+        kafka.close()
