@@ -85,10 +85,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
     "foreign": {"client", "connection", "protocol", "proxy"},
+    "bench": {"client", "cluster"},
     "showcase": REAL | {"foreign", "proxy"},
     "trial": REAL | {"foreign", "proxy"},
     "cli": REAL
-    | {"console", "explain", "foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
+    | {"bench", "console", "explain", "foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "explain", "faults", "host", "simulation", "tap"}

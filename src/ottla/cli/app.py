@@ -23,6 +23,7 @@ COMMANDS = (
     "tap",
     "explain",
     "simulate",
+    "bench",
 )
 GROUPS = "topics", "groups", "cluster", "sink"
 
