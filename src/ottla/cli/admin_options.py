@@ -37,7 +37,8 @@ class NamingGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            if args[1:] and not args[1].startswith("-"):
+            # A shell that completes a line wants no words about it.
+            if args[1:] and not args[1].startswith("-") and not ctx.resilient_parsing:
                 meant = nearest_name(args[0], self.commands)
                 raise UserMistake(
                     f"{args[0]!r} is no command of `{ctx.command_path}`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
@@ -33,11 +34,23 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
     To load all commands takes longer than most commands do.
     """
-    first = arguments[:1]
-    return make_app(first if {*first} & {*COMMANDS, *GROUPS} else (*COMMANDS, *GROUPS))
+    completing = completed_words()
+    first = (arguments if completing is None else completing)[:1]
+    is_one = bool({*first} & {*COMMANDS, *GROUPS})
+    return make_app(first if is_one else (*COMMANDS, *GROUPS), has_completion=completing is not None or not is_one)
 
 
-def make_app(names: Iterable[str]) -> typer.Typer:
+def completed_words() -> list[str] | None:
+    """The words before the one that a shell wants to have completed; None where none does."""
+    if not os.environ.get("_OTTLA_COMPLETE", "").startswith("complete_"):
+        return None
+    words = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    # The first is the program, the last one perhaps not written to its end.
+    given = words.split()[1:]
+    return given[: max(0, int(os.environ.get("COMP_CWORD") or len(given) + 1) - 1)]
+
+
+def make_app(names: Iterable[str], *, has_completion: bool = True) -> typer.Typer:
     """An application of the commands and groups with these names."""
     app = typer.Typer(
         cls=Group,
@@ -47,7 +60,7 @@ def make_app(names: Iterable[str]) -> typer.Typer:
             "Exit status: 0 done, 1 it failed, 2 something given cannot be used, 130 after Ctrl+C."
         ),
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=has_completion,
         # An unexpected error is for whoever mends it: Python's own traceback, whole and plain.
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",

@@ -16,6 +16,7 @@ import typer
 
 from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
 from ottla.cli.command_config import CommandConfig
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.narrow_help import Command
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import counted, new_table, tell
@@ -88,7 +89,7 @@ def _list(
 @groups.command(cls=Command)
 def describe(
     context: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
@@ -118,7 +119,7 @@ def describe(
 @groups.command(cls=Command)
 def delete(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="GROUP")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
 ) -> None:
@@ -130,7 +131,7 @@ def delete(
 @groups.command(cls=Command)
 def reset(
     context: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
     to: Annotated[
         str,
         typer.Option("--to", help="earliest, latest, an offset, or a time such as 2026-11-27T09:00.", metavar="WHERE"),
@@ -140,6 +141,7 @@ def reset(
         typer.Option(
             "--topic",
             "-t",
+            autocompletion=complete_topics,
             help="Move the group in this topic; may be given several times. Without it: in all that it has read.",
             metavar="TOPIC",
         ),

@@ -41,7 +41,9 @@ class Command(_Narrow, TyperCommand):
     """A command whose help can be read on any terminal, and whose options do not take each other for values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        check_values(self.get_params(ctx), args)
+        # A shell that completes a line wants no words about it.
+        if not ctx.resilient_parsing:
+            check_values(self.get_params(ctx), args)
         return super().parse_args(ctx, args)
 
 

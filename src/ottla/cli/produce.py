@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.completion import complete_topics
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import counted
 from ottla.cli.registry_options import (
@@ -31,7 +32,10 @@ _PATIENCE_MS = 5_000
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic to send to; it must exist.", metavar="TOPIC")],
+    topic: Annotated[
+        str,
+        typer.Argument(help="The topic to send to; it must exist.", metavar="TOPIC", autocompletion=complete_topics),
+    ],
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     input_file: Annotated[
         str | None,

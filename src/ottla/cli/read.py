@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.completion import complete_topics
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
 from ottla.cli.progress import Counter
@@ -40,7 +41,7 @@ FORMATS_ALLOWED = *LINES, "table"
 
 
 def read(
-    topic: Annotated[str, typer.Argument(help="The topic to read.", metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(help="The topic to read.", metavar="TOPIC", autocompletion=complete_topics)],
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     limit: Annotated[
         int | None,

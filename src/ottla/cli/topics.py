@@ -15,6 +15,7 @@ import typer
 
 from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
 from ottla.cli.command_config import CommandConfig
+from ottla.cli.completion import complete_topics
 from ottla.cli.narrow_help import Command
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
@@ -90,7 +91,7 @@ def _list(
 @topics.command(cls=Command)
 def describe(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
@@ -150,7 +151,7 @@ def create(
 @topics.command(cls=Command)
 def alter(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     partitions: Annotated[
         int | None,
         typer.Option(
@@ -182,7 +183,7 @@ def alter(
 @topics.command(cls=Command)
 def delete(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC")],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
 ) -> None:
@@ -194,7 +195,7 @@ def delete(
 @topics.command(cls=Command)
 def trim(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     before: Annotated[
         list[str] | None,
         typer.Option(
