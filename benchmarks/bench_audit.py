@@ -98,7 +98,7 @@ def audit(servers: str, ledger: Path, engine: str) -> dict[str, Any]:
     with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
         process = subprocess.Popen(
-            [*command, "--bootstrap-servers", servers, "--engine", engine, "--json", "-"], stdout=output
+            [*command, "--bootstrap-servers", servers, "--engine", engine, "--json"], stdout=output
         )
         processor_s: dict[int, float] = {}
         peak = 0

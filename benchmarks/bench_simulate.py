@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     rounds = []
     for _ in range(arguments.repeat):
         done = subprocess.run(
-            [*command, "--jobs", str(JOBS), "--no-shrink", "--json", "-"],
+            [*command, "--jobs", str(JOBS), "--no-shrink", "--json"],
             stdout=subprocess.PIPE,
             text=True,
             check=False,

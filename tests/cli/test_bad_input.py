@@ -131,7 +131,7 @@ def test_unknown_key_column(program: Program) -> None:
 
 def test_broken_csv_row(program: Program) -> None:
     name = program.write("orders.csv", "a,b\n" + "1,2\n" * 100 + "3\n")
-    json = ("--json", "figures.json", "--data-dir", "kept/here")
+    json = ("--json-file", "figures.json", "--data-dir", "kept/here")
     assert "line 102 of orders.csv has 1 columns" in program.refused("run", "--input", name, "--key", "a", *json)
 
 
@@ -155,7 +155,7 @@ def test_disk_that_takes_no_more(program: Program) -> None:
     numbers = random.Random(1)
     rows = "".join(f"{number},{numbers.randbytes(1_000).hex()}\n" for number in range(3_000))
     name = program.write("rows.csv", "id,noise\n" + rows)
-    arguments = ("run", "--input", name, "--key", "id", "--data-dir", "kept", "--json", "figures.json")
+    arguments = ("run", "--input", name, "--key", "id", "--data-dir", "kept", "--json-file", "figures.json")
     # One limit is reached at once, the other when the brokers' logs have grown.
     for limit in (10_000, 500_000):
         sentence = program.refused(*arguments, file_bytes_max=limit)
@@ -164,9 +164,9 @@ def test_disk_that_takes_no_more(program: Program) -> None:
 
 
 def test_json_that_cannot_be_written(program: Program) -> None:
-    assert "there is no folder" in program.refused("run", "--json", "absent/figures.json")
-    assert "is a folder" in program.refused("run", "--json", ".")
-    assert "cannot be written" in program.refused("run", "--json", "/proc/figures.json")
+    assert "there is no folder" in program.refused("run", "--json-file", "absent/figures.json")
+    assert "is a folder" in program.refused("run", "--json-file", ".")
+    assert "cannot be written" in program.refused("run", "--json-file", "/proc/figures.json")
     assert "the report cannot be written" in program.refused("run", "--report", "absent/report.html")
 
 

@@ -122,7 +122,7 @@ def test_what_is_in_a_file_is_shown_exactly(tmp_path: Path) -> None:
     assert (shown.returncode, shown.stderr) == (0, b"")
     assert rb"is \u2713" in shown.stdout
     for environment in (ASCII, C_LOCALE):
-        told = ottla_in(environment, "inspect", str(segment), "--records", "--json", "-", folder=tmp_path)
+        told = ottla_in(environment, "inspect", str(segment), "--records", "--json", folder=tmp_path)
         assert (told.returncode, told.stderr) == (0, b"")
         assert json.loads(told.stdout.decode("utf-8"))["records"][0]["value"] == "is ✓"
 

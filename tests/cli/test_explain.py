@@ -72,7 +72,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: Path) -> None:
     story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
-    done = program("explain", incident, "--story", story, "--keep", plan, "--json", figures)
+    done = program("explain", incident, "--story", story, "--keep", plan, "--json-file", figures)
     assert done.status == 1, done
     assert "duplicated in orders-0: offset 2 holds 1 record whose answer did not come" in done.out
     assert "lose ack of Produce" in done.out
@@ -91,13 +91,13 @@ def test_an_incident_becomes_a_story_a_plan_and_json(incident: Path, tmp_path: P
 
 def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, tmp_path: Path) -> None:
     kept = tmp_path / "incident.toml"
-    done = program("trial", "--from", incident, "--keep", kept, "--json", "-")
+    done = program("trial", "--from", incident, "--keep", kept, "--json")
     assert done.status == 0, done
     (outcome,) = json.loads(done.out)
     assert outcome["passed"]
     assert outcome["sides"][0]["found"] == {"duplicated": 1}
     assert [each.fault.kind for each in load_file(kept).faults] == ["lose_ack"]
-    again = program("trial", kept, "--json", "-")
+    again = program("trial", kept, "--json")
     assert again.status == 0, again
 
 
@@ -105,21 +105,21 @@ def test_an_incident_becomes_a_trial_that_runs_as_a_regression(incident: Path, t
 def test_a_capture_with_any_name_becomes_a_trial(incident: Path, tmp_path: Path, name: str) -> None:
     named, kept = tmp_path / f"{name}.capture", tmp_path / "incident.toml"
     named.write_bytes(incident.read_bytes())
-    done = program("trial", "--from", named, "--keep", kept, "--json", tmp_path / "outcome.json")
+    done = program("trial", "--from", named, "--keep", kept, "--json-file", tmp_path / "outcome.json")
     assert done.status == 0, done
     assert load_file(kept).title.endswith(".capture: duplicated")
 
 
 def test_a_capture_that_breaks_nothing_has_no_story_and_no_plan_and_that_is_no_mistake(tmp_path: Path) -> None:
     story, plan, figures = tmp_path / "why.html", tmp_path / "plan.json", tmp_path / "why.json"
-    done = program("explain", CAPTURES / "loopback.pcap", "--story", story, "--keep", plan, "--json", figures)
+    done = program("explain", CAPTURES / "loopback.pcap", "--story", story, "--keep", plan, "--json-file", figures)
     assert done.status == 0, done
     assert [line.split()[1] for line in done.err.splitlines()] == ["--story", "--keep"]
     assert [each.name for each in tmp_path.iterdir()] == [figures.name]
 
 
 def test_json_alone_goes_to_stdout(incident: Path) -> None:
-    done = program("explain", incident, "--json", "-")
+    done = program("explain", incident, "--json")
     assert done.status == 1
     assert json.loads(done.out)["broken"]
 
@@ -154,7 +154,7 @@ def test_a_pcap_of_one_side_only_breaks_nothing_and_says_so(tmp_path: Path) -> N
 
 
 def test_a_capture_may_come_through_a_pipe(incident: Path) -> None:
-    command = [sys.executable, "-m", "ottla", "explain", "-", "--json", "-"]
+    command = [sys.executable, "-m", "ottla", "explain", "-", "--json"]
     done = subprocess.run(command, input=incident.read_bytes(), capture_output=True, timeout=60)
     assert done.returncode == 1, done
     assert json.loads(done.stdout)["breaches"][0]["offsets"] == [2, 3]

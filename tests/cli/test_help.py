@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,21 +103,31 @@ def test_a_narrow_help_names_commands_arguments_and_options(
     ]
 
 
-def test_every_json_option_says_in_the_same_words_whether_it_takes_a_file() -> None:
-    options = {
-        path: param
-        for path in commands(typer.main.get_command(app_for([])))
-        for param in params(path)
-        if param.param_type_name == "option" and "--json" in param.opts
-    }
-    flags = {path for path, option in options.items() if option.is_flag}
-    assert {("cluster", "show"), ("serve",)} <= flags
-    assert {("trial",), ("simulate",), ("run",)} <= options.keys() - flags
-    for path, option in options.items():
-        words = (
-            "Print JSON to stdout instead of text; takes no FILE." if path in flags else "Also write JSON to this FILE"
-        )
-        assert (option.help or "").startswith(words), path
+def test_json_is_the_same_flag_everywhere_and_a_file_for_it_has_another_name() -> None:
+    def options(name: str) -> dict[tuple[str, ...], Any]:
+        return {
+            path: param
+            for path in commands(typer.main.get_command(app_for([])))
+            for param in params(path)
+            if param.param_type_name == "option" and name in param.opts
+        }
+
+    flags, files = options("--json"), options("--json-file")
+    assert {("cluster", "show"), ("serve",), ("run",), ("read",), ("produce",), ("groups", "reset")} <= flags.keys()
+    assert {("trial",), ("simulate",), ("run",), ("audit",)} <= files.keys() <= flags.keys()
+    for path, option in flags.items():
+        assert option.is_flag, path
+        assert (option.help or "").startswith("Print JSON to stdout instead of text."), path
+    assert {option.help for option in files.values()} == {"Also write that JSON to this file."}
+
+
+def test_json_goes_to_stdout_or_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--json", "--json-file", str(tmp_path / "a")], "--json prints JSON instead of text, --json-file writes it"),
+        (["--json-file", "-"], "--json-file takes the name of a file: give --json for stdout"),
+    ):
+        assert main(["trial", "--list", *arguments]) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])

@@ -31,7 +31,7 @@ def inspect(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def as_json(*arguments: str | Path, status: int = 0) -> Any:
-    done = inspect(*arguments, "--json", "-")
+    done = inspect(*arguments, "--json")
     assert (done.returncode, done.stderr) == (status, "")
     return json.loads(done.stdout)
 
@@ -108,7 +108,7 @@ def test_a_folder_is_shown_as_its_files(partition: Path) -> None:
 
 def test_json_goes_to_a_file_beside_the_table(segment: Path, tmp_path: Path) -> None:
     target = tmp_path / "found.json"
-    done = inspect(segment, "--json", target)
+    done = inspect(segment, "--json-file", target)
     assert "5 batches" in done.stdout
     assert json.loads(target.read_text()) == as_json(segment)
     assert sorted(each.name for each in tmp_path.iterdir()) == [segment.name, target.name]
@@ -314,7 +314,7 @@ def test_what_is_no_file_of_a_broker_is_said_in_a_sentence(name: str, tmp_path: 
         path.write_text(
             "[2026-01-01] started, and more words than a batch's header has bytes: enough to look like one\n"
         )
-    for options in ([], ["--json", "-"], ["--json", str(tmp_path / "out.json")]):
+    for options in ([], ["--json"], ["--json-file", str(tmp_path / "out.json")]):
         done = inspect(path, *options)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"ottla: {path} is no")
@@ -334,7 +334,7 @@ def test_a_file_that_is_not_there_and_records_of_an_index(tmp_path: Path) -> Non
 
 
 def test_an_output_nobody_can_write_is_one_sentence(segment: Path, tmp_path: Path) -> None:
-    done = inspect(segment, "--json", tmp_path / "missing" / "out.json")
+    done = inspect(segment, "--json-file", tmp_path / "missing" / "out.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "cannot be written" in done.stderr
 

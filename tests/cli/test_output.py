@@ -19,7 +19,7 @@ TIMEOUT_S = 60
         ("--help",),
         ("run", "--help"),
         ("simulate", "--first-seed", "0", "--seeds", "2"),
-        ("simulate", "--seed", "0", "--json", "-"),
+        ("simulate", "--seed", "0", "--json"),
         ("inspect", "00000000000000000000.index"),
     ],
 )

@@ -35,7 +35,7 @@ def simulate(*arguments: str | Path, **environment: str) -> subprocess.Completed
 
 
 def as_json(*arguments: str | Path, **environment: str) -> Any:
-    done = simulate(*arguments, "--no-shrink", "--json", "-", **environment)
+    done = simulate(*arguments, "--no-shrink", "--json", **environment)
     outcome = json.loads(done.stdout)
     failed = outcome.get("failed") or outcome.get("findings") or outcome.get("crashed")
     assert (done.returncode, done.stderr) == (1 if failed else 0, "")
@@ -79,7 +79,7 @@ def test_without_a_first_seed_fresh_ones_are_run_and_named(tmp_path: Path) -> No
     ranges = []
     for _ in range(2):
         file = tmp_path / "outcome.json"
-        done = simulate("--seeds", "2", "--jobs", "1", "--no-shrink", "--json", file)
+        done = simulate("--seeds", "2", "--jobs", "1", "--no-shrink", "--json-file", file)
         told = re.match(r"seeds (\d+) to (\d+), 1 at once: ottla simulate --first-seed (\d+) --seeds 2\n", done.stdout)
         assert told is not None, done
         first, last, named = map(int, told.groups())
@@ -178,7 +178,7 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
         (("--plan", "."), ". cannot be read (Is a directory)"),
         (("--seed", "1", "--story", "absent/story.html"), "the story cannot be written to absent/story.html"),
         (("--seed", "1", "--story", "."), "the story cannot be written to ."),
-        (("--seed", "1", "--json", "absent/figures.json"), "the outcome cannot be written to absent/figures.json"),
+        (("--seed", "1", "--json-file", "absent/figures.json"), "the outcome cannot be written to absent/figures.json"),
         (("--seed", "1", "--keep", "/dev/null/folder"), "/dev/null/folder cannot be made (Not a directory)"),
     ],
 )

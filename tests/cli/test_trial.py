@@ -34,7 +34,7 @@ def test_a_trial_that_is_shown_and_kept_can_be_run(tmp_path: Path) -> None:
     shown = trial("--show", "lost-ack")
     mine = tmp_path / "mine.toml"
     mine.write_text(shown.stdout)
-    done = trial(mine, "--json", tmp_path / "outcome.json")
+    done = trial(mine, "--json-file", tmp_path / "outcome.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "As expected: every control shows the damage that it is to show" in done.stdout
     (outcome,) = json.loads((tmp_path / "outcome.json").read_text())
@@ -57,7 +57,7 @@ def test_a_report_and_a_junit_file_are_written(tmp_path: Path) -> None:
 def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(trial("--show", "lost-ack").stdout.replace("nth = 2", "nth = 9000"))
-    done = trial(mine, "--json", "-")
+    done = trial(mine, "--json")
     assert done.returncode == 1
     (outcome,) = json.loads(done.stdout)
     assert outcome["sides"][0]["void"] == ["the fault lose_ack never fired"]
@@ -67,7 +67,7 @@ def test_the_outcome_names_the_client_that_sent() -> None:
     done = trial("lost-ack", "--client", "confluent-kafka")
     assert (done.returncode, done.stderr) == (0, "")
     assert "sent by confluent-kafka " in done.stdout
-    done = trial("lost-ack", "--command", f"{sys.executable} -c pass", "--json", "-")
+    done = trial("lost-ack", "--command", f"{sys.executable} -c pass", "--json")
     assert done.returncode == 1
     (outcome,) = json.loads(done.stdout)
     assert (outcome["client"], outcome["sides"][0]["client"]) == ("", "")
@@ -87,7 +87,7 @@ def test_the_outcome_names_the_client_that_sent() -> None:
         (("lost-ack", "--command", "'python"), '--command "\'python" cannot be read: No closing quotation'),
         (("lost-ack", "--command", "no-such-program"), "the client cannot be started: no-such-program: No such file"),
         (("lost-ack", "--client", "ottla", "--command", "true"), "--client and --command both say who sends"),
-        (("lost-ack", "--json", "/none/outcome.json"), "/none"),
+        (("lost-ack", "--json-file", "/none/outcome.json"), "/none"),
         (("lost-ack", "--report", "/none/report.html"), "the report cannot be written to /none/report.html"),
         (("lost-ack", "--junit", "/none/junit.xml"), "the JUnit file cannot be written to /none/junit.xml"),
         (("--list", "--report", "report.html"), "--list shows the trials, and --report writes their outcome"),

@@ -26,7 +26,7 @@ BATCHES = 40
 
 def inspect(*arguments: str | Path) -> Any:
     done = subprocess.run(
-        [sys.executable, "-m", "ottla", "inspect", *map(str, arguments), "--json", "-"],
+        [sys.executable, "-m", "ottla", "inspect", *map(str, arguments), "--json"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -40,7 +40,7 @@ _ANYWHERE = [name for name in shipped_names() if why_not(load_shipped(name)) is 
 def trial(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[dict[str, Any]], str]:
     """Exit status, outcomes, stderr."""
     try:
-        status = main(["trial", *map(str, arguments), "--json", "-"])
+        status = main(["trial", *map(str, arguments), "--json"])
     except SystemExit as end:
         status = int(end.code or 0)
     told = capsys.readouterr()

@@ -30,7 +30,7 @@ from ottla.showcase.outcome import (
     Streamed,
     VersionRead,
 )
-from ottla.showcase.report import answer_sentence, faults_told, group_sentence, show_report, write_json
+from ottla.showcase.report import answer_sentence, faults_told, group_sentence, show_report, write_figures
 from ottla.showcase.report_page import as_report
 
 SENT = 336_776
@@ -198,7 +198,7 @@ def test_answers_are_told_by_their_worst_group() -> None:
 
 def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    write_json(path, outcome())
+    write_figures(path, outcome())
     assert json.loads(path.read_text()) == {
         "records": SENT,
         "guarantees": {
@@ -255,19 +255,19 @@ def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
 
 def test_json_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UserMistake, match="another place"):
-        write_json(tmp_path / "absent" / "figures.json", outcome())
+        write_figures(tmp_path / "absent" / "figures.json", outcome())
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserMistake, match="another place"):
-        write_json(tmp_path / "folder", outcome())
+        write_figures(tmp_path / "folder", outcome())
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 
 def test_json_for_a_device_is_written_to_it_and_leaves_it_a_device(tmp_path: Path) -> None:
     (tmp_path / "null").symlink_to("/dev/null")
-    write_json(tmp_path / "null", outcome())
+    write_figures(tmp_path / "null", outcome())
     assert Path("/dev/null").is_char_device()
     with pytest.raises(UserMistake, match="No space left"):
-        write_json(Path("/dev/full"), outcome())
+        write_figures(Path("/dev/full"), outcome())
     assert Path("/dev/full").is_char_device()
 
 

@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ended = ottla(
             folder,
             *("run", "--input", "orders.csv", "--key", "customer"),
-            *("--data-dir", KEPT, "--json", f"figures-{number}.json", "--report", f"report-{number}.html"),
+            *("--data-dir", KEPT, "--json-file", f"figures-{number}.json", "--report", f"report-{number}.html"),
         )
         assert (ended.returncode, ended.stderr) == (0, ""), ended
         (folder / f"shown-{number}.txt").write_text(ended.stdout)
@@ -128,7 +128,7 @@ def test_a_guarantee_taken_out_of_the_brokers_ends_with_status_one(tmp_path: Pat
     (tmp_path / "tmp").mkdir()
     with weakened("no_sequence_check") as control:
         ended = subprocess.run(
-            [*PROGRAM, "run", "--input", "orders.csv", "--key", "customer", "--json", "figures.json"],
+            [*PROGRAM, "run", "--input", "orders.csv", "--key", "customer", "--json-file", "figures.json"],
             cwd=tmp_path,
             env={**control.environment, "TMPDIR": str(tmp_path / "tmp")},
             capture_output=True,
@@ -218,7 +218,7 @@ def test_runs_leave_nothing_but_what_was_asked_for(folder: Path) -> None:
 
 def test_input_too_small_for_the_faults_voids_the_run(tmp_path: Path) -> None:
     write_orders(tmp_path, 12)
-    ended = ottla(tmp_path, "run", "--input", "orders.csv", "--key", "customer", "--json", "figures.json")
+    ended = ottla(tmp_path, "run", "--input", "orders.csv", "--key", "customer", "--json-file", "figures.json")
     assert ended.returncode == 1, ended
     assert "This run is void" in ended.stdout
     assert "“request lost before the append” never fired" in " ".join(ended.stdout.split())
@@ -230,7 +230,7 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
     """A run over 2,000 rows, handed over at the line that starts with `words`; it must come to its end by itself."""
     write_orders(folder, ROWS)
     (folder / "tmp").mkdir()
-    arguments = ["run", "--input", "orders.csv", "--key", "id", "--data-dir", "kept", "--json", "figures.json"]
+    arguments = ["run", "--input", "orders.csv", "--key", "id", "--data-dir", "kept", "--json-file", "figures.json"]
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "ottla", *arguments],
         cwd=folder,

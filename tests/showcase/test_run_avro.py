@@ -51,7 +51,7 @@ def test_half_of_the_rows_have_the_second_version_and_spark_reads_all_as_it(tmp_
     ended = run_ottla(
         tmp_path,
         *("run", "--schema", "avro", "--input", "orders.csv", "--key", "customer"),
-        *("--data-dir", "kept", "--json", "figures.json", "--report", "report.html"),
+        *("--data-dir", "kept", "--json-file", "figures.json", "--report", "report.html"),
     )
     assert (ended.returncode, ended.stderr) == (0, ""), ended
     shown = " ".join(ended.stdout.split())

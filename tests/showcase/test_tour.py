@@ -263,7 +263,7 @@ def test_a_tour_takes_no_input_and_no_kafka(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_said_before_the_tour(tmp_path: Path) -> None:
-    assert "there is no folder" in refused(tmp_path, "--json", "missing/tour.json")
+    assert "there is no folder" in refused(tmp_path, "--json-file", "missing/tour.json")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_place_that_cannot_be_written_is_said_before_the_tour(tmp_path: Path) 
 )
 def test_a_tour_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, number: int, status: int) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", SHORT_COMMAND, "run", "--tour", "--json", str(tmp_path / "tour.json")],
+        [sys.executable, "-c", SHORT_COMMAND, "run", "--tour", "--json-file", str(tmp_path / "tour.json")],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

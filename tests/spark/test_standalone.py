@@ -109,9 +109,7 @@ def test_an_audit_runs_on_two_workers(standalone: Standalone, cluster: ottla.Clu
     with cluster.faults.lose_ack(topic="duplicated", partition=1, nth=2):
         send_numbered(cluster, "duplicated", ledger, RECORDS, partitions=3, enable_idempotence=False)
     options = ("--ledger", str(ledger), "--topic", "duplicated", "-b", cluster.bootstrap_servers)
-    done = standalone.run(
-        *(sys.executable, "-m", "ottla", "audit", *options, "--master", standalone.master, "--json", "-")
-    )
+    done = standalone.run(*(sys.executable, "-m", "ottla", "audit", *options, "--master", standalone.master, "--json"))
     assert done.returncode == 1, done.stderr
     outcome = outcome_of(done)
     assert (outcome["engine"], outcome["seen"]) == ("on PySpark", "at-least-once")
@@ -140,7 +138,7 @@ def test_spark_submit_runs_the_file_that_is_shipped(standalone: Standalone, clus
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     submit = (str(home / "bin" / "spark-submit"), "--master", standalone.master, where)
-    options = ("--ledger", str(ledger), "--topic", "clean", "--bootstrap", cluster.bootstrap_servers, "--json", "-")
+    options = ("--ledger", str(ledger), "--topic", "clean", "--bootstrap", cluster.bootstrap_servers, "--json")
     done = standalone._replace(environment=environment).run(*submit, *options)
     assert done.returncode == 0, done.stderr
     outcome = outcome_of(done)
@@ -151,7 +149,7 @@ def test_the_main_job_audits_on_two_workers(standalone: Standalone) -> None:
     (standalone.folder / "orders.csv").write_text("id,customer\n" + "".join(f"{n},c{n % 7}\n" for n in range(2_000)))
     done = standalone.run(
         *(sys.executable, "-m", "ottla", "run", "--input", "orders.csv", "--key", "customer"),
-        *("--master", standalone.master, "--json", "figures.json"),
+        *("--master", standalone.master, "--json-file", "figures.json"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     figures = json.loads((standalone.folder / "figures.json").read_text())
@@ -212,7 +210,7 @@ def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
         done = standalone.run(
             *(sys.executable, "-m", "ottla", "run", "--input", "orders.csv", "--key", "customer"),
             *("--bootstrap-servers", where, "--command-config", "client.properties", "--topic-prefix", "team."),
-            *("--master", standalone.master, "--json", "figures.json"),
+            *("--master", standalone.master, "--json-file", "figures.json"),
         )
         assert (done.returncode, done.stderr) == (0, ""), done
         assert admin.list_topics() == ["orders"]
@@ -243,7 +241,7 @@ def test_an_audit_reads_apache_kafka_on_two_workers(standalone: Standalone, apac
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=ada\nsasl.password=secret\n"
     )
     where = ("-b", apache_kafka.bootstrap_servers_of("USERS"), "--command-config", "client.properties")
-    options = ("--ledger", str(ledger), "--topic", "audited", *where, "--master", standalone.master, "--json", "-")
+    options = ("--ledger", str(ledger), "--topic", "audited", *where, "--master", standalone.master, "--json")
     done = standalone.run(*(sys.executable, "-m", "ottla", "audit", *options))
     assert done.returncode == 1, done.stderr
     outcome = outcome_of(done)

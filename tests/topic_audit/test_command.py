@@ -47,7 +47,7 @@ def audit(
     cluster: ottla.Cluster, topic: str, ledger: Path, capsys: pytest.CaptureFixture[str], *options: str
 ) -> tuple[int, dict[str, Any]]:
     """The exit status, and the outcome."""
-    status = audit_status(cluster, topic, ledger, "--json", "-", *options)
+    status = audit_status(cluster, topic, ledger, "--json", *options)
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -311,7 +311,7 @@ def test_a_topic_that_is_not_there_or_goes_meanwhile_is_told(
         (("--master", "mesos://host"), "--master mesos://host is no master of Spark"),
         (("--master", "local[0]"), "--master local[0] is no master of Spark"),
         (("--master", "local[2]", "--engine", "process"), "--master is about Spark"),
-        (("--json", "/nowhere/outcome.json"), "the outcome cannot be written to /nowhere/outcome.json"),
+        (("--json-file", "/nowhere/outcome.json"), "the outcome cannot be written to /nowhere/outcome.json"),
     ],
 )
 def test_what_cannot_be_used_is_told(

@@ -80,7 +80,7 @@ def test_a_trial_makes_topics_of_its_own_and_deletes_them(
     cluster: ottla.Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     json_file = tmp_path / "outcome.json"
-    status, out, err = trial(capsys, "lost-ack", "--bootstrap", cluster.bootstrap_servers, "--json", json_file)
+    status, out, err = trial(capsys, "lost-ack", "--bootstrap", cluster.bootstrap_servers, "--json-file", json_file)
     assert (status, err) == (0, "")
     assert "unseen on this Kafka: which replicas had a record, and had synced it" in " ".join(out.split())
     (outcome,) = json.loads(json_file.read_text())
@@ -95,7 +95,7 @@ def test_a_trial_makes_topics_of_its_own_and_deletes_them(
 def test_topics_are_kept_where_that_is_asked_for_and_begin_as_they_should(
     cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--topic-prefix", "team.x-", "--keep-topics", "--json", "-")
+    options = ("--topic-prefix", "team.x-", "--keep-topics", "--json")
     status, out, err = trial(capsys, "lost-ack", "-b", cluster.bootstrap_servers, *options)
     assert (status, [each["passed"] for each in json.loads(out)]) == (0, [True])
     kept = [name for name in topics(cluster) if name != OTHERS]
@@ -158,7 +158,7 @@ def test_a_broker_that_cannot_be_reached_where_it_says_is_named(
 
 
 def test_the_list_says_which_trials_run_on_any_kafka(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = trial(capsys, "--list", "--json", "-")
+    status, out, _ = trial(capsys, "--list", "--json")
     told = {each["trial"]: each for each in json.loads(out)}
     assert (status, list(told)) == (0, shipped_names())
     assert (told["lost-ack"]["any_kafka"], told["lost-ack"]["why_not"]) == (True, None)
@@ -189,7 +189,7 @@ def test_what_is_left_out_is_neither_passed_nor_failed(
 ) -> None:
     monkeypatch.setattr("ottla.trial.scenario_file.shipped_names", lambda: ["lost-ack", "leader-killed"])
     json_file, junit, page = tmp_path / "outcome.json", tmp_path / "junit.xml", tmp_path / "report.html"
-    files = ("--json", json_file, "--junit", junit, "--report", page)
+    files = ("--json-file", json_file, "--junit", junit, "--report", page)
     status, out, _ = trial(capsys, "all", "-b", cluster.bootstrap_servers, *files)
     assert status == 0
     assert "1 trial left out: neither passed nor failed." in out
@@ -243,7 +243,10 @@ def test_a_topic_that_this_kafka_cannot_make_is_one_sentence(
         (("lost-ack", "-b", "127.0.0.1:1"), "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)"),
         (("lost-ack", "-b", ""), "bootstrap.servers"),
         (("lost-ack", "-b", "{where}", "--bootstrap", "x:1"), "--bootstrap and --bootstrap-servers both say where"),
-        (("lost-ack", "--json", "a.out", "--junit", "./a.out"), "--json and --junit both write to a.out: give each a"),
+        (
+            ("lost-ack", "--json-file", "a.out", "--junit", "./a.out"),
+            "--json-file and --junit both write to a.out: give each a",
+        ),
         (("lost-ack", "--keep-topics"), "--keep-topics is about topics on a Kafka of yours: give --bootstrap-servers"),
         (("lost-ack", "--topic-prefix", "x"), "--topic-prefix is about topics on a Kafka of yours"),
         (("lost-ack", "-b", "{where}", "--topic-prefix", "a b"), "--topic-prefix 'a b' cannot begin the name of a"),
@@ -295,7 +298,7 @@ def test_an_error_keeps_what_had_ended_before_it(
     good.write_text(HEAD + CONTROL)
     bad.write_text(HEAD + CONTROL + 'topic = { "no.such.setting" = 2 }\n')
     junit_file = tmp_path / "junit.xml"
-    files = ["--json", json_file, "--junit", junit_file]
+    files = ["--json-file", json_file, "--junit", junit_file]
     status, _, err = trial(capsys, good, bad, "-b", cluster.bootstrap_servers, *files)
     assert (status, "does not make the topic" in err) == (2, True)
     assert [each["passed"] for each in json.loads(json_file.read_text())] == [True]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_FILE, Master
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Json, JsonFile, Master, json_place
 from ottla.errors import OttlaError, UserMistake
 
 _PATIENCE_MS = 10_000
@@ -53,10 +53,8 @@ def audit(
         bool,
         typer.Option("--transactional", help="For a topic with transactions: read committed records only."),
     ] = False,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
-    ] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
     command_config: CommandConfig = None,
     bootstrap: Annotated[str | None, typer.Option("--bootstrap", hidden=True)] = None,
 ) -> None:
@@ -70,6 +68,7 @@ def audit(
     Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when a file, a name or an option cannot
     be used, or nothing is proved.
     """
+    place = json_place(as_json, json_file)
     from ottla.reader.settings import ReaderSettings
     from ottla.topic_audit.run import AuditOptions, run_audit
 
@@ -80,7 +79,7 @@ def audit(
         DEFAULT_BOOTSTRAP,
         default_api_timeout_ms=_PATIENCE_MS,
     )
-    options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, json_file, settings)
+    options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, place, settings)
     try:
         status = run_audit(options)
     except OttlaError as error:

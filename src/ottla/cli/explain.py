@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.options import JSON_TO_FILE, whole
+from ottla.cli.options import Json, JsonFile, json_place, whole
 from ottla.errors import UserMistake
+from ottla.json_place import STDOUT, check_json_place, write_json
 
 if TYPE_CHECKING:
     from ottla.explain.explanation import Explanation
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.tap.exchange import Entry
 
 _BROKEN = 1
-_STDIN = _STDOUT = "-"
+_STDIN = "-"
 _SHRINK_S = 60
 _SHOWN_MAX = 10
 # Progress is shown after so many requests.
@@ -38,7 +39,8 @@ def explain(
             metavar="CAPTURE",
         ),
     ],
-    json_file: Annotated[str | None, typer.Option("--json", help=JSON_TO_FILE, metavar="FILE")] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
     story: Annotated[
         Path | None,
         typer.Option("--story", help="Write the story of the smallest run as a page.", metavar="FILE.html"),
@@ -71,24 +73,20 @@ def explain(
     Exit status: 0 when nothing is seen to be broken, 1 when a promise is broken, 2 when something that was given cannot
     be used.
     """
-    from ottla.whole_file import check_place, write_whole
+    from ottla.whole_file import check_place
+
+    place = json_place(as_json, json_file)
 
     for option, path, what in (("--story", story, "the story"), ("--keep", keep, "the plan")):
         if path is not None:
             check_place(path, what=what, option=option)
-    if json_file not in (None, _STDOUT):
-        check_place(Path(str(json_file)), what="the explanation", option="--json")
-    found = explained(capture, shrink_seconds, is_quiet=json_file == _STDOUT)
-    if json_file != _STDOUT:
+    check_json_place(place, what="the explanation")
+    found = explained(capture, shrink_seconds, is_quiet=place == STDOUT)
+    if place != STDOUT:
         _show(found)
     _write_plan(found, story, keep)
-    if json_file is not None:
-        text = json.dumps(found.to_dict(), indent=1) + "\n"
-        if json_file == _STDOUT:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        else:
-            write_whole(Path(json_file), text, what="the explanation", option="--json")
+    if place is not None:
+        write_json(place, json.dumps(found.to_dict(), indent=1) + "\n", what="the explanation")
     raise typer.Exit(_BROKEN if found.is_broken else 0)
 
 

@@ -17,9 +17,10 @@ import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.characters import show_exactly
-from ottla.cli.options import JSON_TO_FILE, whole
+from ottla.cli.options import Json, JsonFile, json_place, whole
 from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
+from ottla.json_place import OPTION, STDOUT
 from ottla.printable import printable
 from ottla.whole_file import writing_whole
 
@@ -60,10 +61,8 @@ def inspect(
             metavar="COUNT",
         ),
     ] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
-    ] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Show what a segment, an index or a producer snapshot holds, and where it is damaged.
 
@@ -80,10 +79,11 @@ def inspect(
         raise UserMistake(f"{path} is no segment, and only segments hold records: leave --records out")
     job = _Job(path, kinds, records, limit)
     # JSON is UTF-8 wherever it goes.
-    show_exactly("utf-8" if json_file == "-" else None)
-    if json_file is not None:
-        _to_json(job, json_file)
-    if json_file != "-":
+    place = json_place(as_json, json_file)
+    show_exactly("utf-8" if place == STDOUT else None)
+    if place is not None:
+        _to_json(job, place)
+    if place != STDOUT:
         _to_terminal(job)
     sys.stdout.flush()
     if job.damaged:
@@ -283,11 +283,11 @@ def _print_aligned(lines: Iterator[Sequence[str]]) -> None:
 
 def _to_json(job: _Job, target: str) -> None:
     """One document, a row a line; a file is written whole or not at all."""
-    if target == "-":
+    if target == STDOUT:
         _write_json(job, sys.stdout)
         return
     with (
-        writing_whole(Path(target), what="what is in it", option="--json") as place,
+        writing_whole(Path(target), what="what is in it", option=OPTION) as place,
         place.open("w", encoding="utf-8") as out,
     ):
         _write_json(job, out)

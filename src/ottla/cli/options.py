@@ -14,8 +14,10 @@ from typing import Annotated
 import typer
 
 from ottla.errors import UserMistake
+from ottla.json_place import STDOUT
 
 DEFAULT_PORT = 9092
+DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"
 _PORT_MAX = 65_535
 _DIGITS_MAX = 18
 
@@ -68,9 +70,15 @@ Master = Annotated[
         metavar="MASTER",
     ),
 ]
-# What --json means is not the same everywhere: some commands print an answer, others write what a long run came to.
-JSON_TO_STDOUT = "Print JSON to stdout instead of text; takes no FILE."
-JSON_TO_FILE = "Also write JSON to this FILE; - prints it to stdout instead of text."
+JSON_TO_STDOUT = "Print JSON to stdout instead of text."
 Json = Annotated[bool, typer.Option("--json", help=JSON_TO_STDOUT)]
+JsonFile = Annotated[str | None, typer.Option("--json-file", help="Also write that JSON to this file.", metavar="FILE")]
 
-DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"
+
+def json_place(as_json: bool, json_file: str | None) -> str | None:
+    """Where JSON goes by --json and --json-file; UserMistake for both."""
+    if json_file == STDOUT:
+        raise UserMistake("--json-file takes the name of a file: give --json for stdout")
+    if as_json and json_file is not None:
+        raise UserMistake("--json prints JSON instead of text, --json-file writes it besides: give one of the two")
+    return STDOUT if as_json else json_file

@@ -10,7 +10,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.completion import complete_topics
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
+from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServers, whole
 from ottla.cli.output import counted
 from ottla.cli.progress import Counter
 from ottla.cli.read_span import Span, what_to_read
@@ -90,7 +90,7 @@ def read(
             metavar="FORMAT",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} The same as --format json.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -10,7 +10,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
-from ottla.cli.options import Master, Port
+from ottla.cli.options import Json, JsonFile, Master, Port, json_place
 from ottla.cli.registry_options import URL_WORDS, RegistryUrl, told_as_options
 from ottla.errors import UserMistake
 
@@ -31,9 +31,8 @@ def run(
             "--data-dir", help="Keep topics and ledgers here, each run in a folder of its own.", metavar="DIR"
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write JSON to this FILE.", metavar="FILE")
-    ] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
     report_file: Annotated[
         Path | None,
         typer.Option(
@@ -79,6 +78,7 @@ def run(
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
     never fired, 2 when something that was given cannot be used.
     """
+    place = json_place(as_json, json_file)
     if tour:
         others = {
             "--input": input_file,
@@ -93,7 +93,7 @@ def run(
             "--keep-topics": keep_topics or None,
             "--schema": schema,
         }
-        raise typer.Exit(_tour(json_file, [name for name, value in others.items() if value is not None]))
+        raise typer.Exit(_tour(place, [name for name, value in others.items() if value is not None]))
     if schema is not None and schema != "avro":
         raise UserMistake(f"--schema {schema} is not known: give avro, or leave it out for JSON")
     if schema is None:
@@ -112,7 +112,7 @@ def run(
         keeps_topics=keep_topics,
     )
     given = () if kafka is None else _given_again(kafka.bootstrap_servers, command_config, topic_prefix)
-    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master, given, schema, registry)
+    options = RunOptions(input_file, key, data_dir, place, report_file, port, master, given, schema, registry)
     if kafka is None:
         with told_as_options(URL_WORDS):
             raise typer.Exit(run_showcase(options))
@@ -122,7 +122,7 @@ def run(
         raise typer.Exit(run_showcase(options, kafka))
 
 
-def _tour(json_file: Path | None, others: list[str]) -> int:
+def _tour(json_file: str | None, others: list[str]) -> int:
     """The tour, which takes a file for its figures and nothing else."""
     if others:
         raise UserMistake(f"--tour makes its own records and brokers: leave out {', '.join(others)}, or --tour")

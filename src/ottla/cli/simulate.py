@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import JSON_TO_FILE, whole
+from ottla.cli.options import Json, JsonFile, json_place, whole
 from ottla.errors import UserMistake
 
 _SEEDS = 1_000
@@ -76,10 +76,8 @@ def simulate(
         Path | None,
         typer.Option("--story", help="Write the story as a page; of many seeds, the first that fails.", metavar="FILE"),
     ] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
-    ] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Run a simulated cluster with faults, thousands of times, and check what became of every record.
 
@@ -111,7 +109,7 @@ def simulate(
         shrink,
         keep,
         story,
-        json_file,
+        json_place(as_json, json_file),
         shrink_s=shrink_seconds or _SHRINK_S,
     )
     raise typer.Exit(simulate_all(options))

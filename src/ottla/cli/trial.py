@@ -15,8 +15,9 @@ import typer
 
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
-from ottla.cli.options import JSON_TO_FILE
+from ottla.cli.options import Json, JsonFile, json_place
 from ottla.errors import OttlaError, UserMistake
+from ottla.json_place import OPTION, STDOUT, check_json_place, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _ALL = "all"
 _MATRIX = "matrix"
-_STDOUT = "-"
 
 
 def trial(
@@ -38,10 +38,8 @@ def trial(
     ] = None,
     lists: Annotated[bool, typer.Option("--list", help="Show the trials that come with ottla.")] = False,
     shows: Annotated[bool, typer.Option("--show", help="Print the files of these trials, and run nothing.")] = False,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
-    ] = None,
+    as_json: Json = False,
+    json_file: JsonFile = None,
     report_file: Annotated[
         Path | None,
         typer.Option(
@@ -100,7 +98,7 @@ def trial(
     A trial is a short TOML file. Begin one of your own with `ottla trial --show lost-ack > mine.toml`.
 
         ottla trial lost-ack
-        ottla trial all --json outcome.json
+        ottla trial all --json-file outcome.json
         ottla trial all --report report.html --junit junit.xml
         ottla trial mine.toml
         ottla trial lost-ack --client kafka-python
@@ -115,9 +113,10 @@ def trial(
     from ottla.trial.client_choice import OTTLA
     from ottla.trial.foreign_side import TOPIC_PREFIX
 
+    place = json_place(as_json, json_file)
     console = open_console()
     if lists:
-        _list(console, json_file, {"--report": report_file, "--junit": junit_file})
+        _list(console, place, {"--report": report_file, "--junit": junit_file})
         return
     if keep is not None and capture is None:
         raise UserMistake("--keep writes the trial that --from makes of a capture: give both, or neither")
@@ -144,7 +143,7 @@ def trial(
         for_ottla = command is None and (not client or OTTLA in client)
         scenarios = _wanted(names, for_ottla=for_ottla, is_embedded=kafka is None)
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
-    files = _Files(json_file, report_file, junit_file)
+    files = _Files(place, report_file, junit_file)
     files.check()
     with _logging(verbose):
         if kafka is None:
@@ -229,16 +228,15 @@ class _Files:
         """UserMistake where one of them cannot be written, or two would be the same."""
         from ottla.whole_file import check_place
 
-        given = {"--json": self.json_file, "--report": self.report_file, "--junit": self.junit_file}
+        given = {OPTION: self.json_file, "--report": self.report_file, "--junit": self.junit_file}
         places: dict[str, str] = {}
         for option, file in given.items():
-            if file in (None, _STDOUT) or (Path(str(file)).exists() and not Path(str(file)).is_file()):
+            if file in (None, STDOUT) or (Path(str(file)).exists() and not Path(str(file)).is_file()):
                 continue
             other = places.setdefault(os.path.realpath(str(file)), option)
             if other != option:
                 raise UserMistake(f"{other} and {option} both write to {file}: give each a file of its own")
-        if self.json_file not in (None, _STDOUT):
-            check_place(Path(str(self.json_file)), what="the outcome", option="--json")
+        check_json_place(self.json_file, what="the outcome")
         if self.report_file is not None:
             check_place(self.report_file, what="the report", option="--report")
         if self.junit_file is not None:
@@ -267,14 +265,8 @@ class _Files:
             write_whole(self.report_file, as_report(outcomes, left_out), what="the report", option="--report")
 
 
-def _write_json(file: str, content: Any) -> None:
-    from ottla.whole_file import write_whole
-
-    text = json.dumps(content, indent=1) + "\n"
-    if file == _STDOUT:
-        typer.echo(text, nl=False)
-    else:
-        write_whole(Path(file), text, what="the outcome", option="--json")
+def _write_json(place: str, content: Any) -> None:
+    write_json(place, json.dumps(content, indent=1) + "\n", what="the outcome")
 
 
 def _list(console: Console, json_file: str | None, others: dict[str, Path | None]) -> None:
@@ -288,7 +280,7 @@ def _list(console: Console, json_file: str | None, others: dict[str, Path | None
             raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
     shipped = [load_shipped(name) for name in shipped_names()]
     elsewhere = {each.name: why_not(each) for each in shipped}
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         show_list(console, shipped, elsewhere)
     if json_file is not None:
         _write_json(
@@ -321,7 +313,7 @@ def _run(
 
     console = open_console()
     # With --json - stdout is for the outcome alone.
-    console.quiet = files.json_file == _STDOUT
+    console.quiet = files.json_file == STDOUT
     rows: list[Row] = []
     outcomes: list[TrialOutcome] = []
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -22,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.errors import UserMistake
+from ottla.json_place import STDOUT, check_json_place, write_json
 from ottla.screen import open_console, plain_table, showing_steps
 from ottla.seeds.kept_plan import keep, read_plan
 from ottla.seeds.processes import PATIENCE_S, PlanRuns, run_plan, run_seeds
@@ -34,7 +34,6 @@ from ottla.simulation.story import as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.whole_file import check_place, write_whole
 
-STDOUT = "-"
 FAILED = 1
 # So many kinds of failures are made small and told; after the first few one mends them first.
 _TOLD_MAX = 3
@@ -71,8 +70,7 @@ def simulate_all(options: SimulateOptions) -> int:
     console = Console(quiet=True) if options.json_file == STDOUT else open_console()
     if options.story is not None:
         check_place(options.story, what="the story", option="--story")
-    if options.json_file not in (None, STDOUT):
-        check_place(Path(str(options.json_file)), what="the outcome", option="--json")
+    check_json_place(options.json_file, what="the outcome")
     if options.keep is not None:
         _make_folder(options.keep)
     if options.plan is not None or options.seed is not None:
@@ -345,9 +343,4 @@ def _progress_of_shrinking(console: Console, seed: int) -> Iterator[Any]:
 
 
 def _write_json(options: SimulateOptions, figures: dict[str, Any]) -> None:
-    content = json.dumps(figures, indent=2) + "\n"
-    if options.json_file == STDOUT:
-        sys.stdout.write(content)
-        sys.stdout.flush()
-    elif options.json_file is not None:
-        write_whole(Path(options.json_file), content, what="the outcome", option="--json")
+    write_json(options.json_file, json.dumps(figures, indent=2) + "\n", what="the outcome")

@@ -19,9 +19,9 @@ from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVe
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES
+from ottla.json_place import write_json
 from ottla.screen import plain_table
 from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome, VersionRead
-from ottla.whole_file import write_whole
 
 _FIGURES = (
     ("sent", "sent"),
@@ -144,10 +144,9 @@ def group_sentence(group: Group) -> str:
     return f"{group.label}: {share} {word} ({group.count:,} instead of {group.truth_count:,}){mean}"
 
 
-def write_json(path: Path, outcome: RunOutcome) -> None:
-    """Write the figures of `RunOutcome.figures` to `path`, whole or not at all; `UserMistake` where that fails."""
-    content = json.dumps(outcome.figures(), indent=2) + "\n"
-    write_whole(path, content, what="the figures", option="--json")
+def write_figures(place: str | Path, outcome: RunOutcome) -> None:
+    """Write the figures of `RunOutcome.figures` to stdout or into a file; `UserMistake` where that fails."""
+    write_json(place, json.dumps(outcome.figures(), indent=2) + "\n", what="the figures")
 
 
 def _cells(figures: Figures) -> list[Text]:

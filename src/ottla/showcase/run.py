@@ -31,6 +31,7 @@ from ottla.audit.promises import PROMISES
 from ottla.errors import OttlaError, UserMistake
 from ottla.inputs.source import Source, describe, first_rows, open_source
 from ottla.inputs.table import read_source
+from ottla.json_place import STDOUT, check_json_place
 from ottla.ledger.schema import AT_LEAST_ONCE, EXACTLY_ONCE
 from ottla.patience import comes_within
 from ottla.printable import printable
@@ -69,7 +70,7 @@ class RunOptions:
     input_file: str | None = None
     key: str | None = None
     data_dir: Path | None = None
-    json_file: Path | None = None
+    json_file: str | Path | None = None
     report_file: Path | None = None
     port: int = 0
     master: str | None = None
@@ -87,8 +88,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
     """
     began = time.monotonic()
     _check_installed()
-    if options.json_file is not None:
-        check_place(options.json_file, what="the figures", option="--json")
+    check_json_place(options.json_file, what="the figures")
     if options.report_file is not None:
         check_place(options.report_file, what="the report", option="--report")
     from ottla.spark.session import local_cores
@@ -107,6 +107,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
     from ottla.showcase.next_commands import KafkaGiven, next_commands
 
     console = open_console()
+    console.quiet = options.json_file == STDOUT
     with ExitStack() as stack:
         folders = stack.enter_context(make_folders(options.data_dir, has_brokers=foreign is None))
         folders.check_writable(_STORY_BYTES_MAX)
@@ -132,11 +133,11 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
             given = KafkaGiven(options.kafka_options, kept)
         folders.keep()
         again = _words(options)
-    from ottla.showcase.report import show_report, write_json
+    from ottla.showcase.report import show_report, write_figures
 
     show_report(console, outcome, next_commands(source, folders, given, again))
     if options.json_file is not None:
-        write_json(options.json_file, outcome)
+        write_figures(options.json_file, outcome)
     if options.report_file is not None:
         from ottla.showcase.report_page import as_report
 

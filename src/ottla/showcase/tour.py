@@ -21,6 +21,7 @@ from typing import Any
 
 from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
+from ottla.json_place import STDOUT, check_json_place
 from ottla.producer.diagnosis import Diagnosis
 from ottla.screen import Step, open_console, showing_steps
 from ottla.showcase.tour_knobs import (
@@ -38,7 +39,6 @@ from ottla.showcase.tour_knobs import (
     Row,
     make_records,
 )
-from ottla.whole_file import check_place
 
 BROKERS = 3
 _SECONDS = 1.2
@@ -68,16 +68,16 @@ class Turned:
     rows: tuple[Measured, ...]
 
 
-def run_tour(json_file: Path | None = None, *, seconds: float = _SECONDS, knobs: Sequence[Knob] = KNOBS) -> int:
+def run_tour(json_file: str | Path | None = None, *, seconds: float = _SECONDS, knobs: Sequence[Knob] = KNOBS) -> int:
     """Turn every knob, show what came of it, and return the exit status: 0.
 
     `seconds`: how long each row sends. Raises UserMistake, before anything was begun, where `json_file` cannot be
     written.
     """
     began = time.monotonic()
-    if json_file is not None:
-        check_place(json_file, what="the figures", option="--json")
+    check_json_place(json_file, what="the figures")
     console = open_console()
+    console.quiet = json_file == STDOUT
     turned: list[Turned] = []
     with Cluster(BROKERS) as cluster, showing_steps(console) as steps:
         records = make_records()
@@ -86,12 +86,12 @@ def run_tour(json_file: Path | None = None, *, seconds: float = _SECONDS, knobs:
         for knob in knobs:
             with steps.step(f"turn {knob.name}", len(knob.rows)) as step:
                 turned.append(Turned(knob, tuple(_turn(cluster, records, knob, seconds, step))))
-    from ottla.showcase.tour_report import show_tour, write_json
+    from ottla.showcase.tour_report import show_tour, write_figures
 
     took_s = time.monotonic() - began
     show_tour(console, turned, took_s)
     if json_file is not None:
-        write_json(json_file, turned, took_s)
+        write_figures(json_file, turned, took_s)
     return 0
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ottla.json_place import write_json
 from ottla.screen import plain_table
 from ottla.showcase.tour import Measured, Turned
 from ottla.showcase.tour_knobs import (
@@ -31,7 +32,6 @@ from ottla.showcase.tour_knobs import (
     make_records,
 )
 from ottla.showcase.tour_learned import both, figure, learned, ratio_words, shown
-from ottla.whole_file import write_whole
 
 _HEADINGS = {
     RECORDS_PER_S: "records/s",
@@ -163,7 +163,7 @@ def _cell(name: str, value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or name == REQUESTS else f"{value:.1f}"
 
 
-def write_json(path: Path, turned: Sequence[Turned], took_s: float) -> None:
+def write_figures(place: str | Path, turned: Sequence[Turned], took_s: float) -> None:
     """The same figures, for programs."""
     content = {
         "seconds": round(took_s, 3),
@@ -179,7 +179,7 @@ def write_json(path: Path, turned: Sequence[Turned], took_s: float) -> None:
         ],
         "learned": learned(turned),
     }
-    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n", what="the figures", option="--json")
+    write_json(place, json.dumps(content, indent=2, ensure_ascii=False) + "\n", what="the figures")
 
 
 def _as_json(row: Measured) -> dict[str, Any]:

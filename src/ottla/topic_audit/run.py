@@ -8,7 +8,6 @@ A ledger that cannot be used is told before anything is read of the topic.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,13 +18,13 @@ from ottla.audit.ledgers.tables import TopicTraits
 from ottla.audit.ledgers.verdict import judge
 from ottla.audit.promises import PROMISES
 from ottla.errors import OttlaError, UserMistake
+from ottla.json_place import STDOUT, check_json_place, write_json
 from ottla.ledger.files import count_rows, ledger_files
 from ottla.ledger.schema import EXACTLY_ONCE, GUARANTEES
 from ottla.screen import open_console, showing_steps
 from ottla.topic_audit.outcome import AuditOutcome
 from ottla.topic_audit.report import show_outcome
 from ottla.topic_audit.topic import check_still_there, look_at_topic
-from ottla.whole_file import check_place, write_whole
 
 if TYPE_CHECKING:
     from ottla.audit.ledgers.partition import Audit
@@ -36,7 +35,6 @@ AUTO, PROCESS, SPARK = "auto", "process", "spark"
 ENGINES = (AUTO, PROCESS, SPARK)
 IN_PROCESS_MAX = 5_000_000
 """More records than these are audited on PySpark, unless `--engine` says otherwise."""
-STDOUT = "-"
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,11 +64,7 @@ def run_audit(options: AuditOptions) -> int:
         outcome = _audit(options, steps)
     show_outcome(console, outcome)
     if options.json_file is not None:
-        text = json.dumps(outcome.to_dict(), indent=1) + "\n"
-        if options.json_file == STDOUT:
-            sys.stdout.write(text)
-        else:
-            write_whole(Path(options.json_file), text, what="the outcome", option="--json")
+        write_json(options.json_file, json.dumps(outcome.to_dict(), indent=1) + "\n", what="the outcome")
     return outcome.exit_status
 
 
@@ -85,8 +79,7 @@ def _check(options: AuditOptions) -> None:
         from ottla.spark.session import local_cores
 
         local_cores(options.master)
-    if options.json_file not in (None, STDOUT):
-        check_place(Path(str(options.json_file)), what="the outcome", option="--json")
+    check_json_place(options.json_file, what="the outcome")
 
 
 def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:
