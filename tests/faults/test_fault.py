@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import pydoc
 from typing import Any, ClassVar
 
 import pytest
 
+from ottla.cluster.faults import Faults
 from ottla.errors import ConfigError
 from ottla.faults.effect import Effect
 from ottla.faults.fault import KINDS, Fault, fault_class, fault_from, fault_from_texts, make_fault
+from ottla.faults.verbs import Verbs, Which
 
 # A fault of each kind, with all it wants.
 WANTED: dict[str, dict[str, Any]] = {
@@ -196,3 +200,24 @@ def test_an_effect_counts_its_parts_until_it_is_healed_and_undoes_what_it_did_la
     assert effect.fired == 6
     assert [part.ended for part in parts] == [1, 1]
     assert undone == ["second", "first"]
+
+
+def test_help_of_a_verb_names_every_keyword_it_takes() -> None:
+    for verbs, names in (
+        (Verbs, ("refuse", "lose_ack", "delay_request", "redeliver", "hold")),
+        (Faults, ("refuse", "kill", "power_off")),
+    ):
+        for name in names:
+            told = pydoc.render_doc(getattr(verbs, name), renderer=pydoc.plaintext)
+            assert "**" not in told
+            assert "topic: 'str | None' = None" in told
+            assert "api: 'str' = 'Produce'" in told
+            assert "`nth`, only the n-th, from 1" in told
+
+
+def test_keywords_in_the_help_are_those_that_a_verb_takes() -> None:
+    parameters = inspect.signature(Verbs.lose_ack).parameters
+    assert parameters.keys() - {"self"} == Which.__annotations__.keys()
+    # A default that the help tells is the one that counts.
+    given = {name: each.default for name, each in parameters.items() if name != "self"}
+    assert make_fault("lose_ack", **given) == make_fault("lose_ack")

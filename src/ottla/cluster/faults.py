@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.faults.fields import APPEND
-from ottla.faults.verbs import Fault, Verbs
+from ottla.faults.verbs import Fault, Verbs, of_requests
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -34,10 +34,12 @@ class Faults(Verbs):
     # the leader's log, no follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the
     # broker `broker_id`).
 
+    @of_requests
     def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
         """Kill the broker that handles the request; what it wrote is still in the page cache. Healed, it runs again."""
         return self._at_requests("kill", which, moment=moment)
 
+    @of_requests
     def power_off(self, *, moment: str = APPEND, in_sync_only: bool = False, **which: Unpack[Which]) -> Fault:
         """Cut the power of the broker that handles the request. Healed, it runs again.
 
@@ -46,10 +48,12 @@ class Faults(Verbs):
         """
         return self._at_requests("power_off", which, moment=moment, in_sync_only=in_sync_only)
 
+    @of_requests
     def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
         """Freeze the broker that handles the request, until the fault is healed or `Cluster.resume` is called."""
         return self._at_requests("pause", which, moment=moment)
 
+    @of_requests
     def cut_power(self, *, moment: str = APPEND, controller: bool = True, **which: Unpack[Which]) -> Fault:
         """Cut the power of all brokers at once, as `power_off` does, also of those that are down already.
 

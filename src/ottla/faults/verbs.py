@@ -8,6 +8,7 @@ keywords of `Which`; counting is over the requests that match, of all brokers, a
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound="Fault")
+V = TypeVar("V", bound="Callable[..., Fault]")
 
 # How long whoever carries faults out may take to answer once it knows.
 _ANSWER_S = 30.0
@@ -46,6 +48,23 @@ class Which(TypedDict, total=False):
     api: str
     after_ms: int | None
     duration_ms: int | None
+
+
+def of_requests(verb: V) -> V:
+    """The verb, whose `help()` names the keywords of `Which` one by one and says what they mean."""
+    signature = inspect.signature(verb)
+    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_UNLESS_GIVEN.get(name), annotation=kind)
+        for name, kind in _KEYWORDS.items()
+    ]
+    verb.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]
+    verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\n{inspect.cleandoc(Which.__doc__ or '')}"
+    return verb
+
+
+_UNLESS_GIVEN = {"api": "Produce"}
+_KEYWORDS = {name: kind.__forward_arg__ for name, kind in Which.__annotations__.items()}
 
 
 class Fault:
@@ -187,44 +206,54 @@ class Verbs:
 
     # Requests, before anything is appended.
 
+    @of_requests
     def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
         """Append nothing, and answer with this error code (None: NOT_ENOUGH_REPLICAS)."""
         return self._at_requests("refuse", which, error=error)
 
+    @of_requests
     def lose_request(self, **which: Unpack[Which]) -> Fault:
         """Throw the request away before anything is appended, and cut its connection."""
         return self._at_requests("lose_request", which)
 
+    @of_requests
     def drop_request(self, **which: Unpack[Which]) -> Fault:
         """Throw the request away. Its connection stays open and silent until the client gives it up."""
         return self._at_requests("drop_request", which)
 
+    @of_requests
     def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
         """Handle the request `delay_ms` late, even if the client has given it up and sent it again."""
         return self._at_requests("delay_request", which, delay_ms=delay_ms)
 
     # Requests, after the append.
 
+    @of_requests
     def lose_ack(self, **which: Unpack[Which]) -> Fault:
         """Append the records, then cut the connection instead of answering."""
         return self._at_requests("lose_ack", which)
 
+    @of_requests
     def drop_ack(self, **which: Unpack[Which]) -> Fault:
         """Append the records and answer nothing. The connection stays open and silent."""
         return self._at_requests("drop_ack", which)
 
+    @of_requests
     def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
         """Append the records, and send the answer `delay_ms` late."""
         return self._at_requests("delay_ack", which, delay_ms=delay_ms)
 
+    @of_requests
     def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
         """Append the records, and answer with this error code (None: NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
         return self._at_requests("refuse_after_append", which, error=error)
 
+    @of_requests
     def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
         """Answer the request, and handle it once more `delay_ms` later, as if it came on a connection of its own."""
         return self._at_requests("redeliver", which, delay_ms=delay_ms)
 
+    @of_requests
     def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
         """Hold the request (`moment="request"`: nothing is stored yet) or its answer ("ack") until `release()`."""
         return self._made_known(Hold(self._ask, kinds.make_fault("hold", moment=moment, **which)))
