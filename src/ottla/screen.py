@@ -93,17 +93,26 @@ def late_progress() -> Progress:
     return _progress(console, transient=True)
 
 
+# Narrower screens have no bar and no units, those of fewer than 80 columns percentages for counts: columns that do not
+# fit would cut off each other.
+_WIDE, _MEDIUM = 100, 80
+
+
 def _progress(console: Console, *, transient: bool = False) -> Progress:
-    return Progress(
-        _Mark("line" if console.options.ascii_only else "dots", finished_text="[green]✓[/]"),
-        TextColumn("{task.description}", markup=False),
+    width = console.width
+    columns: list[ProgressColumn] = [
+        _Mark(
+            "line" if console.options.ascii_only else "dots",
+            finished_text="[green]✓[/]",
+            table_column=Column(no_wrap=True, min_width=1),
+        ),
+        TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
+    ]
+    if width >= _WIDE:
         # What the other columns need at most, in one line each.
-        BarColumn(bar_width=max(6, min(30, console.width - 74))),
-        _Count(Column(no_wrap=True)),
-        _Elapsed(Column(no_wrap=True)),
-        console=console,
-        transient=transient,
-    )
+        columns.append(BarColumn(bar_width=max(6, min(30, width - 94))))
+    columns += [_Count(width), _Elapsed(Column(no_wrap=True))]
+    return Progress(*columns, console=console, transient=transient)
 
 
 class _Mark(SpinnerColumn):
@@ -116,12 +125,19 @@ class _Mark(SpinnerColumn):
 class _Count(ProgressColumn):
     """How many of how many; nothing where a step cannot be counted."""
 
+    def __init__(self, width: int) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._width = width
+
     def render(self, task: Task) -> Text:
         unit = task.fields.get("unit", "")
-        if task.total is None and unit:
+        if task.total is None and unit and task.completed:
             return Text(f"{int(task.completed):,}{unit}", "dim")
         if task.total is None or task.total <= 1:
             return Text("")
+        if self._width < _MEDIUM:
+            return Text(f"{task.percentage:.0f} %", "dim")
+        unit = unit if self._width >= _WIDE else ""
         return Text(f"{int(task.completed):,} of {int(task.total):,}{unit}", "dim")
 
 

@@ -18,10 +18,12 @@ def shown_until(terminal: int, words: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize(("total", "words"), [(10, "7 of 10 records"), (None, "7 records")])
-@pytest.mark.parametrize("columns", ["40", "80"])
+@pytest.mark.parametrize(
+    ("total", "columns", "words"),
+    [(10, "100", "7 of 10 records"), (10, "80", "7 of 10"), (10, "40", "70 %"), (None, "40", "7 records")],
+)
 def test_what_lasts_is_counted_on_the_terminal_and_leaves_it_empty(
-    monkeypatch: pytest.MonkeyPatch, total: int | None, words: str, columns: str
+    monkeypatch: pytest.MonkeyPatch, total: int | None, columns: str, words: str
 ) -> None:
     monkeypatch.setattr(progress, "_PATIENCE_S", 0)
     monkeypatch.setenv("COLUMNS", columns)

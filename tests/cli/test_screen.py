@@ -31,6 +31,26 @@ def test_a_step_is_done_when_it_ends_and_not_when_its_count_is_full() -> None:
         assert len(screen().splitlines()) == 1
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_nothing_of_a_step_is_cut_off_however_narrow_the_terminal(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    beside = Console(file=io.StringIO(), width=width)
+    with showing_steps(console) as steps, beside.capture() as capture:
+        for words, unit in (
+            ("PySpark audits each topic against the ledger", "tasks"),
+            ("send exactly-once", "records"),
+        ):
+            with steps.step(words, 1_010_328, unit) as step:
+                step.advance(1_010_328)
+        beside.print(steps._progress.get_renderable())  # type: ignore[union-attr]
+    shown = capture.get()
+    assert "…" not in shown
+    assert shown.count("✓") == 2
+    assert shown.count("0.0 s") == 2
+    assert "PySparkauditseachtopic" in "".join(shown.replace("✓", "").split())
+    assert ("1,010,328 of 1,010,328" if width >= 80 else "100 %") in shown
+
+
 def test_ctrl_c_while_it_is_drawn_first_leaves_the_terminal_as_it_was() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     stderr = sys.stderr
