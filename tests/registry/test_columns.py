@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -199,3 +200,42 @@ def test_of_several_versions_a_row_of_an_unknown_one_is_named_or_null(client: Re
         decoder.decode(pa.concat_arrays([first, second, short]), first_row=10)
     found = latest(client, kafka_name, mode="null").decode(pa.concat_arrays([first, unknown, second, short]))
     assert found.is_valid().to_pylist() == [True] * 3 + [False] + [True] * 3 + [False]
+
+
+class Counting(RegistryClient):
+    """Counts what it is asked."""
+
+    asked = 0
+
+    def by_id(self, schema_id: int) -> RegisteredSchema:
+        self.asked += 1
+        return super().by_id(schema_id)
+
+
+def test_a_registry_is_asked_once_for_a_schema_that_it_lacks(url: str, client: RegistryClient, kafka_name: str) -> None:
+    schema = registered(client, kafka_name)
+    lacking = [b"\0\0\xff\xff" + bytes([number % 2]) + b"x" for number in range(10)]
+    broken = b"\0" + schema.id.to_bytes(4, "big") + b"\2"
+    counting = Counting(url)
+    decoder = ColumnDecoder(counting, "avro", schema)
+    told = decoder.reasons(pa.array([*lacking, broken, b"", None], pa.binary()), None, range(12))
+    assert counting.asked == 3
+    assert all("40403: Schema 1677696" in each for each in told[:10])
+    assert told[10].startswith("cannot be decoded: field 'a': the payload ends too early")
+    assert told[11].startswith("cannot be decoded (value): The bytes that would name the schema are missing")
+
+
+def test_columns_of_bytes_in_any_layout_are_decoded_and_others_are_told(
+    client: RegistryClient, kafka_name: str
+) -> None:
+    column = encoded(client, registered(client, kafka_name))
+    decoder = latest(client, kafka_name)
+    for layout in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.binary())):
+        given = column.cast(pa.binary()).dictionary_encode() if pa.types.is_dictionary(layout) else column.cast(layout)
+        assert decoder.decode(given).to_pylist() == ROWS.to_pylist()
+    assert decoder.decode(pa.nulls(2)).to_pylist() == [None, None]
+    for wrong in (pa.array([1]), pa.array(["a"]), pa.array([[b"a"]])):
+        with pytest.raises(
+            ottla.RecordError, match=f"The column to decode has type {re.escape(str(wrong.type))};.*give a binary"
+        ):
+            decoder.decode(wrong)

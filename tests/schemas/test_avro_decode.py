@@ -292,7 +292,7 @@ def test_decimals_may_become_wider():
 def test_a_symbol_without_a_place_is_the_default_or_fails():
     writer = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
     assert rows([b"\2"], writer, {**writer, "symbols": ["C", "A"], "default": "C"}) == ["C"]
-    with pytest.raises(RecordError, match="the symbol is not in the reader's enum"):
+    with pytest.raises(RecordError, match="the symbol 'B' is not in the reader's enum"):
         rows([b"\2"], writer, {**writer, "symbols": ["A"]})
 
 

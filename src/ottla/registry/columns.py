@@ -107,11 +107,11 @@ class ColumnDecoder:
         """One value for each of `values` (binary), null for null. `headers` are those of the records, where known.
 
         DeserializationError names the row, counted from `first_row`, and the place in the value; RegistryError where
-        a schema cannot be had, in either mode.
+        a schema cannot be had, in either mode; RecordError for a column that is not binary.
         """
         pa, pc = _arrow()
 
-        values = _whole(values)
+        values = _binary(values)
         prefixes = self._prefixes(values, headers)
         encoded = prefixes.dictionary_encode()
         found: list[bytes | None] = encoded.dictionary.to_pylist()
@@ -141,6 +141,28 @@ class ColumnDecoder:
         # Where each row is now.
         back = pc.sort_indices(order)
         return pa.concat_arrays(pieces).take(back)
+
+    def reasons(self, values: Any, headers: Any, rows: Sequence[int]) -> list[str]:
+        """Why these of the values cannot be decoded. The registry is asked once for each schema that it lacks."""
+        lacking: dict[bytes, str] = {}
+        found = []
+        values = _whole(values)
+        for row in rows:
+            value, header = values.slice(row, 1), None if headers is None else headers.slice(row, 1)
+            prefix = self._prefixes(value, header)[0].as_py()
+            told = lacking.get(prefix)
+            if told is None:
+                try:
+                    self._known(prefix)
+                    self.decode(value, header)
+                    told = ""
+                except DeserializationError as error:
+                    told = str(error)
+                except (RegistryError, UserMistake) as error:
+                    self._pass_on(error)
+                    told = lacking[prefix] = str(self._failed("Row 0", error))
+            found.append(told.removeprefix("Row 0 "))
+        return found
 
     def _decode_framed(self, values: Any, encoded: Any, found: list[bytes], first_row: int) -> Any:
         """Values of several schemas of Avro, each named by an id in front: one after the other, as they come."""
@@ -457,6 +479,23 @@ def _whole(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column if isinstance(column, pa.Array) else pa.array(column)
+
+
+def _binary(column: Any) -> Any:
+    """One array of bytes; RecordError for a column of anything else."""
+    pa, _ = _arrow()
+    values = _whole(column)
+    is_ = pa.types
+    if is_.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if is_.is_binary_view(values.type) or is_.is_null(values.type):
+        values = values.cast(pa.binary())
+    if not any(check(values.type) for check in (is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)):
+        raise RecordError(
+            f"The column to decode has type {values.type}; values with a schema are bytes: give a binary column, as it "
+            "was read."
+        )
+    return values
 
 
 def _header(headers: Any, name: str) -> Any:

@@ -52,16 +52,11 @@ class ValueDecoder:
         """Where a value could not be decoded, why; null elsewhere. `found` is what `decode` gave."""
         errors: list[str | None] = [None] * len(values)
         bad: Any = pc.and_(found.is_null(), values.is_valid())
-        for row in pc.indices_nonzero(bad).to_pylist():
-            errors[row] = self._why(values.slice(row, 1), None if headers is None else headers.slice(row, 1))
+        rows = pc.indices_nonzero(bad).to_pylist()
+        for row, told in zip(rows, self._kept(FAIL).reasons(values, headers, rows), strict=True):
+            # A value may say null.
+            errors[row] = told or None
         return pa.array(errors, pa.string())
-
-    def _why(self, value: Any, headers: Any) -> str | None:
-        try:
-            self._kept(FAIL).decode(value, headers)
-        except DeserializationError as error:
-            return str(error).removeprefix("Row 0 ")
-        return None
 
     def _kept(self, mode: str) -> ColumnDecoder:
         return kept(pickle.dumps((self._plan, mode)), lambda: self._made(mode))

@@ -270,8 +270,8 @@ def _most_items(schema: dict[str, Any]) -> float:
     """How many items there may be."""
     first, rest = _items(schema)
     told: Any = schema.get("maxItems")
-    most: float = told if _is_number(told) else math.inf
-    return min(most, float(len(first)) if _as_boolean(rest) is False else math.inf)
+    most = float(told) if _is_number(told) else math.inf
+    return min(most, len(first)) if _as_boolean(rest) is False else most
 
 
 def _as_boolean(schema: Any) -> Any:

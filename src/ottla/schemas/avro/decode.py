@@ -11,13 +11,13 @@ Invariant: what a payload says is checked before it is believed, and the columns
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uint8_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.ottla.records.arrow_columns import is_byte_strings, read_byte_strings, type_name
 from cython.cimports.ottla.records.arrow_data import Chunk, array_capsule, schema_capsule
 from cython.cimports.ottla.records.arrow_layout import ArrowArray, ArrowSchema, Blobs, blob_at
-from cython.cimports.ottla.records.wire import get_big_endian
+from cython.cimports.ottla.records.wire import get_big_endian, get_varint, unzigzag
 from cython.cimports.ottla.schemas.avro.building import (
     BYTES_LEFT,
     FINE,
@@ -30,6 +30,7 @@ from cython.cimports.ottla.schemas.avro.building import (
     STORE_FIELDS,
     STORE_NOTHING,
     UNKNOWN_ID,
+    UNKNOWN_SYMBOL,
     Building,
     Reading,
     Step,
@@ -333,12 +334,18 @@ class _Job:
         plan = None if self.reading.failed == cython.NULL else program.plans[self.reading.failed.number]
         if self.reading.reason == UNKNOWN_ID:
             return f"its schema has the id {get_big_endian(self.begin + 1, 4)}, which was not given"
+        number: uint64_t = 0
+        symbol = ""
+        if self.reading.reason == UNKNOWN_SYMBOL:
+            get_varint(self.reading.at, self.reading.end, cython.address(number))
+            symbol = plan.names[unzigzag(number)]
         return told(
             cython.cast(cython.int, self.reading.reason),
             "" if plan is None else plan.path,
             "" if plan is None else plan.message,
             self.reading.at - self.begin,
             self.reading.end - self.begin,
+            symbol,
         )
 
 

@@ -152,11 +152,11 @@ class AvroRowDecoder:
 
 @cython.cfunc
 def _refused(
-    step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char, reason: cython.int
+    step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char, reason: cython.int, symbol: str = ""
 ) -> object:
     if reason == 0:
         reason = cython.cast(cython.int, reading.reason)
-    why = told(reason, step.plan.path, step.plan.message, reading.at - begin, reading.end - begin)
+    why = told(reason, step.plan.path, step.plan.message, reading.at - begin, reading.end - begin, symbol)
     return RecordError(f"The payload cannot be decoded: {why}.")
 
 
@@ -220,7 +220,7 @@ def _read(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_cons
         if number < 0 or number >= len(step.symbols):
             raise _refused(step, reading, begin, NO_SYMBOL)
         if step.symbols[number] is None:
-            raise _refused(step, reading, begin, UNKNOWN_SYMBOL)
+            raise _refused(step, reading, begin, UNKNOWN_SYMBOL, step.names[number])
         reading.at = at
         return step.symbols[number]
     if code in (OP_ARRAY, OP_MAP):

@@ -17,7 +17,7 @@ _REASONS: Final = (
     "a text is not UTF-8",
     "a length is negative",
     "the enum has no symbol of that number",
-    "the symbol is not in the reader's enum, which has no default",
+    "the symbol {symbol!r} is not in the reader's enum, which has no default",
     "the union has no branch of that number",
     "there cannot be as many items in the bytes that are left",
     "a block is not as long as it says",
@@ -32,12 +32,12 @@ _REASONS: Final = (
 _MESSAGE: Final = 15
 
 
-def told(reason: int, path: str, message: str, at: int, size: int) -> str:
-    """The reason, with the field where it was found and the byte."""
+def told(reason: int, path: str, message: str, at: int, size: int, symbol: str = "") -> str:
+    """The reason, with the field where it was found and the byte; `symbol` is that of an enum."""
     place = f"field '{path}': " if path else ""
     if reason == _MESSAGE:
         return message[:1].lower() + message[1:]
-    return f"{place}{_REASONS[reason]} (at byte {at} of {size})"
+    return f"{place}{_REASONS[reason].format(symbol=symbol)} (at byte {at} of {size})"
 
 
 # By the numbers of `Unfit` in writing.pxd.

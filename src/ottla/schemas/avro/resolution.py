@@ -42,7 +42,8 @@ class Step:
 
     `op` says what, see `Op` in building.pxd; `number` is a size, the branch that is null, or the member; `symbols` are
     what the writer's symbols are read as; `names` are a record's fields, as the reader calls them (None for one that it
-    does not have); `constant` is an encoded default; `message` is why a step fails.
+    does not have), or the symbols of an enum, as the writer calls them; `constant` is an encoded default; `message` is
+    why a step fails.
     """
 
     op: str
@@ -135,7 +136,7 @@ class Resolver:
             part, inner = ("[]", column.children[0]) if kind == "array" else ("{}", column.children[0].children[1])
             return Step(kind, column, path, [self.resolve(writer.items, reader.items, inner, path + part)])
         if kind == "enum":
-            return Step(kind, column, path, symbols=_symbols(writer, reader))
+            return Step(kind, column, path, symbols=_symbols(writer, reader), names=[*writer.symbols])
         if reader.logical == "decimal":
             # More digits in front of the point take nothing away.
             if writer.logical and (writer.scale != reader.scale or writer.precision > reader.precision):
