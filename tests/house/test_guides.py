@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import subprocess
 import sys
@@ -52,6 +54,26 @@ def test_the_tests_of_the_guide_to_pytest_pass(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     assert re.search(rf"^{len(re.findall('^def test_', text, re.MULTILINE))} passed", done.stdout, re.MULTILINE)
+
+
+def test_a_page_names_files_that_exist() -> None:
+    for page in sorted(DOCS.glob("*.md")):
+        for path in re.findall(r"`((?:src|tests|benchmarks|tools)/[\w/]+\.(?:py|md|toml|json))`", page.read_text()):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_configuration_of_logging_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    before = logging.root.handlers[:], logging.root.level
+    try:
+        run_blocks("logging.md")
+        logging.getLogger("ottla.producer").info("orders: batches are small")
+        logging.getLogger("ottla.client").info("left out")
+    finally:
+        logging.root.handlers[:], logging.root.level = before
+        for name in ("ottla", "ottla.producer"):
+            logging.getLogger(name).setLevel(logging.NOTSET)
+    [line] = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "orders: batches are small"
 
 
 @pytest.mark.parametrize(
