@@ -30,7 +30,7 @@ def run_blocks(page: str, **at_hand: Any) -> dict[str, Any]:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("page", ["tutorial.md", "sequences.md", "replication.md", "storage.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "sequences.md", "replication.md", "storage.md", "reading.md"])
 def test_what_a_guide_claims_is_so(page: str) -> None:
     """Their blocks assert what the text says."""
     names = run_blocks(page)
