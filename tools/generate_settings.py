@@ -63,15 +63,18 @@ producer = ottla.Producer("localhost:9092", linger_ms=20, compression_type="zstd
 producer = ottla.Producer.from_config({"bootstrap.servers": "localhost:9092", "linger.ms": "20"})
 ```
 
-Times are in milliseconds, sizes in bytes. Numbers, true and false may be given as text. A name that is not in these
-tables is refused with the one that comes nearest, and so is a value out of range, before anything is connected.
+Times are in milliseconds, sizes in bytes. Numbers, true and false may be given as text. Before anything is connected, a name
+that is not in these tables is refused, with the nearest one that is, and so is a value that is out of range.
 
-What contradicts each other ends as in Java. Refused, with both names, both values and the way out: idempotence that was
-asked for together with `acks` other than all, with `retries=0`, or (asked for or not) with more than five requests in
-flight; a `transactional.id` without idempotence; a `delivery.timeout.ms` below `linger.ms` + `request.timeout.ms`.
-Switched off: idempotence that is on by default, by `acks=0`, `acks=1` or `retries=0`; the logger `ottla.producer` says
-so, and so do `repr(producer)` and the figure `ottla-idempotence-enabled` of `producer.metrics()`. Warned of: a
-`buffer.memory` below `batch.size`, and a first pause above its maximum, which then is the only one.
+Settings that contradict each other are treated as in Java:
+
+- *Refused*, with both names, both values and what to do: idempotence that was asked for with `acks` other than all, or with
+  `retries=0`; idempotence, asked for or by default, with more than five requests in flight; a `transactional.id` without
+  idempotence; a `delivery.timeout.ms` below `linger.ms` + `request.timeout.ms`.
+- *Switched off*: idempotence that is on by default, by `acks=0`, `acks=1` or `retries=0`. The logger `ottla.producer` says so,
+  and so do `repr(producer)` and the figure `ottla-idempotence-enabled` of `producer.metrics()`.
+- *Warned of*: a `buffer.memory` below `batch.size`; a first pause above its maximum (`retry.backoff.ms` above
+  `retry.backoff.max.ms`), because all pauses are then the maximum.
 """
 
 

@@ -16,6 +16,8 @@ smartquotes = False
 
 html_theme = "furo"
 html_title = "ottla"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 add_module_names = False
