@@ -63,16 +63,16 @@ producer = ottla.Producer("localhost:9092", linger_ms=20, compression_type="zstd
 producer = ottla.Producer.from_config({"bootstrap.servers": "localhost:9092", "linger.ms": "20"})
 ```
 
-Times are in milliseconds, sizes in bytes. Numbers, true and false may be given as text. Before anything is connected, a name
-that is not in these tables is refused, with the nearest one that is, and so is a value that is out of range.
+Times are in milliseconds, sizes in bytes. Numbers, true and false may be given as text. Before anything is connected,
+a name that is not in these tables is refused, with the nearest one that is, and so is a value that is out of range.
 
 Settings that contradict each other are treated as in Java:
 
-- *Refused*, with both names, both values and what to do: idempotence that was asked for with `acks` other than all, or with
-  `retries=0`; idempotence, asked for or by default, with more than five requests in flight; a `transactional.id` without
-  idempotence; a `delivery.timeout.ms` below `linger.ms` + `request.timeout.ms`.
-- *Switched off*: idempotence that is on by default, by `acks=0`, `acks=1` or `retries=0`. The logger `ottla.producer` says so,
-  and so do `repr(producer)` and the figure `ottla-idempotence-enabled` of `producer.metrics()`.
+- *Refused*, with both names, both values and what to do: idempotence that was asked for with `acks` other than all,
+  or with `retries=0`; idempotence, asked for or by default, with more than five requests in flight; a
+  `transactional.id` without idempotence; a `delivery.timeout.ms` below `linger.ms` + `request.timeout.ms`.
+- *Switched off*: idempotence that is on by default, by `acks=0`, `acks=1` or `retries=0`. The logger `ottla.producer`
+  says so, and so do `repr(producer)` and the figure `ottla-idempotence-enabled` of `producer.metrics()`.
 - *Warned of*: a `buffer.memory` below `batch.size`; a first pause above its maximum (`retry.backoff.ms` above
   `retry.backoff.max.ms`), because all pauses are then the maximum.
 """
