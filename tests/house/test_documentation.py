@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from tools.documentation import api, charts, errors, layout
 
 import ottla
+
+from ..needs import lacking
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,13 +70,19 @@ def test_charts_are_drawn_of_the_measured_figures(tmp_path: Path) -> None:
         assert len(bars) > 2
 
 
-@pytest.mark.prove
-def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    """`-W` ends the build where a link leads nowhere or a page is on no list."""
-    site = tmp_path / "site"
-    command = [sys.executable, "-m", "tools.documentation", "--pages", str(tmp_path / "pages"), "--site", str(site)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once; `-W` ends the build where a link leads nowhere or a page is on no list."""
+    folder = tmp_path_factory.mktemp("documentation")
+    places = ["--pages", str(folder / "pages"), "--site", str(folder / "site")]
+    command = [sys.executable, "-m", "tools.documentation", *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.mark.prove
+def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
     pages = [*site.glob("*.html")]
     assert len(pages) > 50
     fetched = [
@@ -82,4 +91,17 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
         for place in re.findall(r'<(?:script|img|link)\b[^>]*\b(?:src|href)="([^"]+)"', page.read_text())
     ]
     assert [place for place in fetched if "//" in place] == []
-    assert "murmur2" in (site / "searchindex.js").read_text()
+
+
+@pytest.mark.prove
+def test_the_search_finds_a_page_without_a_server(site: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        lacking("chromium", "there is no Chromium here")
+    with playwright.sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(offline=True)
+        page.goto(f"{(site / 'search.html').as_uri()}?q=fencing")
+        page.wait_for_selector("#search-results ul.search a[href*='sequences.html']", timeout=60_000)
+        browser.close()

@@ -164,3 +164,9 @@ def test_the_page_on_an_index_has_no_link_into_the_repository() -> None:
     page = names["index_page"](README)
     assert re.findall(r"\[[^\]]+\]\((?!https?:)[^)]+\)", page) == []
     assert "settings, security (TLS, SASL), partitioners" in " ".join(page.split())
+
+
+def test_the_links_of_the_readme_lead_to_files() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert len(links) > 30
+    assert [link for link in links if not (ROOT / link).exists()] == []
