@@ -3,6 +3,8 @@
 The public names are resolved on first use, so that `import ottla` costs next to nothing and never loads numpy or
 pyarrow. Type checkers see plain imports instead. `__getattr__` is hidden from them, because with it every misspelt name
 would have the type Any.
+
+Pages that docstrings and errors name (docs/settings.md) are in the folder of this file; `ottla docs` prints them.
 """
 
 from __future__ import annotations

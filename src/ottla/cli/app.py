@@ -25,6 +25,7 @@ COMMANDS = (
     "explain",
     "simulate",
     "bench",
+    "docs",
 )
 GROUPS = "topics", "groups", "cluster", "sink"
 
