@@ -15,10 +15,14 @@ is as much as its 150 records cost in `send`. Attributes of these classes have t
 
 import os
 import re
+import sys
+import threading
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 LOOPS = [
     "ottla.async_functions",
@@ -134,42 +138,95 @@ TURNS = [
 ]
 
 
+# Without the names of what is not called from outside: a seventh of each file.
+STRIPPED = ["-Wl,-s"] if sys.platform == "linux" else []
+
+
 def extensions(names: list[str], optimized: str) -> list[Extension]:
     """One extension module for each of these Python modules."""
     return [
-        Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=[optimized, "-g0"]) for name in names
+        Extension(
+            name,
+            [f"src/{name.replace('.', '/')}.py"],
+            extra_compile_args=[optimized, "-g0"],
+            extra_link_args=STRIPPED,
+        )
+        for name in names
     ]
 
 
-def index_page(readme: str) -> str:
-    """The README as an index of packages shows it: a link to a file of the repository would lead nowhere there."""
-    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", readme)
+def say(words: str) -> None:
+    """Tell how far the build is: it takes minutes."""
+    print(words, file=sys.stderr, flush=True)
 
 
-setup(
-    long_description=index_page(Path("README.md").read_text()),
-    long_description_content_type="text/markdown",
-    # Several compilers at once: one after the other takes more than a minute.
-    options={"build_ext": {"parallel": os.cpu_count()}},
-    ext_modules=[
-        *cythonize(
-            extensions(LOOPS, "-O3"),
-            build_dir="build/cython",
-            compiler_directives={
-                "language_level": "3",
-                "boundscheck": False,
-                "wraparound": False,
-                "cdivision": True,
-                "initializedcheck": False,
-                "binding": True,
-                "embedsignature": True,
-            },
-        ),
+class Compile(build_ext):
+    """Writes C and compiles it, both with all processors, and counts aloud."""
+
+    def run(self) -> None:
+        loops = [each for each in self.extensions if each.name in LOOPS]
+        turns = [each for each in self.extensions if each.name in TURNS]
+        write_c(
+            loops,
+            boundscheck=False,
+            wraparound=False,
+            cdivision=True,
+            initializedcheck=False,
+            embedsignature=True,
+        )
         # Python's own meaning throughout: indexes are checked, and annotations are for the reader and for mypy.
-        *cythonize(
-            extensions(TURNS, "-O2"),
-            build_dir="build/cython",
-            compiler_directives={"language_level": "3", "binding": True, "annotation_typing": False},
-        ),
-    ],
-)
+        write_c(turns, annotation_typing=False)
+        super().run()
+
+    def build_extensions(self) -> None:
+        self._stale = {each.name for each in self.extensions if self._is_stale(each)}
+        self._begun = 0
+        self._counting = threading.Lock()
+        super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name in self._stale:
+            with self._counting:
+                self._begun += 1
+                say(f"Compiling {self._begun} of {len(self._stale)}: {ext.name}")
+        super().build_extension(ext)
+
+    def _is_stale(self, ext: Extension) -> bool:
+        return bool(self.force) or newer_group([*ext.sources, *ext.depends], self.get_ext_fullpath(ext.name), "newer")
+
+
+def write_c(modules: list[Extension], **directives: object) -> None:
+    """Give each module the C file made of its Python file, written anew where the Python is newer."""
+    say(f"Writing C for {len(modules)} modules, where it is not there yet ...")
+    made = cythonize(
+        modules,
+        build_dir="build/cython",
+        nthreads=os.cpu_count() or 1,
+        quiet=True,
+        compiler_directives={"language_level": "3", "binding": True, **directives},
+    )
+    for module, as_c in zip(modules, made, strict=True):
+        assert module.name == as_c.name
+        module.sources, module.depends = as_c.sources, as_c.depends
+
+
+def index_page() -> str:
+    """The README for a package index, where links to files of the repository lead nowhere."""
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"^!\[[^\]]*\]\((?!https?:)[^)]*\)\n+", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
+def main() -> None:
+    setup(
+        cmdclass={"build_ext": Compile},
+        options={"build_ext": {"parallel": os.cpu_count()}},
+        ext_modules=[*extensions(LOOPS, "-O3"), *extensions(TURNS, "-O2")],
+        long_description=index_page(),
+        long_description_content_type="text/markdown",
+    )
+
+
+# The processes that write C load this file, too, where processes are not forked.
+if __name__ == "__main__":
+    main()
