@@ -189,10 +189,18 @@ class Compile(build_ext):
             with self._counting:
                 self._begun += 1
                 say(f"Compiling {self._begun} of {len(self._stale)}: {ext.name}")
-        super().build_extension(ext)
+            super().build_extension(ext)
+        else:
+            # Compiled in place already: a wheel and an editable install, which are built elsewhere, take it from there.
+            built = self.get_ext_fullpath(ext.name)
+            self.mkpath(os.path.dirname(built))
+            self.copy_file(self._in_place(ext), built)
 
     def _is_stale(self, ext: Extension) -> bool:
-        return bool(self.force) or newer_group([*ext.sources, *ext.depends], self.get_ext_fullpath(ext.name), "newer")
+        return bool(self.force) or newer_group([*ext.sources, *ext.depends], self._in_place(ext), "newer")
+
+    def _in_place(self, ext: Extension) -> str:
+        return os.path.join("src", self.get_ext_filename(ext.name))
 
 
 def write_c(modules: list[Extension], **directives: object) -> None:

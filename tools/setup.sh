@@ -49,6 +49,11 @@ fi
 quiet=--quiet
 [ ! -t 2 ] || quiet=
 # shellcheck disable=SC2086
+"$uv" sync $quiet --locked --no-install-project --python "$python"
+
+# Compiled in place first, where it can be seen how far it is: what uv builds it does in silence.
+.venv/bin/python setup.py -q build_ext --inplace
+# shellcheck disable=SC2086
 "$uv" sync $quiet --locked --python "$python"
 
 command -v bash >/dev/null || say "There is no bash here, which Spark's own scripts need: install it before 'make run'."

@@ -36,13 +36,8 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this checkout. What `make setup` compiled is not compiled again."""
     folder = tmp_path_factory.mktemp("wheel")
-    for built in (ROOT / "src").rglob(f"*{SUFFIX}"):
-        kept = folder / "lib" / built.relative_to(ROOT / "src")
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(built, kept)
-    build = ["build", "--build-lib", folder / "lib"]
-    run(sys.executable, "setup.py", "-q", *build, "build_py", cwd=ROOT)
-    pack = ["bdist_wheel", "--skip-build", "--bdist-dir", folder / "bdist", "--dist-dir", folder]
+    build = ["build", "--build-lib", folder / "lib", "--build-temp", folder / "temp"]
+    pack = ["bdist_wheel", "--bdist-dir", folder / "bdist", "--dist-dir", folder]
     run(sys.executable, "setup.py", "-q", *build, *pack, cwd=ROOT)
     [made] = folder.glob("*.whl")
     return made
