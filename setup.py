@@ -219,10 +219,9 @@ def write_c(modules: list[Extension], **directives: object) -> None:
 
 
 def index_page() -> str:
-    """The README for a package index, where links to files of the repository lead nowhere."""
+    """The README for a package index, where a link to a file of the repository leads nowhere and becomes words."""
     text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
-    text = re.sub(r"^!\[[^\]]*\]\((?!https?:)[^)]*\)\n+", "", text, flags=re.MULTILINE)
-    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+    return re.sub(r"!?\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
 def main() -> None:
