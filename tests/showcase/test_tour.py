@@ -286,3 +286,16 @@ def test_a_tour_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, number
         assert running.wait(60) == status
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.prove
+def test_the_json_of_a_tour_is_all_that_stdout_has(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_COMMAND, "run", "--tour", "--json"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout)["partitions"] == 6

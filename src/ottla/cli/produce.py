@@ -113,7 +113,7 @@ def produce(
     records have a schema of their own. With --ledger each record carries its number in a header; then `ottla audit`
     says whether the topic holds each of them once: a topic that was empty before.
 
-    For example:
+    For example, while `ottla serve --topic orders` runs:
 
     - `echo ada:1 | ottla produce orders --key-separator :`
 

@@ -115,7 +115,7 @@ def read(
     With --value-format each value is decoded by the schema that it names in --registry, and shown as JSON. Times are
     those of the records; without a zone they are UTC.
 
-    For example:
+    For example, while `ottla serve --topic orders` runs:
 
     - `ottla read orders --limit 10 --format table`
 
