@@ -15,6 +15,7 @@ import pytest
 from tools.documentation import api, charts, errors, layout
 
 import ottla
+from ottla.broker.settings import BROKER_SETTINGS
 
 from ..needs import lacking
 
@@ -25,7 +26,7 @@ DOCS = ROOT / "docs"
 def test_the_index_lists_every_page_once() -> None:
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+\.md)\)", (DOCS / "index.md").read_text(), flags=re.MULTILINE)
     pages = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
-    written = {*api.GROUPS, "commands.md", "errors.md"}
+    written = {*layout.written_pages()}
     assert sorted(listed) == sorted(pages | written | {f"../{name}" for name in layout.ELSEWHERE})
 
 
@@ -59,6 +60,13 @@ def test_a_method_is_told_with_its_arguments_even_where_it_is_compiled() -> None
     sending = api.write_api()["api-sending.md"]
     assert ":::{py:method} result(timeout: float | None=None) -> RecordMetadata" in sending
     assert ":::{py:method} from_config(" in sending  # inherited
+
+
+def test_every_setting_of_a_broker_is_told_with_why_its_default_differs() -> None:
+    page = layout.written_pages()["broker-settings.md"]
+    assert [setting.name for setting in BROKER_SETTINGS if page.count(f"\n| `{setting.name}` | ") < 1] == []
+    assert re.search(r"^\| `broker.session.timeout.ms` .* Kafka waits nine seconds", page, flags=re.MULTILINE)
+    assert "## Replication\n" in page
 
 
 def test_charts_are_drawn_of_the_measured_figures(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from tools.documentation.api import write_api
+from tools.documentation.broker_settings import write_broker_settings
 from tools.documentation.charts import draw_charts
 from tools.documentation.commands import write_commands
 from tools.documentation.errors import write_errors
@@ -20,7 +21,11 @@ from tools.documentation.errors import write_errors
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 # Pages of the repository that stand elsewhere.
-ELSEWHERE = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md"}
+ELSEWHERE = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "src/ottla/broker/UNSUPPORTED.md": "unsupported.md",
+}
 CHARTS = "<!-- The site has charts here, drawn from benchmarks/results.json. -->"
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
@@ -29,7 +34,12 @@ _FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 def written_pages() -> dict[str, str]:
     """The pages that are written from the source: file name -> Markdown."""
-    return {**write_api(), "commands.md": write_commands(), "errors.md": write_errors()}
+    return {
+        **write_api(),
+        "broker-settings.md": write_broker_settings(),
+        "commands.md": write_commands(),
+        "errors.md": write_errors(),
+    }
 
 
 def lay_out(folder: Path) -> None:
