@@ -7,6 +7,7 @@ import logging
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +63,36 @@ def test_a_page_names_files_that_exist() -> None:
             assert (ROOT / path).exists(), f"{page.name}: {path}"
 
 
-def test_the_configuration_of_logging_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """A test may configure logging."""
     before = logging.root.handlers[:], logging.root.level
-    try:
-        run_blocks("logging.md")
-        logging.getLogger("ottla.producer").info("orders: batches are small")
-        logging.getLogger("ottla.client").info("left out")
-    finally:
-        logging.root.handlers[:], logging.root.level = before
-        for name in ("ottla", "ottla.producer"):
-            logging.getLogger(name).setLevel(logging.NOTSET)
+    yield
+    logging.root.handlers[:], logging.root.level = before
+    for name in ("ottla", "ottla.producer"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
+def test_the_configuration_of_logging_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("logging.md")
+    logging.getLogger("ottla.producer").info("orders: batches are small")
+    logging.getLogger("ottla.client").info("left out")
     [line] = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "orders: batches are small"
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
+def test_the_log_that_troubleshooting_asks_for_has_every_line() -> None:
+    run_blocks("troubleshooting.md")
+    assert logging.getLogger("ottla.client").isEnabledFor(logging.DEBUG)
+
+
+def test_a_page_with_examples_has_a_test() -> None:
+    """The test names the page; what it does with the examples is its own affair."""
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    shown = [page.name for page in DOCS.glob("*.md") if "```python" in page.read_text()]
+    assert [name for name in shown if name not in tests and "migrate-" not in name] == []
 
 
 @pytest.mark.parametrize(
