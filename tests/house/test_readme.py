@@ -155,7 +155,7 @@ def test_the_page_on_an_index_has_no_link_into_the_repository() -> None:
     assert re.search(r"\]\((?!https?:)", README)
     page = runpy.run_path(str(ROOT / "setup.py"))["index_page"]()
     assert re.findall(r"\[[^\]]+\]\((?!https?:)[^)]+\)", page) == []
-    assert "settings, security (TLS, SASL), partitioners" in " ".join(page.split())
+    assert "settings, security (TLS, SASL), web services" in " ".join(page.split())
 
 
 def test_the_links_of_the_readme_lead_to_files() -> None:
