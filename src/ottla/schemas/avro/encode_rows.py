@@ -28,7 +28,7 @@ from cython.cimports.cpython.datetime import (
     datetime_tzinfo,
     import_datetime,
 )
-from cython.cimports.cpython.dict import PyDict_GetItemWithError, PyDict_Next
+from cython.cimports.cpython.dict import PyDict_GetItemWithError, PyDict_Next, PyDict_Size
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cython.cimports.cpython.object import PyObject
@@ -101,6 +101,7 @@ class _Node:
     # Of a record: the names of its fields, and the encoded defaults (None for none).
     names = cython.declare(list)
     constants = cython.declare(list)
+    # How each child is noted, see `_plain`.
     plain = cython.declare(bytes)
     symbols = cython.declare(dict)
     size = cython.declare(int64_t)
@@ -135,7 +136,6 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
         node.names.append(sys.intern(each.name))
         node.children.append(_node(each.type, at, made, defaults))
         node.constants.append(None if each.default is MISSING else defaults.encoded(each, at))
-    node.plain = bytes([_plain(child) for child in node.children])
     for branch in type_.branches:
         node.children.append(_node(branch, path, made, defaults))
     if type_.items is not None:
@@ -145,6 +145,7 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
         node.null_branch = kinds.index("null")
         if len(kinds) == 2:
             node.op = OP_OPTIONAL
+    node.plain = bytes([_plain(child) for child in node.children])
     return node
 
 
@@ -325,11 +326,17 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
             _put(to, child.null_branch)
         elif child.op != OP_NULL:
             raise RecordError(f"The value has no field '{child.path or node.names[i]}', and the schema no default.")
-    if used != len(value):
-        other = next(key for key in value if key not in node.names)
-        shown = f"{node.path}.{other}" if node.path else str(other)
-        raise RecordError(f"The Avro schema has no field for '{shown[:200]}': leave it out.")
+    if used != PyDict_Size(value):
+        raise _no_field(node, value)
     return 0
+
+
+@cython.cfunc
+def _no_field(node: _Node, value: object) -> object:
+    # A generator makes whatever function it is in slower, also where it does not get there.
+    other = next(key for key in value if key not in node.names)
+    shown = f"{node.path}.{other}" if node.path else str(other)
+    return RecordError(f"The Avro schema has no field for '{shown[:200]}': leave it out.")
 
 
 @cython.cfunc
