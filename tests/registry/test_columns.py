@@ -239,3 +239,22 @@ def test_columns_of_bytes_in_any_layout_are_decoded_and_others_are_told(
             ottla.RecordError, match=f"The column to decode has type {re.escape(str(wrong.type))};.*give a binary"
         ):
             decoder.decode(wrong)
+
+
+def test_a_symbol_that_the_enum_does_not_have_is_named(client: RegistryClient, kafka_name: str) -> None:
+    enum = {"type": "enum", "name": "Color", "symbols": ["RED"]}
+    inner = {"type": "record", "name": "In", "fields": [{"name": "c", "type": ["null", enum]}]}
+    fields = [{"name": "c", "type": {**enum, "name": "Outer"}}, {"name": "in", "type": inner}]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    encoder = ColumnEncoder(client, client.register(kafka_name, text))
+
+    def rows(outer: list[str], inner: list[str | None]) -> Any:
+        return pa.table({"c": outer, "in": [{"c": each} for each in inner]})
+
+    for table, told in (
+        (rows(["RED", "GREY"], ["RED", None]), "Row 11 .*: the value of 'c' is 'GREY', none of the symbols"),
+        (rows(["RED", "RED"], [None, "BLUE"]), "Row 11 .*: the value of 'in.c' is 'BLUE', none of the symbols"),
+    ):
+        for columns in (table.to_batches()[0], table.to_struct_array().combine_chunks()):
+            with pytest.raises(ottla.RecordError, match=told):
+                encoder.encode(columns, first_row=10)

@@ -27,6 +27,7 @@ PLACES: Final = ("prefix", "header")
 
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
+_SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _NOT_FOUND = 404
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
@@ -378,8 +379,21 @@ class ColumnEncoder:
             made = self._encoder.encode(_rescaled(columns, self._decimals), prefix=self._prefix)
         except RecordError as error:
             row = partial(_row_of, valid=valid, first_row=first_row)
-            raise RecordError(_ROW.sub(row, str(error), count=1)) from error
+            raise RecordError(_ROW.sub(row, _with_symbol(str(error), columns), count=1)) from error
         return made if valid is None else pa.array(made).take(_places(valid))
+
+
+def _with_symbol(told: str, columns: Any) -> str:
+    """The error with the text that is none of an enum's symbols, where it is no part of a list or a map."""
+    found = _SYMBOL.search(told)
+    if found is None:
+        return told
+    _, pc = _arrow()
+    names = found[2].split(".")
+    row = columns.slice(int(found[1]), 1)
+    column = row.column(names[0]) if hasattr(row, "column") else row.field(names[0])
+    text = (pc.struct_field(column, names[1:]) if names[1:] else column)[0].as_py()
+    return told.replace("is none of the symbols", f"is {text!r:.80}, none of the symbols")
 
 
 def _row_of(match: re.Match[str], valid: Any, first_row: int) -> str:
