@@ -213,7 +213,7 @@ def test_json_with_a_schema_is_a_struct_and_what_it_is_not_goes_to_the_dead_lett
     ("options", "told"),
     [
         ({"registry": None}, "value.format=avro needs the option registry"),
-        ({"value.format": "xml"}, "it must be avro, protobuf, json"),
+        ({"value.format": "xml"}, "it must be avro or protobuf or json"),
         ({"value.format": None}, "The option registry is for values with a schema: add the option value.format"),
         ({"subscribe": "a,b"}, "All values of 2 topics are read as one schema.*subject, or value.schema"),
         ({"subscribe": None, "subscribePattern": "a.*"}, "All values of the topics of a pattern"),

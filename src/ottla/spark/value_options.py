@@ -41,7 +41,7 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
         return None
     word = value_format.strip().lower()
     if word not in FORMATS:
-        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {', '.join(FORMATS)}.")
+        raise ConfigError(f"The option value.format is {value_format!r:.60}: it must be {' or '.join(FORMATS)}.")
     if not given.get(REGISTRY, "").strip():
         raise ConfigError(f"The option value.format={word} needs the option registry: the address of the registry.")
     for name in (VALUE_SCHEMA, VALUE_MESSAGE, SUBJECT):
