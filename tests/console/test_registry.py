@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
 
 import ottla
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
+from ottla.console.shown import Registry
 from ottla.registry.serializers import AvroSerializer
 
 from .conftest import Asking
@@ -46,3 +51,28 @@ def test_values_are_decoded_by_their_schema_and_searched(cluster: ottla.Cluster,
             assert [line["match"]["offset"] for line in lines if "match" in line] == [3, 6]
             plain = asking.get(f"{path}/records?start=oldest&decode=false")["records"][2]["value"]
             assert plain["as"] == "hex"
+
+
+def test_a_registry_is_asked_once_for_a_schema_that_it_lacks() -> None:
+    asked: list[str] = []
+
+    class Lacking(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = b'{"error_code":40403,"message":"Schema not found"}'
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Lacking) as server:
+        threading.Thread(target=server.serve_forever).start()
+        registry = Registry(f"http://127.0.0.1:{server.server_port}")
+        for number in range(6):
+            with pytest.raises(ottla.RegistryError, match="40403"):
+                registry.decode("t", "value", b"\0\0\0\0" + bytes([number % 2]) + b"more", ())
+        registry.close()
+        server.shutdown()
+    assert asked == ["/schemas/ids/0", "/schemas/ids/1"]

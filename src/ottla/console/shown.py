@@ -8,14 +8,18 @@ import json
 import threading
 from typing import Any
 
-from ottla.errors import OttlaError
-from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, read_frame
+from ottla.errors import OttlaError, RegistryError, fresh
+from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, Frame, read_frame
 
 Headers = tuple[tuple[str, bytes | None], ...]
 # Of a long value so much is shown in a list, and in a record of its own.
 LIST_BYTES, RECORD_BYTES = 4 << 10, 256 << 10
 _HEX_BYTES = 1 << 10
 _MAGIC = 0
+_NOT_FOUND = 404
+# So long a registry is believed that it lacks a schema, and so many schemas are kept in mind.
+_LACKING_S = 5.0
+_KINDS_MOST = 1000
 _TEXT_CONTROLS = "\t\n\r"
 
 
@@ -23,9 +27,11 @@ class Registry:
     """Decodes what names a schema of this registry; used by many threads."""
 
     def __init__(self, url: str) -> None:
+        from ottla.registry.cache import Cache
         from ottla.registry.client import RegistryClient
 
         self._client = RegistryClient(url)
+        self._kinds = Cache(_KINDS_MOST)
         self._lock = threading.Lock()
         self._deserializers: dict[tuple[str, str], Any] = {}
 
@@ -40,8 +46,21 @@ class Registry:
 
     def _kind_of(self, part: str, stored: bytes, headers: Headers) -> str:
         frame = read_frame(_named(part, headers) or stored)
-        schema = self._client.by_guid(str(frame.guid)) if frame.guid else self._client.by_id(frame.schema_id or 0)
-        return schema.kind
+        # What has no schema at all may name another one that is not there in each record of a topic.
+        found = self._kinds.get((frame.schema_id, frame.guid), lambda: self._asked(frame), keep_s=_LACKING_S)
+        if isinstance(found, RegistryError):
+            raise fresh(found)
+        return str(found)
+
+    def _asked(self, frame: Frame) -> str | RegistryError:
+        """The kind of a schema, or the registry's word that it does not have it."""
+        client = self._client
+        try:
+            return (client.by_guid(str(frame.guid)) if frame.guid else client.by_id(frame.schema_id or 0)).kind
+        except RegistryError as error:
+            if error.status == _NOT_FOUND:
+                return error
+            raise
 
     def close(self) -> None:
         """Close its connections."""
