@@ -16,6 +16,7 @@ import pytest
 from tests.papers import Papers
 
 import ottla
+from ottla.cli import main
 
 TIMEOUT_S = 60
 SCHEMA = """{"type": "record", "name": "Order", "fields": [
@@ -291,3 +292,37 @@ def test_a_line_that_cannot_be_sent_is_told_by_its_number(
     assert sent.returncode == 2
     assert told in sent.stderr
     assert sent.stderr.strip().endswith("The lines before it (1) were sent.")
+
+
+@pytest.mark.parametrize("value_format", ["avro", pytest.param("protobuf", marks=pytest.mark.prove)])
+def test_random_records_have_a_schema_of_their_own_and_stand_the_audit(
+    value_format: str,
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    url: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    there = [kafka_topic, *where(kafka_cluster, url, value_format)]
+    ledger = str(tmp_path / "sent.parquet")
+    assert main(["produce", *there, "--random", "50", "--ledger", ledger]) == 0
+    capfd.readouterr()
+    assert main(["read", *there, "--json"]) == 0
+    values = [json.loads(line)["value"] for line in capfd.readouterr().out.splitlines()]
+    assert len(values) == 50
+    assert all(list(value) == ["name", "location", "status"] for value in values)
+    assert {value["status"] for value in values} == {"OPEN", "CLOSED", "MOVED"}
+    servers = ["-b", kafka_cluster.bootstrap_servers]
+    assert main(["audit", "--ledger", ledger, "--topic", kafka_topic, *servers]) == 0
+
+
+@pytest.mark.prove
+def test_rows_with_a_schema_stand_the_audit(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    rows, ledger = tmp_path / "rows.ndjson", str(tmp_path / "sent.parquet")
+    rows.write_text("".join(f'{{"id": {number}, "name": "n{number}"}}\n' for number in range(500)))
+    there = [kafka_topic, *where(kafka_cluster, url)]
+    assert main(["produce", *there, "--input", str(rows), "--key", "id", "--header", "a=b", "--ledger", ledger]) == 0
+    servers = ["-b", kafka_cluster.bootstrap_servers]
+    assert main(["audit", "--ledger", ledger, "--topic", kafka_topic, *servers]) == 0

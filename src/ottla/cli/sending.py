@@ -56,6 +56,10 @@ class Given(ABC):
 
     total: int | None
 
+    def settings(self, schema: ValueSchema | None, *, has_ledger: bool) -> dict[str, Any]:
+        """Those of a producer that are needed for it."""
+        return {}
+
     @abstractmethod
     def send(self, to: Sending) -> None:
         """Send it all."""
@@ -66,21 +70,30 @@ class GivenLines(Given):
 
     def __init__(self, lines: Lines, total: int | None) -> None:
         self._lines = lines
+        self._kept: _KeptSerializer | None = None
         self.total = total
+
+    def settings(self, schema: ValueSchema | None, *, has_ledger: bool) -> dict[str, Any]:
+        """What makes values of lines; a ledger wants to know what it made."""
+        if schema is None:
+            return {}
+        serializer = schema.serializer()
+        if has_ledger:
+            self._kept = serializer = _KeptSerializer(serializer)
+        return {"value_serializer": serializer}
 
     def send(self, to: Sending) -> None:
         """One record after the other."""
         producer, topic, headers, _, ledger, counter = to
-        serialize = _serializer(to)
         # Asked before the first line is typed: whether anybody is there, and has the topic.
         producer.partitions_for(topic)
         for key, line in self._lines:
             try:
-                value = serialize(line)
                 if ledger is None:
-                    producer.send(topic, value, key, headers=headers)
+                    producer.send(topic, line, key, headers=headers)
                 else:
-                    ledger.add(producer.send(topic, value, key, headers=[*headers, ledger.header()]), key, value)
+                    delivery = producer.send(topic, line, key, headers=[*headers, ledger.header()])
+                    ledger.add(delivery, key, line if self._kept is None else self._kept.last)
             except RecordError as error:
                 count = counter.count
                 told = f"line {count + 1}: {str(error).removesuffix('.')}. The lines before it ({count}) were sent."
@@ -186,6 +199,7 @@ def send_all(
 
     # Who types lines sees them; a bar would be drawn over them.
     is_typed = given.total is None and sys.stdin.isatty()
+    settings = {**settings, **given.settings(schema, has_ledger=ledger is not None)}
     with (
         _ledger(ledger, topic, settings) as book,
         Counter(f"send to {topic}", "records", given.total, is_shown=not is_typed) as counter,
@@ -224,18 +238,21 @@ def _undelivered(error: DeliveryError | None) -> str:
     return ", ".join(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)
 
 
-def _serializer(to: Sending) -> Callable[[bytes], bytes]:
-    if to.schema is None:
-        return lambda line: line
-    from ottla.records.intake import Serialization
+class _KeptSerializer:
+    """A serializer that keeps what it made last."""
 
-    serialization: Any = Serialization("value.serializer", to.schema.serializer())
+    def __init__(self, serializer: Any) -> None:
+        self._of_values = serializer.of_part("value")
+        self._encode: Callable[[bytes], bytes] | None = None
+        self.last: bytes | None = None
 
-    def serialize(line: bytes) -> bytes:
-        value: bytes = serialization.serialize(to.topic, line, None)
-        return value
-
-    return serialize
+    def serialize(self, topic: str, line: bytes) -> bytes:
+        """Of one topic alone."""
+        if self._encode is None:
+            encode, prefix = self._of_values.for_topic(topic)
+            self._encode = lambda line: encode(line, prefix)
+        self.last = made = self._encode(line)
+        return made
 
 
 def _key_column(rows: Any, piece: Any, key: str) -> Any:
