@@ -92,6 +92,20 @@ def test_the_readme_has_its_stories() -> None:
     assert len(BLOCKS) >= 6
 
 
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert "docs/verdict.svg" in links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_words_under_the_picture_of_the_verdict_say_what_it_shows() -> None:
+    words = next(line for line in README.splitlines() if line.endswith("(docs/verdict.svg)"))
+    figures = re.findall(r"\d+,\d+", words)
+    picture = (ROOT / "docs" / "verdict.svg").read_text()
+    assert len(figures) == 3
+    assert [figure for figure in figures if figure not in picture] == []
+
+
 @pytest.mark.parametrize("block", [b for b in BLOCKS if "spark." not in b], ids=lambda b: b.split("\n")[0][:40])
 def test_a_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
     cluster = scene["kafka_cluster"]

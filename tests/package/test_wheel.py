@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -93,6 +94,18 @@ def test_the_metadata_say_who_and_under_which_licence_and_links_lead_somewhere(w
     assert text.startswith("# ottla")
     assert "](docs/" not in text
     assert "](CONTRIBUTING" not in text
+
+
+def test_a_source_distribution_has_all_that_a_build_reads(tmp_path: Path) -> None:
+    run(sys.executable, "setup.py", "-q", "sdist", "--dist-dir", tmp_path, cwd=ROOT)
+    [made] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    # `docs` is a link, whose files are there as files.
+    read = {str(path.relative_to(ROOT)) for kind in ("py", "pyi", "pxd") for path in (ROOT / "src").rglob(f"*.{kind}")}
+    read |= {f"src/ottla/docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert read | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+    assert [name for name in names if name.endswith((".so", ".c"))] == []
 
 
 # Each extra of pyproject.toml is used alone, where it can be; `run` is all of Spark.
