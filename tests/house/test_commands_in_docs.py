@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.admin_options import NamingGroup
 from ottla.cli.app import COMMANDS, GROUPS, make_app
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,8 @@ def unknown(line: str) -> list[str]:
     command, names = program(), list[str]()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
-    if hasattr(command, "commands") and words and not words[0].startswith("-"):
+    takes_names = isinstance(command, NamingGroup)
+    if hasattr(command, "commands") and not takes_names and words and not words[0].startswith("-"):
         names.append(words[0])
     options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help", "-h"}
     given = [word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)]

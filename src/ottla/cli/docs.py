@@ -18,12 +18,12 @@ FOLDER = Path(ottla.__file__).with_name("docs")
 
 def docs(
     page: Annotated[
-        str | None, typer.Argument(help="A page: settings, or docs/settings.md as errors name it.", metavar="PAGE")
+        str | None, typer.Argument(help="The name of a page, such as settings.", metavar="PAGE")
     ] = None,
 ) -> None:
     """List the pages of the documentation, or print one.
 
-    Errors and docstrings name them as docs/settings.md. They are Markdown, and come with the package.
+    They are Markdown, and come with the package.
 
     For example: `ottla docs faults`
 
@@ -37,7 +37,7 @@ def docs(
                 table.add_row(name, next(lines).removeprefix("#").strip())
         tell(table)
         return
-    name = page.removeprefix("docs/").removesuffix(".md")
+    name = Path(page).stem
     if name not in pages:
         near = nearest_name(name, pages)
         hint = f"did you mean {near}?" if near else "`ottla docs` lists them."
