@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from tests.soak import SOAK
 from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.standalone import Daemons
 from tests.topic_audit.sent import send_numbered
@@ -145,6 +146,7 @@ def test_spark_submit_runs_the_file_that_is_shipped(standalone: Standalone, clus
     assert (outcome["engine"], outcome["seen"], outcome["figures"]["stored"]) == ("on PySpark", "exactly-once", RECORDS)
 
 
+@SOAK
 def test_the_main_job_audits_on_two_workers(standalone: Standalone) -> None:
     (standalone.folder / "orders.csv").write_text("id,customer\n" + "".join(f"{n},c{n % 7}\n" for n in range(2_000)))
     done = standalone.run(

@@ -12,6 +12,7 @@ from ottla.client.admin_driver import AdminDriver
 from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
 from ottla.client.transaction_handle import EndingDriver
+from ottla.connection.address_book import AddressBook
 from ottla.connection.asking import AskingCore
 from ottla.host.machine import Machine
 from ottla.producer.events import InitializeTransactions
@@ -57,11 +58,11 @@ class PlaceOfProcess:
 class _Loop:
     """In place of an I/O thread: the core on the world's schedule."""
 
-    answered = True
-    troubles: Mapping[Any, Any] = {}
-
     def __init__(self, place: PlaceOfProcess, number: int, core: Any, perform: Callable[[Any], None]) -> None:
         self._place, self._number, self._performs = place, number, perform
+        # Nobody gives up for what is wrong with an address.
+        self.addresses = AddressBook([])
+        self.addresses.answered = True
         self.machine = Machine(place.world.scheduler, core, self._perform, place.clients.clock_of(number))
 
     def post(self, event: Any) -> None:
