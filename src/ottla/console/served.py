@@ -17,15 +17,8 @@ VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
 _LIVE_S = 0.1
 _METRICS_S = 1.0
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
-# Kafka's stages of a request, in their order; a broker tells those that it has.
-STAGES = (
-    "RequestQueueTimeMs",
-    "LocalTimeMs",
-    "RemoteTimeMs",
-    "ResponseQueueTimeMs",
-    "ResponseSendTimeMs",
-    "TotalTimeMs",
-)
+# How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.
+_STAGE = "TimeMs"
 
 Line = dict[str, Any]
 
@@ -129,7 +122,7 @@ class Served:
 def _add(row: dict[str, Any], name: str, attributes: Mapping[str, float]) -> None:
     if name == "RequestsPerSec":
         row["count"] += int(attributes["Count"])
-    elif name in STAGES:
+    elif name.endswith(_STAGE):
         known = row["stages"].get(name)
         count = attributes["Count"]
         if known is None:
