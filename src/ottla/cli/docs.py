@@ -17,9 +17,7 @@ FOLDER = Path(ottla.__file__).with_name("docs")
 
 
 def docs(
-    page: Annotated[
-        str | None, typer.Argument(help="The name of a page, such as settings.", metavar="PAGE")
-    ] = None,
+    page: Annotated[str | None, typer.Argument(help="The name of a page, such as settings.", metavar="PAGE")] = None,
 ) -> None:
     """List the pages of the documentation, or print one.
 
