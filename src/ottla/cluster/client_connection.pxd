@@ -15,7 +15,6 @@ cdef class _Sending:
 
 @cython.final
 cdef class ClientConnection:
-    cdef public object _arrived_us
     cdef public object _authenticator
     cdef public object stages
     cdef public bint _busy

@@ -61,7 +61,6 @@ class ClientConnection:
     """One client of one broker, by the listener it came in by; `client_id` is None until its first request says it."""
 
     __slots__ = (
-        "_arrived_us",
         "_authenticator",
         "_busy",
         "_client",
@@ -113,8 +112,7 @@ class ClientConnection:
         self._frames = FrameBuffer(max_frame_bytes, server.stage)
         self.active_s = self._loop.time()
         # Frames that have come whole, and when each did.
-        self._waiting: deque[memoryview] = deque()
-        self._arrived_us: deque[int] = deque()
+        self._waiting: deque[tuple[memoryview, int]] = deque()
         self._out: deque[Any] = deque()
         self.stages = RequestStages(self._loop.now_us)
         self._busy = False
@@ -190,7 +188,6 @@ class ClientConnection:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._waiting.clear()
-        self._arrived_us.clear()
         self._out.clear()
         self._server.forget(self)
 
@@ -253,14 +250,13 @@ class ClientConnection:
                 self._read_off()
                 self._end_if_done()
                 return
+            now_us = self._loop.now_us()
             try:
-                arrived = frames.advance(size)
+                # No name for the frames: it would hold their memory while the broker works.
+                self._waiting.extend([(frame, now_us) for frame in frames.advance(size)])
             except ProtocolError as error:
                 self._refuse(error)
                 return
-            if arrived:
-                self._waiting.extend(arrived)
-                self._arrived_us.extend([self._loop.now_us()] * len(arrived))
             self._hand_over()
             if frames.broken is not None and not self._closed:
                 self._read_off()
@@ -277,7 +273,7 @@ class ClientConnection:
         """Give the core the next request, and the one after it when that one was answered on the spot."""
         waiting = self._waiting
         while waiting and not self._busy and not self._silent:
-            frame, arrived_us = waiting.popleft(), self._arrived_us.popleft()
+            frame, arrived_us = waiting.popleft()
             if self._authenticator is not None and self._authenticator.takes_tokens:
                 self._take_token(bytes(frame))
                 continue
@@ -291,8 +287,7 @@ class ClientConnection:
             if self.client_id is None:
                 self.client_id = header.client_id or ""
                 if self._server.silence(self):
-                    waiting.appendleft(frame)
-                    self._arrived_us.appendleft(arrived_us)
+                    waiting.appendleft((frame, arrived_us))
                     return
             if self._authenticator is not None and self._authenticate(header, message):
                 continue
@@ -338,7 +333,6 @@ class ClientConnection:
         if verdict.refusal is not None:
             self._warn(verdict.refusal)
             self._waiting.clear()
-            self._arrived_us.clear()
             self._read_off()
             if verdict.due_us > self._loop.now_us():
                 self._loop.call_at(verdict.due_us / 1_000_000, self._turn_away, response)
