@@ -7,6 +7,7 @@ names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 import typer
@@ -36,11 +37,8 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     def names(servers: str, settings: dict[str, Any]) -> Iterable[str]:
         from ottla.console.kafka import Kafka
 
-        kafka = Kafka(servers, settings, {})
-        try:
+        with closing(Kafka(servers, settings, {})) as kafka:
             return [each.group_id for each in kafka.groups.listed().groups]
-        finally:
-            kafka.close()
 
     return _beginning(ctx, incomplete, names)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.where import Where, timestamp_ms
+from ottla.cli.where import Where, check_partitions, timestamp_ms
 from ottla.errors import KafkaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode
 
@@ -38,10 +38,7 @@ def plan_reset(
     if topics:
         known = lookup.partitions(topics)
         for topic in topics:
-            for each in partitions:
-                if each not in known[topic]:
-                    count = len(known[topic])
-                    raise UserMistake(f"{topic} has no partition {each}: it has {count}, from 0 to {count - 1}")
+            check_partitions(topic, partitions, known[topic])
         places = [(topic, each) for topic in topics for each in partitions or known[topic]]
     else:
         places = list(committed)

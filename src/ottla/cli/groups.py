@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,14 +172,11 @@ def reset(
     from ottla.client.offset_lookup import OffsetLookup
 
     addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
-    lookup = OffsetLookup(addresses, **settings)
-    try:
+    with closing(OffsetLookup(addresses, **settings)) as lookup:
         with _kafka(context, bootstrap_servers, command_config) as kafka:
             planned = plan_reset(kafka.groups, lookup, group, topic or (), partition or (), where)
         if execute:
             lookup.commit(group, {each.place: each.new for each in planned}, _COMMIT_MS)
-    finally:
-        lookup.close()
     if wants_json(context, as_json):
         typer.echo(json.dumps({"group": group, "executed": execute, "offsets": [_told(each) for each in planned]}))
         return
@@ -209,13 +205,8 @@ def _number(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-@contextmanager
-def _kafka(context: typer.Context, bootstrap_servers: str | None, command_config: Path | None) -> Iterator[Kafka]:
+def _kafka(context: typer.Context, bootstrap_servers: str | None, command_config: Path | None) -> closing[Kafka]:
     from ottla.console.kafka import Kafka
 
     addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
-    kafka = Kafka(addresses, settings, {})
-    try:
-        yield kafka
-    finally:
-        kafka.close()
+    return closing(Kafka(addresses, settings, {}))

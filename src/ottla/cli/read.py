@@ -152,8 +152,8 @@ def read(
             shape, batches = _decoded(reader, topic, schema, limit)
         if output is not None and write is not None:
             with Counter(f"read {topic}", "records") as counter:
-                count = write_records(output, write, shape, counter.counted(batches))
-            typer.echo(f"{counted(count, 'record')} written to {output}", err=True)
+                write_records(output, write, shape, counter.counted(batches))
+            typer.echo(f"{counted(counter.count, 'record')} written to {output}", err=True)
         elif style == "table":
             if print_table(batches, TABLE_ROWS_MAX):
                 said = f"ottla: the first {TABLE_ROWS_MAX:,} records; give --start, --partition or another --format"

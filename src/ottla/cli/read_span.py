@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ottla.cli.where import Where, timestamp_ms
-from ottla.errors import UserMistake
+from ottla.cli.where import Where, check_partitions, timestamp_ms
 
 _LATEST = -1
 
@@ -30,12 +30,9 @@ def what_to_read(
         return {"topic": topic, "start": start, "end": end}
     from ottla.client.offset_lookup import OffsetLookup
 
-    lookup = OffsetLookup(bootstrap_servers, **settings)
-    try:
+    with closing(OffsetLookup(bootstrap_servers, **settings)) as lookup:
         known = lookup.partitions([topic])[topic]
-        for each in partitions or ():
-            if each not in known:
-                raise UserMistake(f"{topic} has no partition {each}: it has {len(known)}, from 0 to {len(known) - 1}")
+        check_partitions(topic, partitions or (), known)
         places = [(topic, each) for each in dict.fromkeys(partitions or known)]
         if end in (None, "latest"):
             return {"assignments": dict.fromkeys(places, (start, end))}
@@ -45,8 +42,6 @@ def what_to_read(
             ends, found = lookup.offsets_of([now, dict.fromkeys(places, timestamp_ms(end))])
         else:
             ends, found = lookup.offsets(now), dict.fromkeys(places, int(end))
-    finally:
-        lookup.close()
     upto: dict[tuple[str, int], Any] = {
         # A time behind the last record gives -1.
         place: ends[place] if at == _LATEST else min(at, ends[place])

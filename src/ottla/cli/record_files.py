@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,19 +26,10 @@ def writer_of(path: Path) -> Write:
     return write
 
 
-def write_records(path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write all records, and say how many there were."""
-    count = 0
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal count
-        for batch in batches:
-            yield batch
-            count += batch.num_rows
-
+def write_records(path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write all records."""
     with writing_whole(path, what="the records", option="--output") as place:
-        write(place, schema, counted())
-    return count
+        write(place, schema, batches)
 
 
 def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -1,7 +1,8 @@
-"""Places in a topic as options give them: its beginning, its end, an offset, a time."""
+"""Places in a topic as options give them: partitions, its beginning, its end, an offset, a time."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from ottla.errors import UserMistake
@@ -34,3 +35,10 @@ def parse_where(option: str, text: str, words: tuple[str, ...] = ("earliest", "l
 def timestamp_ms(time: datetime) -> int:
     """Kafka's milliseconds since 1970."""
     return int(time.timestamp() * 1000)
+
+
+def check_partitions(topic: str, given: Iterable[int], known: Collection[int]) -> None:
+    """UserMistake for a partition that the topic does not have."""
+    for each in given:
+        if each not in known:
+            raise UserMistake(f"{topic} has no partition {each}: it has {len(known)}, from 0 to {len(known) - 1}")
