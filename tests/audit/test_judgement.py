@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.audit.scene import Scene, batch, seen
 
-from ottla.audit.chronicles.chronicle import Chronicle, InstanceSeen, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.chronicle import Chronicle, InstanceSeen, Leadership, ProducerPromise, TopicPromise
 from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import Finding
 
@@ -132,6 +132,30 @@ def test_without_idempotence_a_request_that_was_given_up_may_come_late(scene: Sc
     assert ("reordered" in kinds(scene.chronicle)) == (outcome == "acked")
     scene.chronicle.producers[0] = ProducerPromise("p", -1, True, None, 5_000)
     assert "reordered" in kinds(scene.chronicle)
+
+
+@pytest.mark.parametrize(
+    ("forgets", "sequence", "in_flight", "found"),
+    [(True, 2, 2, False), (True, 2, 1, True), (True, 0, 2, True), (False, 2, 2, True)],
+)
+def test_a_partition_that_forgot_a_producer_may_take_its_second_request_first(
+    scene: Scene, forgets: bool, sequence: int, in_flight: int, found: bool
+) -> None:
+    """The first one was refused for lack of replicas; it is stored under a new epoch, behind the second one."""
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, True, None, 5_000, in_flight)
+    scene.chronicle.reads = [scene.final(), scene.final(1)]
+    scene.final().records[:3] = [seen(2, 0), seen(0, 1), seen(1, 2)]
+    for number, offset in ((2, 0), (0, 1), (1, 2)):
+        scene.record(number).offset = offset
+    for replica in scene.chronicle.replicas:
+        if replica.partition == 0:
+            replica.batches[:1] = [batch(0, [2], sequence=sequence), batch(1, [0, 1], epoch=1)]
+    if forgets:
+        scene.fall(50, 1, "power_off", 0)
+        scene.chronicle.leaderships.insert(0, Leadership(40, "t", 0, 0, 0, (1,), False))
+        scene.elect(60, 1, 1, (1,))
+        scene.chronicle.leaderships.sort(key=lambda each: each.at_us)
+    assert ("reordered" in kinds(scene.chronicle)) == found
 
 
 @pytest.mark.parametrize("outcome", ["unknown", "acked"])

@@ -13,19 +13,27 @@ what comes late under the old one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.audit.findings import EVIDENCE_MAX, REORDERED, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
 from ottla.ledger.schema import ACKED, NO_OFFSET
 
 
 def check_order(
-    history: PartitionHistory, evidence_max: int = EVIDENCE_MAX, *, only_where_told: bool = False
+    history: PartitionHistory,
+    evidence_max: int = EVIDENCE_MAX,
+    *,
+    only_where_told: bool = False,
+    excused_behind: Mapping[int, str] | None = None,
 ) -> Finding:
     """First copies out of input order, against the highest record number seen before each.
 
     `only_where_told`: where late requests are not told; the others that stand behind a later one are tallied.
+    `excused_behind`: offset -> why what was sent earlier may stand behind the record there; tallied, too.
     """
     count = late = 0
+    excuses: dict[str, int] = {}
     evidence: list[Anomaly] = []
     sent_row = history.sent_row
     highest = highest_at = -1
@@ -46,11 +54,16 @@ def check_order(
         if only_where_told and (history.sent.outcome[sent] != ACKED or history.sent.offset[sent] == NO_OFFSET):
             late += 1
             continue
+        why = excused_behind.get(highest_at) if excused_behind else None
+        if why is not None:
+            excuses[why] = excuses.get(why, 0) + 1
+            continue
         count += 1
         if len(evidence) < evidence_max:
             evidence.append(_anomaly(history, sequence, (highest_at, offset), highest))
-    tallies = (("in doubt, and stored late", late),) if late else ()
-    return Finding(REORDERED, count, tuple(evidence), (), tallies)
+    tallies = [("in doubt, and stored late", late)] if late else []
+    tallies += [(f"excused: {why}", times) for why, times in excuses.items()]
+    return Finding(REORDERED, count, tuple(evidence), (), tuple(tallies))
 
 
 def _anomaly(history: PartitionHistory, sequence: int, offsets: tuple[int, int], earlier: int) -> Anomaly:

@@ -3,7 +3,7 @@
 Two memories refuse what is outdated. A coordinator knows the producer id and the newest epoch of each transactional id;
 a power cut may take part of what it wrote. A partition knows the newest epoch and the last sequence number of each
 producer id; it forgets them when the producer has written nothing there for `producer.id.expiration.ms` and has no
-transaction open there. Apache Kafka's brokers forget in the same way, and then two things can stand in a log:
+transaction open there. Apache Kafka's brokers forget in the same way, and then three things can stand in a log:
 
 - An older epoch behind a newer one, with sequence number 0 once more (`begun_anew`). A power cut took the newer epoch
   from the coordinator, which gave the older one out again, and the partition had forgotten the producer by then. One
@@ -12,6 +12,11 @@ transaction open there. Apache Kafka's brokers forget in the same way, and then 
   what the coordinator knew of the older instance, and the newer one was given the same epoch of the same producer id.
   Or it was given another producer id; then the older one can only go on with a transaction that it has open in the
   partition, since for all others the coordinator is asked.
+
+- A record behind one that its producer sent later (`taken_with_a_gap`). A power cut took all that the partition knew of
+  the producer, which had several requests in flight. The first one was refused (NOT_ENOUGH_REPLICAS), the second one
+  was taken, since a partition that does not know a producer takes any first number. What was refused is stored behind
+  it, under a new epoch.
 
 How long a producer wrote nothing is told by the time of the run. Dates of brokers that jump are not considered.
 """
@@ -50,6 +55,22 @@ def begun_anew(case: Case, place: tuple[str, int], log: ReplicaSeen) -> dict[int
             if since_us <= cut.at_us <= at_us:
                 found[batch.base_offset] = f"its producer had expired, and its coordinator forgot it after {cut.why}"
                 break
+    return found
+
+
+def taken_with_a_gap(case: Case, place: tuple[str, int]) -> dict[int, str]:
+    """Offset -> why, for each record of a producer's epoch that begins in this log with another number than 0."""
+    breaks = case.ledger.breaks.get(place)
+    if not breaks or place not in case.logs or case.logs[place][0].log_start_offset:
+        return {}
+    why = f"its partition forgot the producer after {breaks[-1].why}"
+    found: dict[int, str] = {}
+    begun: dict[tuple[int, int], bool] = {}
+    for batch in case.logs[place][0].batches:
+        if batch.is_control or batch.base_sequence < 0:
+            continue
+        if begun.setdefault((batch.producer_id, batch.producer_epoch), batch.base_sequence != 0):
+            found.update((record.offset, why) for record in batch.records)
     return found
 
 

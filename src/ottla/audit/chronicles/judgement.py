@@ -13,7 +13,7 @@ from ottla.audit import findings as kinds
 from ottla.audit.chronicles.aborted_reads import check_aborted_reads
 from ottla.audit.chronicles.case import UNCOMMITTED, Case
 from ottla.audit.chronicles.changes import check_changes
-from ottla.audit.chronicles.chronicle import Chronicle, ReadSeen, SentRecord
+from ottla.audit.chronicles.chronicle import Chronicle, ProducerPromise, ReadSeen, SentRecord
 from ottla.audit.chronicles.claims import check_claims, forbidden
 from ottla.audit.chronicles.controls import check_controls
 from ottla.audit.chronicles.convergence import check_convergence
@@ -24,6 +24,7 @@ from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.failures import check_failures
 from ottla.audit.chronicles.fencing import check_fencing
 from ottla.audit.chronicles.fired_faults import check_fired_faults
+from ottla.audit.chronicles.forgotten_producers import taken_with_a_gap
 from ottla.audit.chronicles.group_offsets import check_group_offsets
 from ottla.audit.chronicles.hanging import check_hanging
 from ottla.audit.chronicles.integrity import check_integrity
@@ -112,7 +113,9 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
         )
         never = () if promise is None else forbidden(promise, is_redelivered=case.is_redelivered)
         found_here = [check(history) for check in _BY_INSTANCE]
-        for finding in (check_order(history, only_where_told=may_be_late), *found_here):
+        excused = taken_with_a_gap(case, (history.topic, history.partition)) if _may_overtake(promise) else {}
+        in_order = check_order(history, only_where_told=may_be_late, excused_behind=excused)
+        for finding in (in_order, *found_here):
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
             if finding.count and promise is not None and finding.kind not in never:
                 tallies = (*finding.tallies, (f"not promised by {producer}", finding.count))
@@ -127,6 +130,11 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
     )
     order = (kinds.DUPLICATED, kinds.REORDERED, kinds.FAILED_BUT_STORED, kinds.WRONG_OFFSET)
     return [add_findings(kind, [*found.get(kind, ()), Finding(kind, 0, (), unread)]) for kind in order], seen
+
+
+def _may_overtake(promise: ProducerPromise | None) -> bool:
+    """Whether one request may be stored before another that was sent first, if its partition forgot the producer."""
+    return promise is not None and promise.idempotent and promise.max_in_flight > 1
 
 
 def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
