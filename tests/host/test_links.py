@@ -39,7 +39,7 @@ class Wires:
         return message
 
 
-class Machine:
+class Runner:
     """Takes down what arrives, and when."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -64,7 +64,7 @@ class Scene:
     def __init__(self) -> None:
         self.schedule = Schedule(1_000_000)
         self.links = Links(self.schedule, Wires(), Random(1), TIMEOUT_US)
-        self.one, self.two, self.controller = (Machine(self.schedule) for _ in range(3))
+        self.one, self.two, self.controller = (Runner(self.schedule) for _ in range(3))
         self.links.join(1, self.one)
         self.links.join(2, self.two)
         self.links.controller = self.controller  # type: ignore[assignment]

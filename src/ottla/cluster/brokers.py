@@ -21,10 +21,10 @@ from ottla.cluster.server import BrokerServer, Door
 from ottla.cluster.storage import DiskStorage
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.plan import FaultPlan
-from ottla.host.broker_machine import BrokerMachine
+from ottla.host.broker_runner import BrokerRunner
 from ottla.host.faults_in_force import FaultsInForce
 from ottla.host.host import DOWN, PAUSED, RUNNING, Host
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.host.site import HostSite
 from ottla.sockets.event_loop import EventLoop
 
@@ -120,8 +120,8 @@ class EmbeddedBrokers:
 
     def server(self, broker_id: int) -> BrokerServer | None:
         """The clients of a broker; None while it is down."""
-        machine = self.host.brokers.get(broker_id)
-        return None if machine is None or machine.is_dead else machine.doors  # type: ignore[return-value]
+        runner = self.host.brokers.get(broker_id)
+        return None if runner is None or runner.is_dead else runner.doors  # type: ignore[return-value]
 
     def servers(self) -> list[BrokerServer]:
         """The clients of the brokers that run."""
@@ -206,9 +206,9 @@ class EmbeddedBrokers:
         self.published()
         self._site.image_published()
 
-    def _open_doors(self, machine: BrokerMachine) -> BrokerServer:
-        doors = self.doors[machine.broker_id]
-        server = BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__, self.clients)
+    def _open_doors(self, runner: BrokerRunner) -> BrokerServer:
+        doors = self.doors[runner.broker_id]
+        server = BrokerServer(self.schedule, self._loop, runner, doors, self._numbers.__next__, self.clients)
         if self.recorder is not None:
             server.record(self.recorder)
         return server
@@ -230,15 +230,15 @@ class EmbeddedBrokers:
         for door in self.doors[broker_id]:
             door.shut()
 
-    def _failed(self, machine: Machine, event: Any) -> None:
+    def _failed(self, runner: Runner, event: Any) -> None:
         """A bug, not bad input; the connection it showed on is given up and the broker goes on for the others."""
-        name = f"broker {machine.broker_id}" if isinstance(machine, BrokerMachine) else "the controller"
+        name = f"broker {runner.broker_id}" if isinstance(runner, BrokerRunner) else "the controller"
         if event is None:
             logger.exception("%s failed when time passed", name)
             return
         logger.exception("%s failed at %s", name, type(event).__name__)
         if isinstance(event, RequestReceived):
-            machine.perform(HangUp(event.connection_id, "internal error of the broker"))
+            runner.perform(HangUp(event.connection_id, "internal error of the broker"))
 
     def _end(self, broker_id: int, *, power: bool, seed: int | None) -> None:
         if power:

@@ -19,7 +19,7 @@ from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection, Clients
 from ottla.cluster.loop_schedule import LoopSchedule
-from ottla.host.broker_machine import BrokerMachine
+from ottla.host.broker_runner import BrokerRunner
 from ottla.protocol.frames import STAGE_BYTES
 from ottla.sockets.event_loop import EventLoop, Timer
 from ottla.sockets.listener import OAUTHBEARER, Listener
@@ -106,17 +106,17 @@ class BrokerServer:
         self,
         schedule: LoopSchedule,
         loop: EventLoop,
-        machine: BrokerMachine,
+        runner: BrokerRunner,
         doors: list[Door],
         next_number: Callable[[], int],
         clients: EmbeddedClients,
     ) -> None:
-        core: Any = machine.core
+        core: Any = runner.core
         self.loop = loop
-        self.broker_id = machine.broker_id
+        self.broker_id = runner.broker_id
         # Runs an action when no core is at work.
         self.post = schedule.post
-        self._arrive: Callable[[Any], None] = machine.arrive
+        self._arrive: Callable[[Any], None] = runner.arrive
         self._next_number = next_number
         self._schedule = schedule
         self._network = clients
@@ -129,7 +129,7 @@ class BrokerServer:
         self._settings: BrokerSettings = core.settings
         self._started_s = loop.time()
         self._idle_timer: Timer | None = None
-        self._refusals = RefusalLog(logger, f"broker {machine.broker_id}")
+        self._refusals = RefusalLog(logger, f"broker {runner.broker_id}")
         self._refusal_timer: Timer | None = None
         self._full = False
         self.clients = Clients()

@@ -1,9 +1,9 @@
 """The brokers of one cluster and their controller: started, killed, cut off from power, frozen and stopped in order.
 
-Each broker has a machine of its own: its disk and its clock outlive it. `kill` drops the broker as `kill -9` would:
-what it had written stays in the page cache. `power_off` takes from the disk what was not synced as well. `pause`
-freezes it: what is sent to it waits, nothing is answered, and `resume` goes on where it was. `shut_down` lets others
-lead first and closes the logs in order. The controller is a machine like the others, with a disk that never fails.
+Each start of a broker has a runner of its own; the broker's disk and clock outlive it. `kill` drops the broker as
+`kill -9` would: what it had written stays in the page cache. `power_off` takes from the disk what was not synced as
+well. `pause` freezes it: what is sent to it waits, nothing is answered, and `resume` goes on where it was. `shut_down`
+lets others lead first and closes the logs in order. The controller is run like the brokers; its disk never fails.
 
 The host knows no socket, file or clock: a cluster supplies real ones, the simulation made-up ones (`ports`).
 """
@@ -23,7 +23,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
-from ottla.host.broker_machine import BrokerMachine, ControllerMachine, SlowDisk
+from ottla.host.broker_runner import BrokerRunner, ControllerRunner, SlowDisk
 from ottla.host.links import Links
 from ottla.host.machine_clock import OwnClock
 from ottla.host.ports import Disk, Doors, Wires
@@ -51,7 +51,7 @@ class Host:
         settings: BrokerSettings,
         faults: FaultPlan,
         wires: Wires,
-        open_doors: Callable[[BrokerMachine], Doors],
+        open_doors: Callable[[BrokerRunner], Doors],
         *,
         fork: Callable[[], Random],
         wall_offset_us: Callable[[], int],
@@ -71,7 +71,7 @@ class Host:
         self._starts = {each.broker_id: 0 for each in addresses}
         self.clocks = {each.broker_id: OwnClock() for each in addresses}
         self.controller_clock = OwnClock()
-        # The lists are those of the machines: a broker that is started anew has the same disk.
+        # The lists outlive a runner: a broker that is started anew has the same disk.
         self._slow_disks: dict[int, list[SlowDisk]] = {each.broker_id: [] for each in addresses}
         self._takes_us: dict[int, Callable[[Any], int] | None] = {}
         self.links = Links(schedule, wires, fork(), settings.request_timeout_ms * 1000)
@@ -91,7 +91,7 @@ class Host:
     # ---- how things stand ---------------------------------------------------------------------------------------
 
     @property
-    def brokers(self) -> dict[int, BrokerMachine]:
+    def brokers(self) -> dict[int, BrokerRunner]:
         """The newest start of each broker that was started."""
         return self.links.brokers
 
@@ -102,14 +102,14 @@ class Host:
 
     def state(self, broker_id: int) -> str:
         """RUNNING, PAUSED or DOWN."""
-        machine = self.brokers.get(broker_id)
-        if machine is None or machine.is_dead:
+        runner = self.brokers.get(broker_id)
+        if runner is None or runner.is_dead:
             return DOWN
-        return PAUSED if machine.is_frozen else RUNNING
+        return PAUSED if runner.is_frozen else RUNNING
 
     def cores(self) -> list[BrokerCore]:
         """The cores of the brokers that run."""
-        return [machine.core for machine in self.brokers.values() if not machine.is_dead]  # type: ignore[misc]
+        return [runner.core for runner in self.brokers.values() if not runner.is_dead]  # type: ignore[misc]
 
     def is_whole(self) -> bool:
         """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
@@ -122,8 +122,8 @@ class Host:
             for topic in image.topics.values()
             for part in topic.partitions
         ) and all(
-            self.state(broker_id) == RUNNING and image.broker_epochs[broker_id] == machine.core.broker_epoch  # type: ignore[attr-defined]
-            for broker_id, machine in self.brokers.items()
+            self.state(broker_id) == RUNNING and image.broker_epochs[broker_id] == runner.core.broker_epoch  # type: ignore[attr-defined]
+            for broker_id, runner in self.brokers.items()
         )
 
     # ---- begin --------------------------------------------------------------------------------------------------
@@ -187,12 +187,12 @@ class Host:
         )
 
     def _run_controller(self, core: ControllerCore) -> None:
-        machine = ControllerMachine(self.schedule, core, self.controller_clock, self.links)
-        machine.failed = self.failed
-        self.links.controller = machine
-        machine.turn()
+        runner = ControllerRunner(self.schedule, core, self.controller_clock, self.links)
+        runner.failed = self.failed
+        self.links.controller = runner
+        runner.carry_out()
 
-    def _new_broker(self, broker_id: int) -> BrokerMachine:
+    def _new_broker(self, broker_id: int) -> BrokerRunner:
         if self.starting is not None and broker_id in self.brokers:
             self.starting(broker_id)
         self._starts[broker_id] += 1
@@ -206,32 +206,32 @@ class Host:
             wall_offset_us=self._wall_offset_us() + clock.jump_us,
             broker_epoch=self._starts[broker_id],
         )
-        machine = BrokerMachine(self.schedule, core, clock, broker_id, self.links, self._ended)
-        machine.failed = self.failed
-        machine.slow_disks = self._slow_disks[broker_id]
-        machine.takes_us = self._takes_us.get(broker_id)
-        self._watch(machine)
-        self.links.join(broker_id, machine)
-        machine.doors = self._open_doors(machine)
+        runner = BrokerRunner(self.schedule, core, clock, broker_id, self.links, self._ended)
+        runner.failed = self.failed
+        runner.slow_disks = self._slow_disks[broker_id]
+        runner.takes_us = self._takes_us.get(broker_id)
+        self._watch(runner)
+        self.links.join(broker_id, runner)
+        runner.doors = self._open_doors(runner)
         if self.started is not None:
             self.started(broker_id)
-        return machine
+        return runner
 
     def watch(self, acted: Callable[[int], None]) -> None:
         """Have this called with a broker's id whenever it did something."""
         self.acted = acted
-        for machine in self.brokers.values():
-            self._watch(machine)
+        for runner in self.brokers.values():
+            self._watch(runner)
 
-    def _watch(self, machine: BrokerMachine) -> None:
-        acted, broker_id = self.acted, machine.broker_id
+    def _watch(self, runner: BrokerRunner) -> None:
+        acted, broker_id = self.acted, runner.broker_id
         if acted is not None:
-            machine.acted = lambda: acted(broker_id)
+            runner.acted = lambda: acted(broker_id)
 
     def release(self, fault_id: int) -> None:
         """A fault is healed: what it held back at any broker goes on."""
-        for machine in self.brokers.values():
-            self.schedule.at(0, machine.deliver, Released(fault_id))
+        for runner in self.brokers.values():
+            self.schedule.at(0, runner.deliver, Released(fault_id))
 
     # ---- end ----------------------------------------------------------------------------------------------------
 
@@ -245,8 +245,8 @@ class Host:
 
         Of a broker that has ended before, this takes what its page cache still had.
         """
-        machine = self.brokers.get(broker_id)
-        if machine is not None and not machine.is_dead:
+        runner = self.brokers.get(broker_id)
+        if runner is not None and not runner.is_dead:
             self._end(broker_id, silently=True)
         disk = self.disks[broker_id]
         disk.write_back.now_us = self.clocks[broker_id].own_us(self.schedule.now_us)
@@ -263,11 +263,11 @@ class Host:
 
     def shut_down(self, broker_id: int, stopped: Callable[[], None] | None = None) -> None:
         """Ask a broker to end in order: it does when the controller has let it go; then `stopped` is called."""
-        machine = self.brokers[broker_id]
+        runner = self.brokers[broker_id]
         if stopped is not None:
             self._stopping[broker_id] = stopped
-        machine.core.shut_down(machine.now_us)  # type: ignore[attr-defined]
-        machine.turn()
+        runner.core.shut_down(runner.now_us)  # type: ignore[attr-defined]
+        runner.carry_out()
 
     def is_shutting_down(self, broker_id: int) -> bool:
         """Whether somebody waits for it to end in order."""
@@ -281,26 +281,26 @@ class Host:
         if self.controller_killed is not None:
             self.controller_killed()
 
-    def _ended(self, machine: BrokerMachine, output: FaultFired | Halted | LetGo) -> None:
+    def _ended(self, runner: BrokerRunner, output: FaultFired | Halted | LetGo) -> None:
         """What ends a broker or freezes it while its core is at work; nothing it would have done next is done."""
-        broker_id = machine.broker_id
+        broker_id = runner.broker_id
         if type(output) is FaultFired:
             self.on_fault_fired(output.fault_id, broker_id, output.kind)
         elif type(output) is Halted:
             self.kill(broker_id, kind="failed_disk")
         else:
-            self._close_core(machine, sync=True)
+            self._close_core(runner, sync=True)
             self.kill(broker_id, kind="stop")
 
     def close(self, *, sync: bool) -> None:
         """Close the logs of all brokers and the controller's in order; nothing happens to any of them afterwards."""
         controller = self.links.controller
-        for machine in self.brokers.values():
-            if not machine.is_dead:
-                machine.die()
-                if machine.doors is not None:
-                    machine.doors.close(silently=False)
-                self._close_core(machine, sync=sync)
+        for runner in self.brokers.values():
+            if not runner.is_dead:
+                runner.die()
+                if runner.doors is not None:
+                    runner.doors.close(silently=False)
+                self._close_core(runner, sync=sync)
         if controller is not None and not controller.is_dead:
             controller.die()
             if sync:
@@ -309,19 +309,19 @@ class Host:
                 except OSError as error:
                     logger.warning("the controller could not write what it knows: %s", error)
 
-    def _close_core(self, machine: BrokerMachine, *, sync: bool) -> None:
+    def _close_core(self, runner: BrokerRunner, *, sync: bool) -> None:
         """With `sync` the logs outlive the loss of power."""
         try:
-            machine.core.close(sync=sync)  # type: ignore[attr-defined]
+            runner.core.close(sync=sync)  # type: ignore[attr-defined]
         except OSError as error:
             # A disk that is full refuses some of what closing writes; the broker ends all the same.
-            logger.warning("broker %d could not close its logs in order: %s", machine.broker_id, error)
+            logger.warning("broker %d could not close its logs in order: %s", runner.broker_id, error)
 
     def _end(self, broker_id: int, *, silently: bool) -> None:
-        machine = self.brokers[broker_id]
-        machine.die()
-        if machine.doors is not None:
-            machine.doors.close(silently=silently)
+        runner = self.brokers[broker_id]
+        runner.die()
+        if runner.doors is not None:
+            runner.doors.close(silently=silently)
         self.links.forget(broker_id)
         self.disks[broker_id].let_go()
 
@@ -357,18 +357,18 @@ class Host:
     def jump_clock(self, broker_id: int, jump_us: int) -> None:
         """Move the date of a broker's clock."""
         self.clocks[broker_id].jump_us += jump_us
-        machine = self.brokers.get(broker_id)
-        if machine is not None:
-            machine.core.wall_offset_us += jump_us  # type: ignore[attr-defined]
+        runner = self.brokers.get(broker_id)
+        if runner is not None:
+            runner.core.wall_offset_us += jump_us  # type: ignore[attr-defined]
 
     def drift_clock(self, broker_id: int, ppm: int) -> None:
         """From now on the clock of a broker (or the CONTROLLER) counts so many parts in a million too many."""
         is_controller = broker_id == CONTROLLER
         clock = self.controller_clock if is_controller else self.clocks[broker_id]
         clock.run(ppm, self.schedule.now_us)
-        machine = self.links.controller if is_controller else self.brokers.get(broker_id)
-        if machine is not None:
-            machine.look_again()
+        runner = self.links.controller if is_controller else self.brokers.get(broker_id)
+        if runner is not None:
+            runner.look_again()
 
 
 def _nobody(*_: Any) -> None:

@@ -37,4 +37,4 @@ cdef class Links:
     cpdef publish(self, output)
     cdef _cross(self, what, sender, receiver, number, message, arrives_us)
     cdef _deliver(self, broker_id, event, wait_us=*)
-    cdef _later(self, machine, event, wait_us)
+    cdef _later(self, runner, event, wait_us)

@@ -30,8 +30,8 @@ from ottla.broker.events import (
 )
 from ottla.faults.fields import CONTROLLER
 from ottla.host.crossing import NEVER, Crossing
-from ottla.host.machine import Machine
 from ottla.host.ports import Wires
+from ottla.host.runner import Runner
 from ottla.host.schedule import Schedule
 from ottla.protocol.messages.fetch import FetchResponse
 
@@ -85,7 +85,7 @@ class Links:
         self._request_timeout_us = request_timeout_us
         # The newest start of each broker, and of the controller; they may be dead.
         self.brokers: dict[int, Any] = {}
-        self.controller: Machine | None = None
+        self.controller: Runner | None = None
         # The newest image that was published, and who is told of each.
         self.image: ClusterImage | None = None
         self.published: Callable[[ClusterImage], None] | None = None
@@ -103,10 +103,10 @@ class Links:
         self._numbers = 0
         self._orders = 0
 
-    def join(self, broker_id: int, machine: Any) -> None:
+    def join(self, broker_id: int, runner: Any) -> None:
         """Make a start of a broker known to the others."""
         self._names[broker_id] = f"broker-{broker_id}"
-        self.brokers[broker_id] = machine
+        self.brokers[broker_id] = runner
 
     # ---- what keeps them from it --------------------------------------------------------------------------------
 
@@ -287,13 +287,13 @@ class Links:
             self._crossed(Crossing(now_us, what, names[sender], names[receiver], number, message, arrives_us))
 
     def _deliver(self, broker_id: int, event: Any, wait_us: int = 0) -> int:
-        """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
-        machine = self.brokers[broker_id]
+        """To this start of the broker: a message on the way to a broker that dies never reaches its next start."""
+        runner = self.brokers[broker_id]
         if self.has_slow_disk:
-            wait_us += machine.late_us(event)
-        return self._later(machine, event, wait_us)
+            wait_us += runner.late_us(event)
+        return self._later(runner, event, wait_us)
 
-    def _later(self, machine: Any, event: Any, wait_us: int) -> int:
+    def _later(self, runner: Any, event: Any, wait_us: int) -> int:
         arrives_us = self._schedule.now_us + wait_us + self._wires.delay_us()
-        self._schedule.at(arrives_us, machine.deliver, event)
+        self._schedule.at(arrives_us, runner.deliver, event)
         return arrives_us

@@ -183,8 +183,8 @@ class HostSite:
         return True
 
     def _log(self, broker_id: int, topic: str, partition: int) -> Any:
-        machine = self._host.brokers.get(broker_id)
-        core: Any = None if machine is None or machine.is_dead else machine.core
+        runner = self._host.brokers.get(broker_id)
+        core: Any = None if runner is None or runner.is_dead else runner.core
         found = core.topics.get(topic, {}).get(partition) if core is not None else None
         return None if found is None else found.log
 

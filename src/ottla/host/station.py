@@ -23,11 +23,11 @@ class Station:
     the time passes. When the connection ends, waiting requests are dropped: nobody reads them any more.
     """
 
-    __slots__ = ("_in_service", "_machine", "_schedule", "_service_us", "_waiting", "handled")
+    __slots__ = ("_in_service", "_runner", "_schedule", "_service_us", "_waiting", "handled")
 
-    def __init__(self, schedule: Schedule, machine: Receiver, service_us: Callable[[Any], int]) -> None:
+    def __init__(self, schedule: Schedule, runner: Receiver, service_us: Callable[[Any], int]) -> None:
         self._schedule = schedule
-        self._machine = machine
+        self._runner = runner
         self._service_us = service_us
         self._waiting: deque[Any] = deque()
         # The request that has no answer yet, None if there is none; and whether its time is not over yet.
@@ -41,7 +41,7 @@ class Station:
             if self._in_service:
                 self._waiting.append(event)
             else:
-                self._machine.deliver(event)
+                self._runner.deliver(event)
         elif self.handled is not None:
             self._waiting.append(event)
         else:
@@ -71,6 +71,6 @@ class Station:
 
     def _hand_over(self) -> None:
         self._in_service = False
-        self._machine.deliver(self.handled)
+        self._runner.deliver(self.handled)
         if self._waiting and type(self._waiting[0]) is not RequestReceived:
-            self._machine.deliver(self._waiting.popleft())
+            self._runner.deliver(self._waiting.popleft())

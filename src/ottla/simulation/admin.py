@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.connection.asking import AskingCore, Question
 from ottla.connection.core import Answer
 from ottla.connection.settings import ConnectionSettings
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 
 if TYPE_CHECKING:
     from ottla.simulation.world import World
@@ -26,12 +26,12 @@ class SimulatedAdmin:
         self._number = number
         self._tokens = 0
         core = AskingCore(ConnectionSettings({"bootstrap_servers": world.bootstrap_servers}), rng)
-        self._machine = Machine(world.scheduler, core, self._perform, world.clients.clock_of(number))
+        self._runner = Runner(world.scheduler, core, self._perform, world.clients.clock_of(number))
 
     def ask(self, message: Any, broker_id: int, limit_us: int) -> int:
         """Ask a broker; give up after `limit_us`."""
         self._tokens += 1
-        self._machine.deliver(Question(message, self._tokens, broker_id, self._machine.now_us + limit_us))
+        self._runner.deliver(Question(message, self._tokens, broker_id, self._runner.now_us + limit_us))
         return self._tokens
 
     def is_answered(self) -> bool:
@@ -40,17 +40,17 @@ class SimulatedAdmin:
 
     def die(self) -> None:
         """End the process."""
-        self._machine.die()
+        self._runner.die()
         self._world.network.remove_client(self._number)
 
     def look_again(self) -> None:
         """Look at the clock, which runs otherwise now."""
-        self._machine.look_again()
+        self._runner.look_again()
 
     def when_acted(self, acted: Callable[[], None]) -> None:
         """Have this called whenever the core has done something."""
-        self._machine.acted = acted
+        self._runner.acted = acted
 
     def _perform(self, output: Any) -> None:
-        if not self._world.network.perform(self._number, self._machine.deliver, output):
+        if not self._world.network.perform(self._number, self._runner.deliver, output):
             self.answers[output.token] = output

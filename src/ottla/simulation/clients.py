@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.connection.events import Transmit
 from ottla.errors import BufferFull, KafkaError, OttlaError
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
@@ -85,7 +85,7 @@ class SimulatedProducer:
         self._number = number
         self._unsettled: dict[SealedBatch, None] = {}
         self._troubles: dict[str, KafkaError | None] = {}
-        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform, world.clients.clock_of(number))
+        self._runner = Runner(world.scheduler, _FedByAppender(self), self._perform, world.clients.clock_of(number))
         self.appender = Appender(
             batch_size=self.settings.batch_size,
             max_request_size=self.settings.max_request_size,
@@ -96,8 +96,8 @@ class SimulatedProducer:
             partitioner=self.settings.partitioner,
             ignore_keys=self.settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
-            clock_us=lambda: self._machine.now_us,
-            clock_ms=lambda: world.date_ms(self._machine.now_us),
+            clock_us=lambda: self._runner.now_us,
+            clock_ms=lambda: world.date_ms(self._runner.now_us),
             hooks=self,
         )
         self.appender.sleeping = True
@@ -114,17 +114,17 @@ class SimulatedProducer:
     def flush(self) -> None:
         """Let time pass until everything is settled; open batches need not linger."""
         self.feed(flushes=True)
-        self._machine.turn()
+        self._runner.carry_out()
         if not self._world.run_until(lambda: not self._unsettled):
             raise OttlaError("the simulated producer did not settle its batches")
 
     def deliver(self, event: Any) -> None:
         """Have the core take in an event now."""
-        self._machine.deliver(event)
+        self._runner.deliver(event)
 
     def look_again(self) -> None:
         """Look at the clock, which runs otherwise now."""
-        self._machine.look_again()
+        self._runner.look_again()
 
     def is_settled(self) -> bool:
         """Whether everything that was sent has an outcome."""
@@ -141,7 +141,7 @@ class SimulatedProducer:
         The process would take its batches with it. Here they must be settled: one that never is keeps its deliveries,
         and with them the whole world, from being collected (see `Delivery`).
         """
-        self._machine.die()
+        self._runner.die()
         self._world.network.remove_client(self._number)
         for batch in (*self._unsettled, *self.appender.take_new()):
             self.appender.close(batch)
@@ -150,7 +150,7 @@ class SimulatedProducer:
 
     def feed(self, *, flushes: bool = False) -> None:
         """Hand the core new and full batches; with `flushes` open batches are ready at once."""
-        now_us = self._machine.now_us
+        now_us = self._runner.now_us
         appender = self.appender
         batches = appender.take_new()
         appender.sleeping = True
@@ -167,7 +167,7 @@ class SimulatedProducer:
 
     def wake(self) -> None:
         """Something was appended; the I/O side looks at it in its next turn."""
-        self._world.scheduler.after(0, self._machine.ring)
+        self._world.scheduler.after(0, self._runner.ring)
 
     def check_usable(self) -> None:
         """Raise where nothing can be sent any more."""
@@ -175,14 +175,14 @@ class SimulatedProducer:
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Let time pass until the topic is known."""
-        self._machine.deliver(TopicWanted(topic))
+        self._runner.deliver(TopicWanted(topic))
         if not self._wait_to_go_on(lambda: self.appender.partition_count(topic) > 0):
             raise self._troubles.get(topic) or OttlaError(f"topic {topic!r} could not be had")
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Let time pass until the call is given its memory."""
         self.feed()
-        self._machine.turn()
+        self._runner.carry_out()
         if not self._wait_to_go_on(lambda: not call.is_waiting):
             raise BufferFull(f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full")
 
@@ -200,7 +200,7 @@ class SimulatedProducer:
         kind = type(output)
         if kind is Transmit:
             self.requests.append(output)
-        if self._world.network.perform(self._number, self._machine.deliver, output):
+        if self._world.network.perform(self._number, self._runner.deliver, output):
             return
         if kind is TopicKnown:
             self._troubles[output.topic] = output.error
@@ -241,7 +241,7 @@ class SimulatedReader:
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
         self._number = number
-        self._machine = Machine(world.scheduler, self.core, self._perform, world.clients.clock_of(number))
+        self._runner = Runner(world.scheduler, self.core, self._perform, world.clients.clock_of(number))
         self._fetched: dict[tuple[str, int], list[Fetched]] = {}
         self._finished: dict[tuple[str, int], OttlaError | None] = {}
 
@@ -262,7 +262,7 @@ class SimulatedReader:
         """All that is fetched of a partition as it is now, not decoded."""
         place = topic, partition
         self._fetched[place] = []
-        self._machine.deliver(Assign(topic, partition, start=-2, end=-1))
+        self._runner.deliver(Assign(topic, partition, start=-2, end=-1))
         if not self._world.run_until(lambda: place in self._finished):
             raise OttlaError(f"the simulated reader did not reach the end of {topic}-{partition}")
         error = self._finished.pop(place)
@@ -272,17 +272,17 @@ class SimulatedReader:
 
     def die(self) -> None:
         """End the process."""
-        self._machine.die()
+        self._runner.die()
         self._world.network.remove_client(self._number)
 
     def _perform(self, output: Any) -> None:
         kind = type(output)
-        if self._world.network.perform(self._number, self._machine.deliver, output):
+        if self._world.network.perform(self._number, self._runner.deliver, output):
             return
         if kind is Fetched:
             self._fetched[output.topic, output.partition].append(output)
             taken = Consumed(output.topic, output.partition, len(output.records))
-            self.core.receive(taken, self._machine.now_us)
+            self.core.receive(taken, self._runner.now_us)
         elif kind is Positioned:
             self.bounds[output.topic, output.partition] = output.start, output.end
         elif kind is Finished:
@@ -292,8 +292,8 @@ class SimulatedReader:
 
     def look_again(self) -> None:
         """Look at the clock, which runs otherwise now."""
-        self._machine.look_again()
+        self._runner.look_again()
 
     def when_acted(self, acted: Callable[[], None]) -> None:
         """Have this called whenever the core has done something."""
-        self._machine.acted = acted
+        self._runner.acted = acted

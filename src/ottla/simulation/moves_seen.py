@@ -44,7 +44,7 @@ class MovesSeen:
         if not self.moving:
             return
         seen, world = self._run.states.seen, self._run.world
-        down = [broker_id for broker_id, machine in world.brokers.items() if machine.is_dead]
+        down = [broker_id for broker_id, runner in world.brokers.items() if runner.is_dead]
         if down:
             seen["replicas moving while a broker is down"] = None
         for part in self.moving.values():

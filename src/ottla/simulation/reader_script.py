@@ -35,7 +35,7 @@ class ScriptedReader(SimulatedReader):
     def begin(self, topic: str, partition: int, start: int) -> None:
         """Read the partition from `start` to its end as it is now."""
         self._fetched[topic, partition] = []
-        self._machine.deliver(Assign(topic, partition, start=start, end=_AS_IT_IS))
+        self._runner.deliver(Assign(topic, partition, start=start, end=_AS_IT_IS))
 
     def is_done(self, topic: str, partition: int) -> bool:
         """Whether the end was reached, or never will be."""

@@ -105,19 +105,19 @@ class ScriptedProducer(SimulatedProducer):
 
     def watch(self, acted: Callable[[], None]) -> None:
         """Have this called whenever it has done something."""
-        self._machine.acted = acted
+        self._runner.acted = acted
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Ask for the topic; nothing is sent yet."""
         self._wanted_bytes = 0
-        self._machine.deliver(TopicWanted(topic))
+        self._runner.deliver(TopicWanted(topic))
         raise MustWait
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Make the open batches ready, to free memory; this record is not sent yet."""
         self._wanted_bytes = call.wanted_bytes
         self.feed()
-        self._machine.turn()
+        self._runner.carry_out()
         raise MustWait
 
     def may_go_on(self, topic: str) -> bool:

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from ottla.broker.core cimport BrokerCore
 from ottla.broker.log.log cimport Log
 from ottla.broker.partition cimport Partition
-from ottla.host.machine cimport Machine
+from ottla.host.runner cimport Runner
 
 
 @cython.final

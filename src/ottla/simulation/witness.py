@@ -164,8 +164,8 @@ class Witness:
         if end <= first:
             return
         held, synced = [], []
-        for each, machine in self._world.brokers.items():
-            core: Any = machine.core
+        for each, runner in self._world.brokers.items():
+            core: Any = runner.core
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
             # A broker that has just been started, or has no power, has what is on its disk.

@@ -20,11 +20,11 @@ from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
-from ottla.host.broker_machine import BrokerMachine
+from ottla.host.broker_runner import BrokerRunner
 from ottla.host.faults_in_force import FaultsInForce
 from ottla.host.host import Host
 from ottla.host.links import Links
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.host.site import HostSite
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.produce import ProduceRequest
@@ -101,12 +101,12 @@ class World:
         self.host.boot()
 
     @property
-    def brokers(self) -> dict[int, BrokerMachine]:
+    def brokers(self) -> dict[int, BrokerRunner]:
         """The newest start of each broker, by id."""
         return self.host.brokers
 
     @property
-    def controller(self) -> Machine:
+    def controller(self) -> Runner:
         """The newest start of the controller."""
         assert self.host.links.controller is not None
         return self.host.links.controller
@@ -126,9 +126,9 @@ class World:
         written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
         self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
-    def _open_doors(self, machine: BrokerMachine) -> SimulatedDoors:
-        broker_id = machine.broker_id
-        self.network.add_broker(FIRST_PORT + broker_id, f"broker-{broker_id}", machine.arrive)
+    def _open_doors(self, runner: BrokerRunner) -> SimulatedDoors:
+        broker_id = runner.broker_id
+        self.network.add_broker(FIRST_PORT + broker_id, f"broker-{broker_id}", runner.arrive)
         return SimulatedDoors(self.network, FIRST_PORT + broker_id)
 
     @staticmethod
@@ -182,8 +182,8 @@ class World:
 
     def group_offsets(self, group_id: str) -> dict[tuple[str, int], int]:
         """What the coordinator of a group has committed for it, pending offsets left out."""
-        for machine in self.brokers.values():
-            core: Any = machine.core
+        for runner in self.brokers.values():
+            core: Any = runner.core
             try:
                 group = core.groups.find(group_id, self.scheduler.now_us)
             except GroupRefusal:

@@ -14,7 +14,7 @@ from ottla.client.producer import Producer
 from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.address_book import AddressBook
 from ottla.connection.asking import AskingCore
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.producer.events import InitializeTransactions
 from ottla.producer.transaction_endings import Ended, EndingCore
 from ottla.producer.transaction_states import TransactionIdentity
@@ -63,13 +63,13 @@ class _Loop:
         # Nobody gives up for what is wrong with an address.
         self.addresses = AddressBook([])
         self.addresses.answered = True
-        self.machine = Machine(place.world.scheduler, core, self._perform, place.clients.clock_of(number))
+        self.runner = Runner(place.world.scheduler, core, self._perform, place.clients.clock_of(number))
 
     def post(self, event: Any) -> None:
-        self.machine.deliver(event)
+        self.runner.deliver(event)
 
     def _perform(self, output: Any) -> None:
-        if not self._place.network.perform(self._number, self.machine.deliver, output):
+        if not self._place.network.perform(self._number, self.runner.deliver, output):
             self._performs(output)
 
 
@@ -104,11 +104,11 @@ class _OnSchedule:
         self.loop = _Loop(place, number, core, self.perform)  # type: ignore[attr-defined]
 
     def look_again(self) -> None:
-        self.loop.machine.look_again()
+        self.loop.runner.look_again()
 
     def die(self) -> None:
         """The process ends."""
-        self.loop.machine.die()
+        self.loop.runner.die()
         self._place.network.remove_client(self._number)
 
 
@@ -188,7 +188,7 @@ class SinkReader(SimulatedReader):
         """Partition 0 from `start` (-2: the first offset) to `end`."""
         place = topic, 0
         self._fetched[place] = []
-        self._machine.deliver(Assign(topic, 0, start, end))
+        self._runner.deliver(Assign(topic, 0, start, end))
         self._world.run_until(lambda: place in self._finished)
         error = self._finished.pop(place)
         if error is not None:

@@ -10,10 +10,10 @@ from ottla.host.ports import Core
 from ottla.host.schedule import Schedule
 
 
-class Machine:
+class Runner:
     """A core, its clock, and what carries out its outputs (`perform`).
 
-    A machine that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on. `clock`
+    A runner that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on. `clock`
     is its own, and outlives it where another core takes its place.
     """
 
@@ -44,11 +44,11 @@ class Machine:
 
     @property
     def now_us(self) -> int:
-        """The time as this machine has it."""
+        """The time as its clock has it."""
         return self.clock.own_us(self.schedule.now_us)
 
     def die(self) -> None:
-        """End this machine for good."""
+        """End this runner for good."""
         self.is_dead = True
 
     def freeze(self) -> None:
@@ -82,7 +82,7 @@ class Machine:
             if self.failed is None:
                 raise
             self.failed(self, event)
-        self.turn()
+        self.carry_out()
 
     def ring(self) -> None:
         """Let the core see what time it is."""
@@ -94,13 +94,13 @@ class Machine:
             if self.failed is None:
                 raise
             self.failed(self, None)
-        self.turn()
+        self.carry_out()
 
-    def turn(self) -> None:
+    def carry_out(self) -> None:
         """Carry out what the core wants, then see to its next deadline."""
         core = self.core
         if self.acted is not None and not self.is_dead:
-            # Before anything is carried out: it may be this machine's own end.
+            # Before anything is carried out: it may be this runner's own end.
             self.acted()
         while outputs := core.outputs():
             self._carry_out(outputs)

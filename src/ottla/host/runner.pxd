@@ -1,4 +1,4 @@
-"""What of machine.py is C when it is compiled (see setup.py)."""
+"""What of runner.py is C when it is compiled (see setup.py)."""
 
 cimport cython
 
@@ -6,7 +6,7 @@ from ottla.host.machine_clock cimport OwnClock
 from ottla.host.schedule cimport Schedule
 
 
-cdef class Machine:
+cdef class Runner:
     cdef public object core
     cdef public OwnClock clock
     cdef public Schedule schedule
@@ -19,7 +19,7 @@ cdef class Machine:
     cdef public object failed
 
     cpdef deliver(self, event)
-    cpdef turn(self)
+    cpdef carry_out(self)
     cpdef ring(self)
     cpdef perform(self, output)
     @cython.locals(outputs=list)

@@ -1,10 +1,10 @@
-"""What of broker_machine.py is C when it is compiled (see setup.py)."""
+"""What of broker_runner.py is C when it is compiled (see setup.py)."""
 
 from ottla.host.links cimport Links
-from ottla.host.machine cimport Machine
+from ottla.host.runner cimport Runner
 
 
-cdef class BrokerMachine(Machine):
+cdef class BrokerRunner(Runner):
     cdef public object broker_id
     cdef public object doors
     cdef public Links _links
@@ -18,5 +18,5 @@ cdef class BrokerMachine(Machine):
     cdef _respond(self, response)
 
 
-cdef class ControllerMachine(Machine):
+cdef class ControllerRunner(Runner):
     cdef public Links _links

@@ -1,4 +1,4 @@
-"""The machines of one cluster: brokers and the controller, with what carries out their outputs."""
+"""The runners of one cluster: brokers and the controller, with what carries out their outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.broker.events import (
     RequestReceived,
     Respond,
 )
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.host.station import Station
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
@@ -46,7 +46,7 @@ class SlowDisk:
         self._ended(self)
 
 
-class BrokerMachine(Machine):
+class BrokerRunner(Runner):
     """One start of a broker.
 
     Its outputs go to clients by its `doors`, to other brokers and the controller by `links`; what ends it or freezes it
@@ -61,7 +61,7 @@ class BrokerMachine(Machine):
         clock: OwnClock,
         broker_id: int,
         links: Links,
-        ended: Callable[[BrokerMachine, FaultFired | Halted | LetGo], None],
+        ended: Callable[[BrokerRunner, FaultFired | Halted | LetGo], None],
     ) -> None:
         super().__init__(schedule, core, None, clock)
         self.broker_id = broker_id
@@ -140,7 +140,7 @@ class BrokerMachine(Machine):
             self.doors.respond(response)
 
 
-class ControllerMachine(Machine):
+class ControllerRunner(Runner):
     """One start of the controller; its images and answers go out by `links`."""
 
     def __init__(self, schedule: Schedule, core: Core, clock: OwnClock, links: Links) -> None:

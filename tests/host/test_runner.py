@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.host.machine import Machine
+from ottla.host.runner import Runner
 from ottla.host.schedule import Schedule
 
 
@@ -47,62 +47,62 @@ def let_pass(schedule: Schedule, until_us: int) -> None:
 
 def test_a_core_looks_at_the_time_when_it_wants_to(schedule: Schedule) -> None:
     core = Core()
-    Machine(schedule, core, lambda output: None).turn()
+    Runner(schedule, core, lambda output: None).carry_out()
     let_pass(schedule, 35)
     assert core.ticks == [10, 20, 30]
 
 
-def test_a_frozen_machine_does_nothing_and_finds_everything_when_it_goes_on(schedule: Schedule) -> None:
+def test_a_frozen_runner_does_nothing_and_finds_everything_when_it_goes_on(schedule: Schedule) -> None:
     core, done = Core(), list[Any]()
-    machine = Machine(schedule, core, done.append)
-    machine.ring()
-    machine.freeze()
-    machine.deliver("first")
-    machine.deliver("second")
+    runner = Runner(schedule, core, done.append)
+    runner.ring()
+    runner.freeze()
+    runner.deliver("first")
+    runner.deliver("second")
     let_pass(schedule, 100)
     assert (core.heard, done, len(core.ticks), schedule.next_us()) == ([], [], 1, None)
-    machine.thaw()
+    runner.thaw()
     assert core.heard == ["first", "second"]
     assert done == ["first 1", "first 2", "second 1", "second 2"]
     assert len(core.ticks) == 2
 
 
-def test_what_was_decided_before_a_machine_froze_is_done_when_it_goes_on(schedule: Schedule) -> None:
+def test_what_was_decided_before_a_runner_froze_is_done_when_it_goes_on(schedule: Schedule) -> None:
     core, done = Core(), list[Any]()
 
     def perform(output: Any) -> None:
         done.append(output)
         if output == "first 1":
-            machine.freeze()
+            runner.freeze()
 
-    machine = Machine(schedule, core, perform)
-    machine.deliver("first")
+    runner = Runner(schedule, core, perform)
+    runner.deliver("first")
     assert done == ["first 1"]
-    machine.thaw()
+    runner.thaw()
     assert done == ["first 1", "first 2"]
 
 
-def test_a_dead_machine_does_nothing_of_what_it_had_decided(schedule: Schedule) -> None:
+def test_a_dead_runner_does_nothing_of_what_it_had_decided(schedule: Schedule) -> None:
     core, done = Core(), list[Any]()
 
     def perform(output: Any) -> None:
         done.append(output)
-        machine.die()
+        runner.die()
 
-    machine = Machine(schedule, core, perform)
-    machine.deliver("first")
-    machine.deliver("second")
+    runner = Runner(schedule, core, perform)
+    runner.deliver("first")
+    runner.deliver("second")
     let_pass(schedule, 100)
     assert (core.heard, done, core.ticks) == (["first"], ["first 1"], [])
 
 
 def test_an_exception_goes_on_unless_somebody_is_told_of_it(schedule: Schedule) -> None:
     core, told = Core(), list[Any]()
-    machine = Machine(schedule, core, lambda output: None)
+    runner = Runner(schedule, core, lambda output: None)
     with pytest.raises(ValueError, match="bug"):
-        machine.deliver("bug")
-    machine.failed = lambda failed, event: told.append((failed, event))
-    machine.deliver("bug")
-    machine.deliver("more")
-    assert told == [(machine, "bug")]
+        runner.deliver("bug")
+    runner.failed = lambda failed, event: told.append((failed, event))
+    runner.deliver("bug")
+    runner.deliver("more")
+    assert told == [(runner, "bug")]
     assert core.heard == ["more"]
