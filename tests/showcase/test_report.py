@@ -12,11 +12,11 @@ from rich.console import Console
 
 from ottla.audit import findings as kinds
 from ottla.audit.findings import Anomaly, Finding
-from ottla.audit.groups import judge_groups
 from ottla.audit.ledgers.figures import Figures, OutcomeTally
 from ottla.audit.ledgers.numbers import Numbers
 from ottla.audit.ledgers.partition import Audit
 from ottla.audit.ledgers.verdict import Verdict, judge
+from ottla.audit.properties import judge_properties
 from ottla.errors import UserMistake
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from ottla.showcase.outcome import (
@@ -248,7 +248,7 @@ def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
             "altered": 0,
             "drivers_killed": 1,
         },
-        "groups": {},
+        "properties": {},
     }
     assert [entry.name for entry in tmp_path.iterdir()] == ["figures.json"]
 
@@ -287,11 +287,11 @@ def test_a_driver_that_was_not_killed_makes_the_run_void() -> None:
     assert f"This run is void: {STREAMED}: Spark's driver was not killed" in shown(unharmed)
 
 
-def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
+def test_each_property_has_its_verdict_or_says_why_not() -> None:
     result = outcome()
     piece = Anomaly(kinds.DIVERGED, "flights", 0, -1, (), "broker 2 holds other bytes than its leader, broker 1")
     found = [Finding(kinds.UNSETTLED, 0), Finding(kinds.DIVERGED, 1, (piece,))]
-    result.groups = judge_groups(found, {kinds.UNREPEATABLE: "no seed repeats threads"})
+    result.properties = judge_properties(found, {kinds.UNREPEATABLE: "no seed repeats threads"})
     lines = shown(result, 80).splitlines()
     for row, below in (
         (" 1  held          every record has one outcome", None),
@@ -304,8 +304,8 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
         at = next(number for number, line in enumerate(lines) if line.startswith(row))
         assert below is None or lines[at + 1].strip() == below
     assert result.exit_status == 1
-    assert "Not as promised: group 10 (leaders and replicas agree)." in shown(result)
-    told = result.figures()["groups"]
+    assert "Not as promised: property 10 (leaders and replicas agree)." in shown(result)
+    told = result.figures()["properties"]
     assert told["10"] == {  # type: ignore[index]
         "name": "leaders and replicas agree",
         "verdict": "violated",

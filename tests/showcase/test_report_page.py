@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ottla.audit import findings as kinds
 from ottla.audit.findings import Finding
-from ottla.audit.groups import judge_groups
+from ottla.audit.properties import judge_properties
 from ottla.ledger.schema import EXACTLY_ONCE
 from ottla.showcase.report_page import as_report
 
@@ -29,16 +29,16 @@ def test_what_is_not_as_promised_is_named_first() -> None:
     assert '<p class="verdict bad">Not as promised: exactly-once.</p>' in page
 
 
-def test_groups_say_what_was_not_seen() -> None:
-    groups = judge_groups([], {})
-    text = Page(as_report(replace(outcome(), groups=groups, looked_at="5 records"))).text
-    assert all(each.group.name in text and f"not seen: {each.why()}" in text for each in groups)
+def test_properties_say_what_was_not_seen() -> None:
+    properties = judge_properties([], {})
+    text = Page(as_report(replace(outcome(), properties=properties, looked_at="5 records"))).text
+    assert all(each.what.name in text and f"not seen: {each.why()}" in text for each in properties)
     assert "Looked at: 5 records." in text
 
 
 def test_a_narrow_screen_shows_no_label_without_words() -> None:
-    groups = judge_groups([Finding(kind, 0) for kind in (kinds.UNSETTLED,)], {})
-    page = as_report(replace(outcome(), groups=groups))
+    properties = judge_properties([Finding(kind, 0) for kind in (kinds.UNSETTLED,)], {})
+    page = as_report(replace(outcome(), properties=properties))
     assert '<td data-label="why"></td>' in page
     assert "td:empty { display: none; }" in page
 

@@ -84,7 +84,7 @@ def figures(folder: Path, number: int = 1) -> dict[str, Any]:
 def test_a_report_is_written_that_begins_with_the_verdict(folder: Path) -> None:
     page = (folder / "report-1.html").read_text()
     assert '<p class="verdict">Every guarantee did what it promises' in page
-    assert "The sixteen groups of guarantees" in page
+    assert "The sixteen properties" in page
 
 
 def test_each_guarantee_shows_what_it_is_worth(folder: Path) -> None:
@@ -112,15 +112,15 @@ def test_each_guarantee_shows_what_it_is_worth(folder: Path) -> None:
     assert (at_most["unknown"], at_most["duplicated"], at_most["altered"]) == (ROWS, 0, 0)
 
 
-def test_each_of_the_sixteen_groups_is_judged_or_says_why_not(folder: Path) -> None:
-    found = figures(folder)["groups"]
-    verdicts = {number: group["verdict"] for number, group in found.items()}
+def test_each_of_the_sixteen_properties_is_judged_or_says_why_not(folder: Path) -> None:
+    found = figures(folder)["properties"]
+    verdicts = {number: each["verdict"] for number, each in found.items()}
     partly = {"11": "not judged", "12": "held in part", "14": "held in part", "16": "not judged"}
     assert verdicts == {str(number): partly.get(str(number), "held") for number in range(1, 17)}
-    assert all(bool(group["why"]) == (group["verdict"] != "held") for group in found.values())
+    assert all(bool(each["why"]) == (each["verdict"] != "held") for each in found.values())
     told = [line.rstrip() for line in (folder / "shown-1.txt").read_text().splitlines()]
-    for number, group in found.items():
-        assert f"{number:>2}  {group['verdict']:<12}  {group['name']}" in told
+    for number, each in found.items():
+        assert f"{number:>2}  {each['verdict']:<12}  {each['name']}" in told
 
 
 def test_a_guarantee_taken_out_of_the_brokers_ends_with_status_one(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_a_guarantee_taken_out_of_the_brokers_ends_with_status_one(tmp_path: Pat
             check=False,
         )
     assert ended.returncode == 1, ended
-    groups = json.loads((tmp_path / "figures.json").read_text())["groups"]
-    assert {"3", "9", "13"} <= {number for number, group in groups.items() if group["verdict"] == "violated"}
-    assert "group 9 (sequence numbers and fencing)" in " ".join(ended.stdout.split())
+    properties = json.loads((tmp_path / "figures.json").read_text())["properties"]
+    assert {"3", "9", "13"} <= {number for number, each in properties.items() if each["verdict"] == "violated"}
+    assert "property 9 (sequence numbers and fencing)" in " ".join(ended.stdout.split())
 
 
 def test_two_runs_place_the_faults_on_the_same_records(folder: Path) -> None:

@@ -223,7 +223,7 @@ def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
     assert figures["guarantees"]["at-most-once"]["lost"] >= 20
     assert (figures["streamed"]["stored"], figures["streamed"]["drivers_killed"]) == (2_000, 1)
     # What cannot be seen there is not acquitted.
-    verdicts = {int(number): group["verdict"] for number, group in figures["groups"].items()}
+    verdicts = {int(number): each["verdict"] for number, each in figures["properties"].items()}
     assert [number for number, word in verdicts.items() if word == "not judged"] == [9, 10, 11, 16]
     assert {verdicts[number] for number in (2, 3, 4, 6, 15)} == {"held"}
     assert "Unseen there: which replicas had a record when it was acknowledged" in " ".join(done.stdout.split())

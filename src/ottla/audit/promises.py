@@ -1,4 +1,4 @@
-"""What is promised, in one table: the three delivery guarantees, and the sixteen groups of all guarantees.
+"""What is promised, in one table: the three delivery guarantees, and the sixteen properties that are judged.
 
 At-most-once never sends anything twice, at-least-once sends again until it is answered, exactly-once does so too and
 lets the broker recognise what it already has (idempotence, KIP-98; it holds within one producer session). Which of them
@@ -104,38 +104,38 @@ def claimed(*, acks: int, idempotent: bool) -> Promise:
 
 
 @dataclass(slots=True, frozen=True)
-class Group:
-    """One group of guarantees: its number, what it is about, and the kinds of `findings` that would break it."""
+class Property:
+    """One property: its number, what it is about, and the kinds of `findings` that would break it."""
 
     number: int
     name: str
     kinds: tuple[str, ...]
 
 
-GROUPS = (
-    Group(1, "every record has one outcome", (kinds.UNSETTLED,)),
-    Group(2, "nothing acknowledged is lost", (kinds.LOST,)),
-    Group(3, "no duplicate that is not allowed", (kinds.DUPLICATED, kinds.REPEATED)),
-    Group(4, "nothing that failed is stored", (kinds.FAILED_BUT_STORED,)),
-    Group(5, "each record stays at the offset told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
-    Group(6, "order within a partition", (kinds.REORDERED,)),
-    Group(7, "readers skip and repeat nothing", (kinds.MISPOLLED, kinds.MISREAD)),
-    Group(8, "unaltered, and in the right partition", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
-    Group(9, "sequence numbers and fencing", (kinds.SEQUENCE, kinds.REFUSED, kinds.FENCED)),
-    Group(10, "leaders and replicas agree", (kinds.EPOCH, kinds.WATERMARK, kinds.TRUNCATED, kinds.DIVERGED)),
-    Group(11, "acked once all in-sync replicas had it", (kinds.UNDER_REPLICATED,)),
-    Group(
+PROPERTIES = (
+    Property(1, "every record has one outcome", (kinds.UNSETTLED,)),
+    Property(2, "nothing acknowledged is lost", (kinds.LOST,)),
+    Property(3, "no duplicate that is not allowed", (kinds.DUPLICATED, kinds.REPEATED)),
+    Property(4, "nothing that failed is stored", (kinds.FAILED_BUT_STORED,)),
+    Property(5, "each record stays at the offset told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
+    Property(6, "order within a partition", (kinds.REORDERED,)),
+    Property(7, "readers skip and repeat nothing", (kinds.MISPOLLED, kinds.MISREAD)),
+    Property(8, "unaltered, and in the right partition", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
+    Property(9, "sequence numbers and fencing", (kinds.SEQUENCE, kinds.REFUSED, kinds.FENCED)),
+    Property(10, "leaders and replicas agree", (kinds.EPOCH, kinds.WATERMARK, kinds.TRUNCATED, kinds.DIVERGED)),
+    Property(11, "acked once all in-sync replicas had it", (kinds.UNDER_REPLICATED,)),
+    Property(
         12,
         "transactions",
         (kinds.ABORTED_READ, kinds.TORN, kinds.EARLY_READ, kinds.ZOMBIE, kinds.GROUP_OFFSET, kinds.HANGING),
     ),
-    Group(13, "the guarantee claimed was kept", (kinds.BROKEN_PROMISE,)),
-    Group(
+    Property(13, "the guarantee claimed was kept", (kinds.BROKEN_PROMISE,)),
+    Property(
         14,
         "nothing stuck, late or failed without cause",
         (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING, kinds.UNCAUSED),
     ),
-    Group(15, "faults fired; weaker settings show damage", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
-    Group(16, "the same seed gives the same run", (kinds.UNREPEATABLE,)),
+    Property(15, "faults fired; weaker settings show damage", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
+    Property(16, "the same seed gives the same run", (kinds.UNREPEATABLE,)),
 )
 """All that a cluster and its clients promise, in the order of their numbers."""

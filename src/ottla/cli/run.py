@@ -60,8 +60,7 @@ def run(
     Every row becomes a record, sent once per delivery guarantee (at-most-once, at-least-once, exactly-once) to a
     three-broker cluster that answers badly on purpose: every 10th request is stored and its acknowledgement lost,
     every 25th is lost before it is stored. PySpark then reads what the brokers hold and audits it against what the
-    producer was told. Beside that, the simulation's checkers judge sixteen groups of guarantees, and say where they
-    cannot.
+    producer was told. Beside that, the simulation's checkers judge sixteen properties, and say where they cannot.
 
     With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
     machine, Spark reading from the Kafka itself. What only an embedded cluster shows is named as unseen.
@@ -75,7 +74,7 @@ def run(
 
     For example: `ottla run --input orders.csv --key customer --data-dir kept`, `ottla run --tour`
 
-    Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
+    Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a property was violated or a fault
     never fired, 2 when something that was given cannot be used.
     """
     place = json_place(as_json, json_file)

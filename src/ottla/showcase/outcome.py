@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.audit.groups import VIOLATED, GroupVerdict
 from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.properties import VIOLATED, PropertyVerdict
 
 if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
@@ -158,7 +158,7 @@ class RunOutcome:
     `fired` counts, per guarantee and fault kind, how often it really fired; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
-    `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
+    `properties`: what was found of each of the sixteen properties, `looked_at` by looking at how much.
     `kafka`: where the topics were; "" for an embedded cluster. `schemas`: of a run with a schema registry.
     """
 
@@ -173,7 +173,7 @@ class RunOutcome:
     examples: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
     kept_in: Path | None = None
-    groups: tuple[GroupVerdict, ...] = ()
+    properties: tuple[PropertyVerdict, ...] = ()
     looked_at: str = ""
     kafka: str = ""
     schemas: Schemas | None = None
@@ -226,9 +226,9 @@ class RunOutcome:
         )
 
     @property
-    def violated(self) -> tuple[GroupVerdict, ...]:
-        """The groups of which something was found."""
-        return tuple(verdict for verdict in self.groups if verdict.word == VIOLATED)
+    def violated(self) -> tuple[PropertyVerdict, ...]:
+        """The properties of which something was found."""
+        return tuple(verdict for verdict in self.properties if verdict.word == VIOLATED)
 
     @property
     def exit_status(self) -> int:
@@ -249,7 +249,7 @@ class RunOutcome:
                 "streamed each on once, although its driver was killed."
             )
         broken = [verdict.guarantee for verdict in self.judged if not verdict.passed]
-        broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in self.violated]
+        broken += [f"property {verdict.what.number} ({verdict.what.name})" for verdict in self.violated]
         if self.schemas:
             broken += [f"{each.subject}, version {each.version}" for each in self.schemas.wrong]
         return f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
@@ -262,6 +262,6 @@ class RunOutcome:
             **({"kafka": self.kafka} if self.kafka else {}),
             "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
             "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
-            "groups": {str(verdict.group.number): verdict.to_dict() for verdict in self.groups},
+            "properties": {str(verdict.what.number): verdict.to_dict() for verdict in self.properties},
             **({"schema": self.schemas.figures()} if self.schemas else {}),
         }

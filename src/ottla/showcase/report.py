@@ -15,10 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES
+from ottla.audit.properties import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, PropertyVerdict
 from ottla.json_place import write_json
 from ottla.screen import plain_table
 from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome, VersionRead
@@ -37,7 +37,7 @@ TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows a
 SCHEMAS = "Two versions of a schema, read as the newest one"
 VERSION_COLUMNS = ("subject", "version", "id", "sent", "stored", "with default")
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
-_GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
+_PROPERTY_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
 _NO_ANSWER = " (without effect: acks=0 asks for no answer)"
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 
@@ -59,7 +59,7 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
     _show_answers(console, outcome)
     _show_schemas(console, outcome)
     _show_evidence(console, outcome)
-    _show_groups(console, outcome)
+    _show_properties(console, outcome)
     _show_conclusion(console, outcome)
     _show_commands(console, commands)
 
@@ -231,33 +231,33 @@ def _show_evidence(console: Console, outcome: RunOutcome) -> None:
         _item(console, guarantee, text)
 
 
-def _show_groups(console: Console, outcome: RunOutcome) -> None:
-    if not outcome.groups:
+def _show_properties(console: Console, outcome: RunOutcome) -> None:
+    if not outcome.properties:
         return
-    _heading(console, "The sixteen groups of guarantees, by the checkers that judge the simulation")
-    console.print(group_table(outcome.groups))
+    _heading(console, "The sixteen properties, by the checkers that judge the simulation")
+    console.print(property_table(outcome.properties))
     console.print(Text(f"Looked at: {outcome.looked_at}.", "dim"))
     if outcome.kafka:
         console.print(Text(outcome.unseen, "yellow"))
 
 
-def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
-    """A group a row: its verdict, and below it what was found, or what could not be looked at and why."""
+def property_table(verdicts: Sequence[PropertyVerdict]) -> Table:
+    """A property a row: its verdict, and below it what was found, or what could not be looked at and why."""
     table = plain_table()
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, min_width=len(HELD_IN_PART))
     table.add_column()
     for verdict in verdicts:
-        group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
-        why = group_why(verdict)
+        what, word, words = verdict.what, verdict.word, Text(verdict.what.name)
+        why = property_why(verdict)
         if why:
             words.append(f"\n{why}", "red" if word == VIOLATED else "dim")
-        table.add_row(str(group.number), Text(word, _GROUP_STYLES[word]), words)
+        table.add_row(str(what.number), Text(word, _PROPERTY_STYLES[word]), words)
     return table
 
 
-def group_why(verdict: GroupVerdict) -> str:
-    """What was found of a group, or what of it was not seen; empty where it held."""
+def property_why(verdict: PropertyVerdict) -> str:
+    """What was found of a property, or what of it was not seen; empty where it held."""
     if verdict.word == HELD:
         return ""
     return verdict.why() if verdict.word == VIOLATED else f"not seen: {verdict.why()}"

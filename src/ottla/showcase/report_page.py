@@ -1,4 +1,4 @@
-"""The report of a run as a page (`ottla.page`): the verdict first, then the figures, the evidence and the groups.
+"""The report of a run as a page (`ottla.page`): the verdict first, then the figures, the evidence and the properties.
 
 It says what the terminal says. There is no timeline: a run sends too many batches for its brokers to record each
 (`ottla trial --report` has one).
@@ -6,8 +6,8 @@ It says what the terminal says. There is no timeline: a run sends too many batch
 
 from __future__ import annotations
 
-from ottla.audit.groups import VIOLATED
 from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.properties import VIOLATED
 from ottla.page import NUMBER, WORD, as_document, shown, table
 from ottla.showcase.outcome import RunOutcome
 from ottla.showcase.report import (
@@ -16,7 +16,7 @@ from ottla.showcase.report import (
     VERSION_COLUMNS,
     answer_sentence,
     faults_told,
-    group_why,
+    property_why,
     verdict_word,
     version_cells,
 )
@@ -41,7 +41,7 @@ def as_report(outcome: RunOutcome) -> str:
 <h2>Asked of each topic: {shown(outcome.question)}</h2>
 {table({"guarantee": WORD, "answer": ""}, answers)}
 {_schemas(outcome)}
-{_groups(outcome)}"""
+{_properties(outcome)}"""
     return as_document(outcome.title, body)
 
 
@@ -79,17 +79,17 @@ def _schemas(outcome: RunOutcome) -> str:
     return f"<h2>{shown(SCHEMAS)}</h2><p{kind}>{shown(schemas.words)}</p>{table(columns, rows)}"
 
 
-def _groups(outcome: RunOutcome) -> str:
-    if not outcome.groups:
+def _properties(outcome: RunOutcome) -> str:
+    if not outcome.properties:
         return ""
     rows = []
-    for verdict in outcome.groups:
+    for verdict in outcome.properties:
         kind = "verdict bad" if verdict.word == VIOLATED else ""
         word = f'<span class="{kind}">{shown(verdict.word)}</span>'
-        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(group_why(verdict))))
-    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "why": ""}, rows)
+        rows.append((str(verdict.what.number), word, shown(verdict.what.name), shown(property_why(verdict))))
+    found = table({"property": NUMBER, "verdict": WORD, "about": WORD, "why": ""}, rows)
     return (
-        "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
+        "<h2>The sixteen properties, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
         f"{f'<p>{shown(outcome.unseen)}</p>' if outcome.kafka else ''}"
     )

@@ -2,7 +2,7 @@
 
     file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
                                                exactly-once topic -> Spark, killed once -> result: audit -> verdict
-                                      all four topics: looks, reads, logs of all replicas -> sixteen groups -> verdict
+                                    all four topics: looks, reads, logs of all replicas -> sixteen properties -> verdict
 
 The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
 record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
@@ -240,14 +240,14 @@ def _find_out(
             with steps.step(about, unit="tasks") as step, watching(spark, step):
                 schemas = read_versions(spark, kafka, topics, kafka.name(f"{source.name}-streamed"), values)
     from ottla.evidence.witness import looked_at
-    from ottla.showcase.groups import judge_run, note_controls
+    from ottla.showcase.properties import judge_run, note_controls
 
-    with steps.step("judge the sixteen groups of guarantees"):
+    with steps.step("judge the sixteen properties"):
         for witness in witnesses.values():
             witness.take_stock()
         note_controls(witnesses[EXACTLY_ONCE], verdicts)
         everyone = (*witnesses.values(), streaming)
-        groups = judge_run(everyone, (*verdicts, streamed.verdict))
+        properties = judge_run(everyone, (*verdicts, streamed.verdict))
     return RunOutcome(
         shown=source.shown,
         records=records.count,
@@ -258,7 +258,7 @@ def _find_out(
         offsets=offsets,
         streamed=streamed,
         examples=_examples(source, table, verdicts),
-        groups=groups,
+        properties=properties,
         looked_at=f"{looked_at(everyone)}; besides, Spark's audit of all records",
         kafka=kafka.where,
         schemas=schemas,
@@ -271,7 +271,7 @@ def _produce(
     """Send everything under each guarantee; who looked on, and how often each kind of fault fired."""
     from ottla.evidence.sent import note_sent
     from ottla.evidence.times import BatchTimes
-    from ottla.showcase.groups import witness_of
+    from ottla.showcase.properties import witness_of
     from ottla.showcase.workload import send_records
 
     witnesses: dict[str, Witness] = {}
@@ -379,7 +379,7 @@ def _stream(
     spark: Any, kafka: RunKafka, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
 ) -> tuple[Streamed, Witness]:
     """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
-    from ottla.showcase.groups import note_streamed, streaming_witness
+    from ottla.showcase.properties import note_streamed, streaming_witness
     from ottla.showcase.streamed import judge_result, stream_and_kill
     from ottla.spark.progress import watching
 

@@ -62,7 +62,7 @@ class Verdict:
 
     @property
     def found(self) -> tuple[Finding, ...]:
-        """What the guarantee forbids, and whether it is broken, for `groups`; the rest was meant to show."""
+        """What the guarantee forbids, and whether it is broken, for `properties`; the rest was meant to show."""
         broken = dict.fromkeys(finding.kind for finding in self.breaches)
         kept = (each if each.kind in broken else Finding(each.kind, 0) for each in self.audit.findings)
         detail = f"{self.guarantee}: {self.seen}"

@@ -1,9 +1,9 @@
-"""The sixteen groups of guarantees: what one run says of each, by its checkers' findings or by why there are none.
+"""The sixteen properties: what one run says of each, by its checkers' findings or by why there are none.
 
-A group is the kinds of anomaly that would break it (`promises.GROUPS`); findings of both judges count. It is *violated*
-where any was found, *held* where all were looked for everywhere, *held in part* where something could not be seen, and
-*not judged* where nothing of it could: that is never called passed. A group that held proves nothing beyond what was
-looked at.
+A property is the kinds of anomaly that would break it (`promises.PROPERTIES`); findings of both judges count. It is
+*violated* where any was found, *held* where all were looked for everywhere, *held in part* where something could not be
+seen, and *not judged* where nothing of it could: that is never called passed. A property that held proves nothing
+beyond what was looked at.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.audit.findings import Finding, add_findings
-from ottla.audit.promises import GROUPS, Group
+from ottla.audit.promises import PROPERTIES, Property
 
 HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED = "held", "held in part", "not judged", "violated"
 
 
 @dataclass(slots=True, frozen=True)
-class GroupVerdict:
-    """What a run says of one group: a finding for each of its kinds that was judged, and what was `unseen`."""
+class PropertyVerdict:
+    """What a run says of one property: a finding for each of its kinds that was judged, and what was `unseen`."""
 
-    group: Group
+    what: Property
     findings: tuple[Finding, ...]
     unseen: tuple[str, ...]
 
@@ -48,10 +48,10 @@ class GroupVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"name": self.group.name, "verdict": self.word, "found": self.count, "why": self.why()}
+        return {"name": self.what.name, "verdict": self.word, "found": self.count, "why": self.why()}
 
 
-def judge_groups(findings: Iterable[Finding], not_judged: Mapping[str, str]) -> tuple[GroupVerdict, ...]:
+def judge_properties(findings: Iterable[Finding], not_judged: Mapping[str, str]) -> tuple[PropertyVerdict, ...]:
     """All sixteen verdicts; `not_judged`: kinds for which this run has no facts, and why, whatever was found of them.
 
     Findings of the same kind are added up. A kind without any finding was not looked for.
@@ -60,15 +60,15 @@ def judge_groups(findings: Iterable[Finding], not_judged: Mapping[str, str]) -> 
     for finding in findings:
         if finding.kind not in not_judged:
             found.setdefault(finding.kind, []).append(finding)
-    return tuple(_judge(group, found, not_judged) for group in GROUPS)
+    return tuple(_judge(each, found, not_judged) for each in PROPERTIES)
 
 
-def _judge(group: Group, found: Mapping[str, list[Finding]], not_judged: Mapping[str, str]) -> GroupVerdict:
-    judged = tuple(add_findings(kind, found[kind]) for kind in group.kinds if kind in found)
+def _judge(what: Property, found: Mapping[str, list[Finding]], not_judged: Mapping[str, str]) -> PropertyVerdict:
+    judged = tuple(add_findings(kind, found[kind]) for kind in what.kinds if kind in found)
     unseen = [what for finding in judged for what in finding.unseen]
-    missing = [kind for kind in group.kinds if kind not in found]
+    missing = [kind for kind in what.kinds if kind not in found]
     unseen += [not_judged.get(kind, f"nobody looked for “{kind}”") for kind in missing]
-    return GroupVerdict(group, judged, tuple(dict.fromkeys(unseen)))
+    return PropertyVerdict(what, judged, tuple(dict.fromkeys(unseen)))
 
 
 def _first(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""The sixteen groups: each kind belongs to one, and nothing that could not be seen is ever called held."""
+"""The sixteen properties: each kind belongs to one, and nothing that could not be seen is ever called held."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import pytest
 
 from ottla.audit import findings as kinds
 from ottla.audit.findings import Anomaly, Finding
-from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, judge_groups
-from ottla.audit.promises import GROUPS
+from ottla.audit.promises import PROPERTIES
+from ottla.audit.properties import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, judge_properties
 
 KINDS = tuple(value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str))
 CLEAN = [Finding(kind, 0) for kind in KINDS]
 
 
 def test_there_are_sixteen_and_each_kind_of_anomaly_breaks_one_of_them() -> None:
-    assert [group.number for group in GROUPS] == list(range(1, 17))
-    assert sorted(kind for group in GROUPS for kind in group.kinds) == sorted(KINDS)
+    assert [each.number for each in PROPERTIES] == list(range(1, 17))
+    assert sorted(kind for each in PROPERTIES for kind in each.kinds) == sorted(KINDS)
 
 
 def test_what_was_looked_for_everywhere_and_not_found_held() -> None:
-    assert {verdict.word for verdict in judge_groups(CLEAN, {})} == {HELD}
+    assert {verdict.word for verdict in judge_properties(CLEAN, {})} == {HELD}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_anomaly_violates_its_group_and_no_other(kind: str) -> None:
+def test_one_anomaly_violates_its_property_and_no_other(kind: str) -> None:
     piece = Anomaly(kind, "t", 0, 7, (3,), "record 7 is wrong")
-    verdicts = judge_groups([*CLEAN, Finding(kind, 2, (piece,))], {})
+    verdicts = judge_properties([*CLEAN, Finding(kind, 2, (piece,))], {})
     (violated,) = [verdict for verdict in verdicts if verdict.word == VIOLATED]
-    assert kind in violated.group.kinds
+    assert kind in violated.what.kinds
     assert violated.why() == f"{kind} (2): record 7 is wrong"
 
 
@@ -36,14 +36,14 @@ def test_what_could_not_be_seen_is_never_held(kind: str) -> None:
     seen = [finding for finding in CLEAN if finding.kind != kind]
     partly = Finding(kind, 0, (), ("the logs",))
     for verdicts in (
-        judge_groups([*seen, partly], {}),
-        judge_groups(seen, {kind: "the logs"}),
-        judge_groups([*seen, Finding(kind, 3)], {kind: "the logs"}),
+        judge_properties([*seen, partly], {}),
+        judge_properties(seen, {kind: "the logs"}),
+        judge_properties([*seen, Finding(kind, 3)], {kind: "the logs"}),
     ):
         (verdict,) = [verdict for verdict in verdicts if verdict.word != HELD]
-        assert verdict.word == (NOT_JUDGED if len(verdict.group.kinds) == 1 else HELD_IN_PART)
+        assert verdict.word == (NOT_JUDGED if len(verdict.what.kinds) == 1 else HELD_IN_PART)
         assert verdict.why() == "the logs"
 
 
 def test_a_kind_that_nobody_looked_for_says_so() -> None:
-    assert judge_groups([], {})[0].why() == "nobody looked for “unsettled”"
+    assert judge_properties([], {})[0].why() == "nobody looked for “unsettled”"

@@ -1,4 +1,4 @@
-"""Which of the sixteen groups of guarantees a run of the main job keeps: the simulation's checkers over what was seen.
+"""Which of the sixteen properties a run of the main job keeps: the simulation's checkers over what was seen.
 
 Each topic has a witness and a chronicle of its own (`evidence`), for a record has the same number in all of them. What
 was sent comes from the ledger, of the topic that Spark has made from the input and the exactly-once ledger: nothing
@@ -18,9 +18,9 @@ from ottla.audit.chronicles.case import UNCOMMITTED
 from ottla.audit.chronicles.chronicle import ControlSeen, ProducerPromise, SentRecord, TopicPromise, TransactionSeen
 from ottla.audit.chronicles.claims import read_promise
 from ottla.audit.chronicles.judgement import judge
-from ottla.audit.groups import GroupVerdict, judge_groups
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES, Promise
+from ottla.audit.properties import PropertyVerdict, judge_properties
 from ottla.evidence.sent import sent_rows
 from ottla.evidence.times import RunClock
 from ottla.evidence.witness import NOT_SEEN
@@ -113,9 +113,9 @@ def note_controls(witness: Witness, verdicts: Sequence[Verdict]) -> None:
     ]
 
 
-def judge_run(witnesses: Iterable[Witness], verdicts: Iterable[Verdict]) -> tuple[GroupVerdict, ...]:
-    """All sixteen groups, by the checkers over every chronicle and by what Spark's audit has found."""
+def judge_run(witnesses: Iterable[Witness], verdicts: Iterable[Verdict]) -> tuple[PropertyVerdict, ...]:
+    """All sixteen properties, by the checkers over every chronicle and by what Spark's audit has found."""
     found = [finding for witness in witnesses for finding in judge(witness.chronicle)]
     for verdict in verdicts:
         found += verdict.found
-    return judge_groups(found, NOT_JUDGED)
+    return judge_properties(found, NOT_JUDGED)

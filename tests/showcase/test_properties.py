@@ -1,4 +1,4 @@
-"""The sixteen groups over a real run: nothing is found in it, and each judge convicts when its facts are doctored.
+"""The sixteen properties over a real run: nothing is found in it, and each judge convicts when its facts are doctored.
 
 The run is the main job without Spark: three guarantees under faults on a real cluster, and a transactional producer in
 the place of Spark's tasks. The second half takes guarantees out of the shipped cores instead.
@@ -22,7 +22,7 @@ from tools.mutation.weaknesses import weakened
 import ottla
 from ottla.audit import findings as kinds
 from ottla.audit.chronicles.chronicle import Chronicle
-from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
+from ottla.audit.properties import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, PropertyVerdict
 from ottla.cluster.cluster import Cluster
 from ottla.evidence import witness as witness_module
 from ottla.inputs.source import open_source
@@ -31,17 +31,17 @@ from ottla.ledger.reader import read_ledger
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, SEQUENCE_HEADER, pack_sequence
 from ottla.screen import showing_steps
 from ottla.showcase.folders import make_folders
-from ottla.showcase.groups import (
+from ottla.showcase.kafka import EmbeddedKafka
+from ottla.showcase.outcome import STREAMED
+from ottla.showcase.properties import (
     NOT_JUDGED as REASONS,
 )
-from ottla.showcase.groups import (
+from ottla.showcase.properties import (
     judge_run,
     note_controls,
     note_streamed,
     streaming_witness,
 )
-from ottla.showcase.kafka import EmbeddedKafka
-from ottla.showcase.outcome import STREAMED
 from ottla.showcase.run import BROKERS, _produce
 from ottla.showcase.streaming_job import JsonResult
 from ottla.showcase.workload import Records, make_records
@@ -105,26 +105,26 @@ def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return live(tmp_path_factory.mktemp("groups"))
+    return live(tmp_path_factory.mktemp("properties"))
 
 
-def words(groups: tuple[GroupVerdict, ...]) -> dict[int, str]:
-    return {each.group.number: each.word for each in groups}
+def words(properties: tuple[PropertyVerdict, ...]) -> dict[int, str]:
+    return {each.what.number: each.word for each in properties}
 
 
 def test_a_run_as_promised_violates_nothing_and_says_what_it_did_not_see(run: Run) -> None:
-    groups = judge_run(run.values(), VERDICTS)
-    assert [each.why() for each in groups if each.word == VIOLATED] == []
+    properties = judge_run(run.values(), VERDICTS)
+    assert [each.why() for each in properties if each.word == VIOLATED] == []
     expected = {11: NOT_JUDGED, 12: HELD_IN_PART, 14: HELD_IN_PART, 16: NOT_JUDGED}
-    assert words(groups) == {number: expected.get(number, HELD) for number in range(1, 17)}
-    for each in groups:
+    assert words(properties) == {number: expected.get(number, HELD) for number in range(1, 17)}
+    for each in properties:
         assert bool(each.why()) == (each.word != HELD)
     result = outcome()
-    result.groups = groups
+    result.properties = properties
     assert result.exit_status == 0
     text = " ".join(shown(result).split())
     assert "11 not judged acked once all in-sync replicas had it not seen: which replicas had a record" in text
-    assert result.figures()["groups"]["16"]["verdict"] == NOT_JUDGED  # type: ignore[index]
+    assert result.figures()["properties"]["16"]["verdict"] == NOT_JUDGED  # type: ignore[index]
 
 
 def test_what_was_seen_is_what_there_was(run: Run) -> None:
@@ -323,27 +323,27 @@ def no_control(c: Chronicle) -> None:
         (15, kinds.UNCONTROLLED, EXACTLY_ONCE, no_control),
     ],
 )
-def test_doctored_facts_violate_the_group_and_exit_with_one(
+def test_doctored_facts_violate_the_property_and_exit_with_one(
     run: Run, number: int, kind: str, topic: str, doctor: Callable[[Chronicle], None]
 ) -> None:
     chronicles = {name: each.chronicle for name, each in run.items()}
     chronicles[topic] = deepcopy(chronicles[topic])
     doctor(chronicles[topic])
-    groups = judge_run([SimpleNamespace(chronicle=each) for each in chronicles.values()], VERDICTS)  # type: ignore[misc]
-    judged = groups[number - 1]
+    properties = judge_run([SimpleNamespace(chronicle=each) for each in chronicles.values()], VERDICTS)  # type: ignore[misc]
+    judged = properties[number - 1]
     assert judged.word == VIOLATED
     assert [each for each in judged.findings if each.count and each.kind == kind]
     result = outcome()
-    result.groups = groups
+    result.properties = properties
     assert result.exit_status == 1
     told = " ".join(shown(result).split())
-    assert "Not as promised: group " in told
-    assert f"group {number} ({judged.group.name})" in told
+    assert "Not as promised: property " in told
+    assert f"property {number} ({judged.what.name})" in told
 
 
-def test_what_sparks_audit_finds_counts_in_its_group(run: Run) -> None:
-    groups = judge_run(run.values(), (*VERDICTS[:2], verdict(EXACTLY_ONCE, altered=1)))
-    assert [number for number, word in words(groups).items() if word == VIOLATED] == [8, 13]
+def test_what_sparks_audit_finds_counts_in_its_property(run: Run) -> None:
+    properties = judge_run(run.values(), (*VERDICTS[:2], verdict(EXACTLY_ONCE, altered=1)))
+    assert [number for number, word in words(properties).items() if word == VIOLATED] == [8, 13]
 
 
 def test_every_reason_is_for_a_kind_there_is() -> None:
@@ -353,10 +353,10 @@ def test_every_reason_is_for_a_kind_there_is() -> None:
 # ---- guarantees taken out of the cores ------------------------------------------------------------------------------
 
 
-def violated_groups(folder: Path) -> set[int]:
+def violated_properties(folder: Path) -> set[int]:
     """Of a run."""
-    groups = judge_run(live(folder).values(), VERDICTS)
-    return {number for number, word in words(groups).items() if word == VIOLATED}
+    properties = judge_run(live(folder).values(), VERDICTS)
+    return {number for number, word in words(properties).items() if word == VIOLATED}
 
 
 @pytest.mark.prove
@@ -370,9 +370,9 @@ def violated_groups(folder: Path) -> set[int]:
         ("reads_aborted", {12}),
     ],
 )
-def test_a_guarantee_taken_out_of_a_core_violates_its_groups(weakness: str, violated: set[int], tmp_path: Path) -> None:
+def test_a_guarantee_taken_out_of_a_core_violates_properties(weakness: str, violated: set[int], tmp_path: Path) -> None:
     with weakened(weakness) as control:
-        assert control.call(violated_groups, tmp_path) == violated
+        assert control.call(violated_properties, tmp_path) == violated
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
