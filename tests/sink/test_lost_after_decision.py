@@ -142,8 +142,8 @@ def test_a_part_that_cannot_be_written_again_is_given_up_when_somebody_says_so(
     command = ["sink", "recover", job.sink_id, "-b", job.bootstrap_servers]
     assert main(command) == 1
     told = capsys.readouterr().err
-    assert "20 rows of batch 0 of query query-1 were taken back" in told
-    assert "those of tasks 1; those of tasks 0, 2 are there" in told
+    assert "20 rows of batch 0 of query query-1 are lost" in told
+    assert "the transactions of task 1 timed out (transaction.timeout.ms); the rows of tasks 0, 2 are there" in told
     assert main([*command, "--accept-loss"]) == 0
     assert "counts as done without 20 rows of 60" in capsys.readouterr().out
     assert main(command) == 0

@@ -118,7 +118,7 @@ def test_rows_that_are_lost_are_told(job: Job, capsys: pytest.CaptureFixture[str
     assert run("show", job.sink_id, "-b", job.bootstrap_servers) == 0
     assert "lost by timeout" in capsys.readouterr().out
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 1
-    assert "20 rows of batch 0 of query query-1 were taken back by transaction.timeout.ms" in capsys.readouterr().err
+    assert "20 rows of batch 0 of query query-1 are lost, because" in capsys.readouterr().err
     driver.main(job.text())
     assert_every_row_once(job)
 
@@ -168,5 +168,5 @@ def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
     assert "recover" in capsys.readouterr().out
     assert run("recover", "--help") == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "One that is running is fenced" in said
+    assert "A query that is writing a batch is fenced" in said
     assert "1 when rows of the last batch are lost" in said

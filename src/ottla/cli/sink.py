@@ -1,4 +1,4 @@
-"""`ottla sink`: what an exactly-once sink has written where, and an end to what it has left behind."""
+"""`ottla sink`: shows what an exactly-once sink wrote, and ends the transactions that a dead driver left open."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from ottla.sink.settings import SinkSettings
 
 _PATIENCE_MS = 10_000
-# Of the coordinator's own transaction, which nothing is written in here.
+# Of the driver's own transaction, in which this command writes at most one record.
 _TIMEOUT_MS = 60_000
 
-SinkId = Annotated[str, typer.Argument(metavar="ID", help="The sink's sink.id.")]
+SinkId = Annotated[str, typer.Argument(metavar="ID", help="The option sink.id of the query.")]
 ControlTopic = Annotated[
-    str, typer.Option("--control-topic", help="Where the sink keeps its decisions.", metavar="TOPIC")
+    str, typer.Option("--control-topic", help="The topic in which the sink stores its decisions.", metavar="TOPIC")
 ]
 
 sink = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="Show which micro-batch an exactly-once sink wrote where, and bring to an end what a dead driver has left.\n\n"
+    help="Show what an exactly-once sink wrote, and commit or abort the transactions that a dead driver left open.\n\n"
     "For example: `ottla sink show orders -b localhost:9092`\n\n"
-    "Exit status: 0 when it is done, 1 when recover finds rows of the last batch lost or cannot end its transactions, "
-    "2 when the sink is not known or an address cannot be used.",
+    "Exit status: 0 when it is done, 1 when recover finds that rows of the last batch are lost or cannot end its "
+    "transactions, 2 when the sink is not known or an address cannot be used.",
 )
 
 
@@ -48,12 +48,14 @@ def show(
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     control_topic: ControlTopic = "__ottla_sink",
-    history: Annotated[bool, typer.Option("--history", help="Also show earlier batches that are still known.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also show earlier batches that the topic still has.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the last batch that was decided: its tasks, what became of them, and the offsets they wrote.
+    """Show the last decided batch: its tasks, whether their transactions are committed, and the offsets they wrote.
 
-    Changes nothing; the query may be running.
+    This changes nothing. The query may be running.
     """
     from ottla.sink.recovery import describe
     from ottla.sink.session import session_of
@@ -78,16 +80,16 @@ def recover(
         bool,
         typer.Option(
             "--accept-loss",
-            help="Let the last batch count as done without the rows that a timeout took back, and without those of "
-            "which nobody can tell. The query does not write them any more.",
+            help="Let the last batch count as done without the rows whose transactions timed out, and without rows of "
+            "which it is unknown whether they were committed. The query will not write them any more.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Commit what a sink has decided and not carried out, and abort what it has not decided.
+    """Commit the open transactions of the last decided batch, and abort all other open transactions of the sink.
 
-    For a query that does not come back: one that starts again does all of this by itself. One that is running is fenced
-    by it, and fails.
+    For a query that will not be started again: a query that starts does all of this itself. A query that is writing a
+    batch is fenced, and fails.
 
     Exit status: 0 when it is done, 1 when rows of the last batch are lost or its transactions cannot be ended, 2 when
     the sink is not known or an address cannot be used.
@@ -124,22 +126,24 @@ def recover(
             tell(f"{decision.batch} counts as done without {lost} of {decision.totals.rows:,} that are or may be lost")
         return
     kept = [entry for entry in decision.entries if not entry.lost]
-    there = f"those of tasks {_tasks(kept)} are there" if kept else "nothing of it is there"
+    there = f"the rows of {_tasks(kept)} are there" if kept else "no row of the batch is there"
     raise OttlaError(
-        f"{lost} of {decision.batch} were taken back by transaction.timeout.ms: those of tasks "
-        f"{_tasks(done.lost)}; {there}. Start the query again from its checkpoint, or run the write again under its "
-        f"write.id: it writes them once more{or_accept(settings)}"
+        f"{lost} of {decision.batch} are lost, because the transactions of {_tasks(done.lost)} timed out "
+        f"(transaction.timeout.ms); {there}. Start the query again from its checkpoint, or run the write again with "
+        f"its write.id: it writes the lost rows again{or_accept(settings)}"
     )
 
 
 def _tasks(entries: Iterable[Entry]) -> str:
-    return ", ".join(str(entry.partition_id) for entry in entries)
+    numbers = [str(entry.partition_id) for entry in entries]
+    return f"task{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
 def _unknown(settings: SinkSettings) -> UserMistake:
     return UserMistake(
-        f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}: it has decided nothing in topic "
-        f"{settings.control_topic!r}; see the sink.id of the query, and --control-topic if it has another one"
+        f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}: topic "
+        f"{settings.control_topic!r} has no decision of it. Check the sink.id of the query, and give --control-topic "
+        "if the query has another control topic"
     )
 
 
@@ -225,7 +229,7 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
             times = "once" if last.differed == 1 else f"{last.differed} times"
             tell(f"run again {times} with other rows, which were not written")
         if last.loss_accepted:
-            tell("counts as done without the rows that are lost or unknown: somebody has accepted that")
+            tell("counts as done without the rows that are lost or unknown (--accept-loss)")
     else:
         tell(f"sink {state.sink_id}: nothing is decided yet")
     if history and len(state.decisions) > 1:
@@ -239,12 +243,12 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
                 table.add_row(*(first if not number else ("", "", "")), *place)
         tell(table)
     if state.deciding:
-        tell("the next batch is being decided just now")
+        tell("the decision about the next batch is being written")
     if state.open:
         tell(
-            f"{counted(len(state.open), 'transaction')} of tasks open, in no decision: a batch that is running, or "
-            f"what a dead one left. Readers with read_committed wait until they end. If no query runs and none will: "
-            f"{recover_command(settings)}"
+            f"{counted(len(state.open), 'transaction')} of tasks open, in no decision: of a batch that is running, or "
+            f"left by a dead driver. Readers with read_committed wait until they end. If the query will not be started "
+            f"again: {recover_command(settings)}"
         )
 
 
@@ -265,7 +269,7 @@ def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def _places(written: Sequence[Written | None]) -> list[tuple[str, str]]:
-    """Partitions and offsets, a line each; what markers do not say is told at the end."""
+    """Partitions and offsets, a line each; the last lines say what the markers do not tell."""
     known = [each for each in written if each is not None]
     places = [
         (f"{span.topic}-{span.partition}", f"{span.first_offset} to {span.last_offset} ({span.rows:,})")
