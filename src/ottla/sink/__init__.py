@@ -1,1 +1,1 @@
-"""The exactly-once sink's mechanism, whatever engine drives it: two-phase commit whose decision lives in Kafka."""
+"""The exactly-once sink, for any engine: two-phase commit whose decision is stored in Kafka."""

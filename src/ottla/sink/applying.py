@@ -1,11 +1,10 @@
-"""Step 4: every transaction that a decision names is committed, and each is settled by what the log says of it.
+"""Step 4: commit every transaction that a decision names, and find out what became of each.
 
-An EndTxn that is answered well is settled. Any other answer is ambiguous: the transaction may have been committed by
-somebody else, or taken back by a timeout, and its transactional id may have been used again since. Its marker in the
-markers topic, which is part of the transaction, is not ambiguous.
+If EndTxn succeeds, the transaction is committed. An error is ambiguous: the transaction may have been committed by
+another driver, or have timed out, and its transactional id may have been used again since. The marker is not ambiguous:
+it is a record of the transaction in the markers topic, and the log says whether it was committed.
 
-KIP-939 (two-phase commit) will let prepared transactions outlive every timeout: then nothing is ever lost here, and
-`Lost` need not be looked at.
+With KIP-939 (two-phase commit) prepared transactions do not time out. Then no row is lost, and `Lost` is not needed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Lost = tuple[Entry, ...]
 
 
 def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
-    """Commit them, and return those that a timeout has taken back; TransactionUnfinished where it takes too long."""
+    """Commit these, and return those that timed out; TransactionUnfinished if it takes too long."""
     doubtful: list[Entry] = []
     trouble: OttlaError | None = None
     for step in steps(entries, Barrier.COMMIT_BETWEEN):
@@ -43,9 +42,10 @@ def settle(
     trouble: OttlaError | None = None,
     accept_loss: bool = False,
 ) -> Lost:
-    """Find out what became of these, committing what is still open; `trouble` is why that is not known.
+    """Find out what became of these, and commit what is still open.
 
-    OttlaError for one of which nobody can tell any more; with `accept_loss` it counts as lost.
+    `trouble` is the last error of EndTxn, for the error message. Raises OttlaError if the marker of one is gone, so
+    that its state is unknown; with `accept_loss` it counts as lost.
     """
     lost: list[Entry] = []
     left = list(entries)
@@ -69,7 +69,7 @@ def settle(
             )
         told = session.end([entry.identity for entry in left], committed=True)
         trouble = next((error for error in told.values() if error is not None), trouble)
-        # Ended now, or about to be: the marker says so in a moment.
+        # Without an error EndTxn has committed it. Of the others, the marker will say what became of them.
         left = [entry for entry in left if told[entry.identity] is not None]
         if left:
             session.port.pause()

@@ -1,9 +1,9 @@
-"""Places where a test can hold a process, or kill it: one in front of each step of the mechanism.
+"""Barriers: points at which a test can stop a process, or kill it. There is one before each step of the sink.
 
-`reach` does nothing unless the environment variable OTTLA_SINK_BARRIERS names a folder. Then it leaves the file
-`<name>.<pid>.reached` there, so that a test can prove that a place was reached. Where there is a file `<name>.hold`, it
-leaves `<name>.<pid>.held`, too, and waits until the hold is gone; a number in that file is how many times this process
-may pass before it is held, counted while there is such a file.
+`reach` does nothing unless the environment variable OTTLA_SINK_BARRIERS names a folder. Then it creates the file
+`<name>.<pid>.reached` there, so that a test can prove that the process came to this barrier. If there is a file
+`<name>.hold`, it also creates `<name>.<pid>.held`, and waits until the hold file is gone. A number in the hold file
+says how many times this process may pass before it must wait. Passes are counted while the file exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.005
 
 
 class Barrier(StrEnum):
-    """The places by name, in the order in which a batch comes to them; last those of one that is given up."""
+    """The barriers by name, in the order in which a batch reaches them; the last ones are those of an abort."""
 
     PLAN_FENCE = "plan-before-fence"
     PLAN_READ = "plan-before-reading-the-decision"
@@ -52,7 +52,7 @@ _Step = TypeVar("_Step")
 
 
 def reach(barrier: Barrier) -> None:
-    """Say that this place is reached, and wait while a test holds whoever comes here."""
+    """Note that this barrier is reached, and wait while a test holds it."""
     folder = os.environ.get(BARRIERS_FOLDER)
     if folder is None:
         return
@@ -73,15 +73,15 @@ def reach(barrier: Barrier) -> None:
 
 
 def hold(folder: Path, barrier: Barrier | str, passing: int = 0) -> Path:
-    """Have whoever comes there be held, once it has passed so often; who is held goes on when this file is gone."""
-    # In one step: whoever comes there meanwhile must not read half of it.
+    """Have a process wait here after it has passed `passing` times; it goes on when the returned file is gone."""
+    # Renamed in one step, so that no process reads half of the file.
     written = Path(folder, f"{barrier}.hold.new")
     written.write_text(str(passing))
     return written.rename(Path(folder, f"{barrier}.hold"))
 
 
 def steps(all_at_once: Sequence[_Step], between: Barrier) -> Iterator[Sequence[_Step]]:
-    """What is done at the same time; one after the other, with a barrier between any two, where there are barriers."""
+    """All of these at the same time; if barriers are in use, one after the other with a barrier between any two."""
     if os.environ.get(BARRIERS_FOLDER) is None:
         yield all_at_once
         return

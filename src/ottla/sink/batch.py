@@ -1,4 +1,4 @@
-"""What travels between planning, tasks and commit: small, plain, picklable.
+"""The messages between plan, tasks and commit: small, plain, picklable.
 
 plan()  -> Plan                        pickled into every task
 prepare -> Prepared | Skipped          pickled into commit(), each with the Plan it belongs to
@@ -12,7 +12,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 
 _DIGEST_MASK = (1 << 64) - 1
 WRITE = -1
-"""The batch id of a batch write, of which each has a query id of its own."""
+"""The batch id of a batch write. Each batch write has its own query id."""
 
 
 class BatchId(NamedTuple):
@@ -26,10 +26,10 @@ class BatchId(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One attempt at one partition: the number that is the attempt's own, the partition's, and Spark's of the attempt.
+    """One attempt at one Spark partition.
 
-    `attempt_number` tells attempts of one stage apart; a stage that is run again counts from 0.
-    `run_id` is one of the query's starts: no engine runs a batch twice in one run.
+    `task_attempt_id` is unique to this attempt. `attempt_number` tells attempts of one stage apart; if the stage is run
+    again, it starts at 0 again. `run_id` names one start of the query: no engine runs a batch twice in one run.
     """
 
     task_attempt_id: int
@@ -39,20 +39,20 @@ class Attempt(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How many rows, and the sum of their 64-bit hashes, whatever their order."""
+    """The number of rows, and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order."""
 
     rows: int = 0
     digest: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        """Both together."""
+        """The totals of both together."""
         return Totals(self.rows + other.rows, (self.digest + other.digest) & _DIGEST_MASK)
 
 
 class Span(NamedTuple):
     """Rows that a task wrote to a Kafka partition: the offsets of the first and of the last one.
 
-    Others may have written between them; `rows` are this task's.
+    Other producers may have written between them; `rows` counts this task's rows alone.
     """
 
     topic: str
@@ -62,16 +62,16 @@ class Span(NamedTuple):
     rows: int
 
     def joined(self, other: Span) -> Span:
-        """The rows of both, which are of one partition."""
+        """The rows of both spans, which must be of one partition."""
         first_offset, last_offset = min(self.first_offset, other.first_offset), max(self.last_offset, other.last_offset)
         return Span(self.topic, self.partition, first_offset, last_offset, self.rows + other.rows)
 
 
 class Entry(NamedTuple):
-    """A task's transaction, as the decision holds it; `marker_offset` is where it left its marker.
+    """A task's transaction, as a decision names it; `marker_offset` is the offset of its marker.
 
-    `landed` and `lost` are notes of what became of it: committed, or taken back by a timeout. Without a note it is
-    open, or its marker must be asked.
+    `landed` notes that it was committed, `lost` that it timed out or had too little time left. Without a note the
+    transaction is open, or its marker says what became of it.
     """
 
     partition_id: int
@@ -83,10 +83,10 @@ class Entry(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The last decision as far as tasks need to know it: its batch, its totals, how many tasks it had.
+    """What tasks need to know of the last decision: its batch, its totals, how many tasks it had.
 
-    `lost` are the rows of it that a timeout took back, by partition; where there are any, `kept` are the others. Where
-    there are no others, the decision is void. `run_id` is the run in which it was decided.
+    `lost` has the totals of its lost rows, by Spark partition. If there are lost rows, `kept` has the totals of the
+    others. If there are no others, the decision is void. `run_id` is the run in which it was decided.
     """
 
     batch: BatchId
@@ -98,14 +98,15 @@ class Last(NamedTuple):
 
     @property
     def is_void(self) -> bool:
-        """Whether nothing of it is there: it can be written again by any tasks, with any rows."""
+        """Whether no row of it is there. Then any tasks may write the batch again, with any rows."""
         return bool(self.lost) and not self.kept
 
 
 class Plan(NamedTuple):
-    """What planning found: who may decide, what was decided last, which ids tasks may take.
+    """What the driver passes to its tasks; `coordinator` is the identity that may decide.
 
-    `planned_ms` is the driver's clock.
+    `idle` are identities of tasks without a transaction, which attempts may take. `planned_ms` is the time of the plan,
+    by the driver's clock.
     """
 
     coordinator: TransactionIdentity
@@ -115,7 +116,7 @@ class Plan(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A task's rows, stored and not yet visible; `entry` is None where it had none."""
+    """The message of a task whose rows are stored and not yet visible; `entry` is None if it had no row."""
 
     plan: Plan
     batch: BatchId
@@ -125,7 +126,7 @@ class Prepared(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A task whose rows were decided before: it has counted them and written nothing."""
+    """The message of a task whose rows were decided before: it has counted them and written nothing."""
 
     plan: Plan
     batch: BatchId

@@ -1,4 +1,4 @@
-"""Commands that errors tell a user to run: complete, with the cluster's address, so that they can be pasted."""
+"""Commands that error messages tell a user to run: complete, with the cluster's address, so that they can be pasted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def alter_command(settings: SinkSettings, topic: str, config: str) -> str:
 
 
 def _cluster(settings: SinkSettings) -> tuple[str, ...]:
-    """The brokers' addresses, and where they need a login or TLS, the file of settings that only the user has."""
+    """The brokers' addresses, and --command-config if they need a login or TLS; only the user knows that file."""
     servers = "-b", settings.bootstrap_servers.replace(" ", "")
     protocol = str(settings_for_reading(settings.client_settings).get("security_protocol", "PLAINTEXT"))
     return servers if protocol.upper() == "PLAINTEXT" else (*servers, "--command-config", "FILE")

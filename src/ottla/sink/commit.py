@@ -1,8 +1,8 @@
 """Steps 3 to 5, on the driver after the tasks: decide and apply, or abort.
 
-Both begin with what the tasks' messages say: the plan they belong to, and what each has prepared. `commit` decides
-under exactly the identity of that plan, so a driver that was replaced meanwhile is refused by the broker; `abort` first
-makes sure that nothing can be decided any more, and then looks whether it was.
+Both start from the tasks' messages, which have the plan they belong to and what each task has prepared. `commit`
+decides with exactly the identity of that plan, so brokers refuse a driver that was fenced meanwhile. `abort` first
+makes sure that this plan can no longer decide anything, and then reads whether it has decided.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _log = logging.getLogger("ottla.sink")
 
 
 def commit(session: Session, messages: Sequence[Message]) -> None:
-    """Decide the batch of these messages and make it visible; returns when all of it is.
+    """Decide the batch of these messages and commit its transactions; returns when all are committed.
 
-    Raises UserMistake or TransactionError where it is refused, and nothing of it is visible; TransactionError, too,
-    where a part of it is visible, and the same tasks have to write the rest; ProducerFenced where another driver has
-    taken over; TransactionUnfinished where it is decided (or nobody knows yet) and the next plan goes on with it. The
-    same call again does no harm.
+    Raises UserMistake or TransactionError if the batch is refused and none of its rows is visible; TransactionError
+    also if a part of it is visible and the same tasks must write the rest; ProducerFenced if another driver has taken
+    over; TransactionUnfinished if the batch is decided, or may be, and the next plan completes it. The call may be
+    repeated.
     """
     if not messages:
         return
@@ -48,7 +48,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     plan, batch = check_together(settings, messages)
     reach(Barrier.COMMIT_CHECK)
     if plan.last is None:
-        # The first batch. Where the checkpoint cannot be looked into, tasks are the first to tell which query it is.
+        # The first batch. If the driver cannot read the checkpoint, it learns the query from the tasks' messages.
         check_moved(session, batch.query_id)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
@@ -61,7 +61,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         reach(Barrier.COMMIT_APPLY)
         settled = decision.settled(apply(session, batch, decision.unsettled))
         reach(Barrier.COMMIT_LANDED)
-        # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
+        # None after a lost answer: the driver's id may have another epoch by now, and the old one is refused.
         if coordinator is not None and decision.unsettled:
             writer.try_to_write_again(settled)
             coordinator = writer.identity
@@ -74,7 +74,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
 
 
 def _warn_of_length(session: Session, plan: Plan, decision: Decision) -> None:
-    """Say it before batches are too long for their transactions."""
+    """Log a warning before batches take longer than their transactions may last."""
     settings, took_ms = session.settings, decision.decided_ms - plan.planned_ms
     if took_ms > settings.transaction_timeout_ms // 2:
         _log.warning(
@@ -90,7 +90,7 @@ def _warn_of_length(session: Session, plan: Plan, decision: Decision) -> None:
 
 
 def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -> None:
-    """A batch that is done came again with other rows: none of them is written, and that is told and counted."""
+    """A batch that is done came again with other rows: they are not written. Log that, and count it in R."""
     assert plan.last is not None
     found = sum_of(messages)
     _log.warning(
@@ -110,12 +110,12 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
 def _sweep(
     session: Session, coordinator: TransactionIdentity | None, decision: Decision | None, batch: BatchId | None
 ) -> None:
-    """Abort what attempts that do not count have left: the next plan, which would, may be an hour away.
+    """Abort the transactions of attempts that no decision names. The next plan would do it, but may be an hour away.
 
-    No task of the next batch can have begun while this coordinator is the newest. Attempts that live on find their
-    identity gone, those too that have not sent anything yet; those that have none yet find the coordinator's gone.
-    (Before transaction version 2, KIP-890, an end leaves identities as they are, and one of them may begin again.) What
-    goes wrong here concerns nobody: the batch is done, or has failed.
+    While this driver is the newest, no task of the next batch can have begun. Attempts that are still alive find that
+    their identity has ended, also if they have sent nothing yet. Attempts without an identity find that the plan's
+    identity is no longer the newest. (Before transaction version 2, KIP-890, the end of a transaction does not change
+    the identity, and such an attempt may begin again.) An error here is only logged: the batch is done, or has failed.
     """
     if coordinator is None:
         return
@@ -159,10 +159,10 @@ def _to_decide(
 
 
 def abort(session: Session, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
-    """Give up a batch, so that readers need not wait for what its tasks sent; what is decided is committed instead.
+    """Abort the transactions of a batch, so that readers need not wait for them; if it is decided, commit them instead.
 
-    `messages` may lack those of tasks that failed (None). Where all do, only `plan` tells what there is to give up.
-    Raises what `commit` raises; the next plan does the same.
+    The message of a task that failed is None. If all are None, `plan` says which batch to abort.
+    Raises what `commit` raises; the next plan does the same work.
     """
     known = [message for message in messages if message is not None]
     if known:
@@ -172,15 +172,15 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(Barrier.ABORT_FENCE)
-    # Unless nobody answers, a decision of this plan is either complete or impossible from here on.
+    # If a coordinator answers, this plan's decision is either committed or impossible from here on.
     coordinator, trouble = session.give_up(plan.coordinator)
     decision = session.read_decision()
     if decision is not None and decision.coordinator == plan.coordinator:
         apply(session, decision.batch, decision.unsettled)
-        # Attempts that do not count are nobody's now.
+        # Only attempts that the decision does not name are left.
         _sweep(session, session.identity_after_decision, decision, batch)
         return
-    # What was read may be older than the decision, where the topic's leader is cut off and was replaced.
+    # What was read may be older than the decision, if it came from an isolated broker that is no longer the leader.
     if trouble is not None and not session.is_given_up(plan.coordinator):
         _log.warning(
             "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"

@@ -1,11 +1,11 @@
-"""Step 3: R is written in the coordinator's own transaction, and with the commit of that the batch is decided.
+"""Step 3: write R in the driver's own transaction. When that transaction is committed, the batch is decided.
 
-The order of things leaves no room for a driver that is held up. R is appended first; then every task's transaction is
-looked at: it must be open, with more time left than the margin. From the append to the commit R's own transaction has
-less time than that (`SinkSettings.decision_timeout_ms`). So a driver that is stopped for long between look and commit
-finds its decision taken back by the coordinator, rather than one committed that cannot be carried out.
+The order of the steps protects against a delayed driver. R is appended first. Then every task's transaction is checked:
+it must be open, with more time left than the margin. R's own transaction has less time than that from the append to the
+commit (`SinkSettings.decision_timeout_ms`). So if the driver is delayed for long between check and commit, R's
+transaction times out. A decision whose transactions have timed out is not committed.
 
-Whoever gets no answer asks for the commit again, and in the end reads R: only that tells.
+If there is no answer to the commit, it is asked for again. In the end R is read: only R says whether it was committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ASKED_TIMES = 3
 
 
 class _Refused(Exception):
-    """R was not committed for a reason of ours: `error` says it as it is to be told."""
+    """R was not committed because a check failed; `error` is the error for the user."""
 
     def __init__(self, error: OttlaError) -> None:
         super().__init__(error)
@@ -36,11 +36,11 @@ class _Refused(Exception):
 def decide(
     writer: DecisionWriter, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
 ) -> tuple[Decision, TransactionIdentity | None]:
-    """Write R and commit it, if all that these tasks prepared is as it should be; when this returns, it is decided.
+    """Check what these tasks prepared, write R and commit it; when this returns, the batch is decided.
 
-    Returns R as it is decided: where rows repeat, entries whose transactions have too little time left are noted in it
-    as lost. And the coordinator's identity after that, None where nobody has told. Raises TransactionError or
-    ProducerFenced where it is not decided, TransactionUnfinished where that is not known.
+    Returns R as it was committed: with `same_rows`, entries whose transactions have too little time left are noted in
+    it as lost. Also returns the driver's identity after that, None if it is not known. Raises TransactionError or
+    ProducerFenced if the batch is not decided, TransactionUnfinished if that is not known.
     """
     session = writer.session
 
@@ -56,9 +56,9 @@ def decide(
     try:
         return writer.write(decision, look, _ASKED_TIMES), writer.identity
     except (_Refused, OttlaError) as error:
-        # Closing aborts the transaction if no commit was asked for; then R can be read.
+        # Closing aborts the transaction if its commit was not asked for; then R can be read.
         writer.close()
-        # A commit that is asked for again finds its tasks' transactions ended, as they should be.
+        # If `commit` is called again after it succeeded, the check finds the tasks' transactions committed already.
         decided = decided_by(session, decision.coordinator, decision.batch)
         if decided is not None:
             return decided, None
@@ -66,16 +66,16 @@ def decide(
 
 
 def decided_by(session: Session, coordinator: TransactionIdentity, batch: BatchId) -> Decision | None:
-    """R, where it holds this batch, decided by this coordinator."""
+    """R, if it decides this batch under this identity of the driver."""
     found = session.read_decision()
     return found if found is not None and (found.coordinator, found.batch) == (coordinator, batch) else None
 
 
 def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> Decision:
-    """The last look at what the tasks have prepared: R as it can be carried out.
+    """Check a last time what the tasks have prepared, and return R with the transactions that can be committed in time.
 
-    Where rows repeat, it is decided without the transactions that cannot be committed in time any more: each run of a
-    batch that is longer than its transactions adds something to it. Nobody commits those, whether they are open or not.
+    With `same_rows`, R marks the others as lost, and they are not committed, also if they are still open. So each run
+    of a batch that takes longer than its transactions may last adds rows to it.
     """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
@@ -83,10 +83,10 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
     if not late:
         return decision
-    # Whoever takes the sink over ends what its tasks have prepared; no timeout is to blame then.
+    # Another driver that takes over ends these transactions. Then they did not time out.
     if not session.is_coordinator(decision.coordinator, session.port.describe_transactions([session.coordinator_id])):
         raise taken_over(settings.sink_id)
-    # A commit that is asked for again finds some of them committed.
+    # If `commit` is called again, some of them are committed already.
     is_decided = decided_by(session, decision.coordinator, batch) is not None
     if is_decided or not settings.same_rows or len(late) == len(entries):
         raise took_too_long(settings, batch, late)
@@ -97,7 +97,7 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
 
 
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:
-    """The error as one that says what is decided and what is not."""
+    """This error, in words that say what is decided and what is not."""
     what = f"{decision.batch} of sink {session.settings.sink_id!r}"
     if isinstance(error, UserMistake):
         return error
@@ -116,7 +116,7 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
 
 
 def is_fenced(error: BaseException | None) -> bool:
-    """Whether the error says that another coordinator has taken over."""
+    """Whether the error says that another driver has taken over."""
     while error is not None:
         fenced = isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_PRODUCER_EPOCH
         if fenced or isinstance(error, ProducerFenced):

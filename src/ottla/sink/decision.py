@@ -1,7 +1,7 @@
-"""The decision record R: which transactions make up a batch, as it is stored in the control topic. Pure.
+"""The decision record R, as it is stored in the control topic: it names the transactions of a batch. Pure.
 
-One record, key the sink id, value JSON, so that any Kafka tool shows who wrote what. It is written in the coordinator's
-own transaction: with that transaction's commit marker the batch is decided, and nothing else decides it.
+It is one record. Its key is the sink id, its value JSON, so that any Kafka tool can show it. It is written in the
+driver's own transaction: the batch is decided when that transaction is committed, and in no other way.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _VERSION = 1
 
 
 class Decision(NamedTuple):
-    """What is decided: every row of `batch` is written by the transactions in `entries`, and by no other.
+    """A decision: the rows of `batch` are those of the transactions in `entries`, and of no other.
 
-    `tasks` is how many there were, those without rows among them; `coordinator` is who decided, in run `run_id` of the
-    query. `differed`: how often the batch was run again with other rows, which were not written. `loss_accepted`:
-    somebody has said that it counts as done without its lost entries.
+    `tasks` is the number of tasks, also those without rows. `coordinator` is the driver's identity that decided, in run
+    `run_id` of the query. `differed` is how often the batch was run again with other rows, which were not written.
+    `loss_accepted`: the batch counts as done without its lost entries (`ottla sink recover --accept-loss`).
     """
 
     sink_id: str
@@ -38,16 +38,16 @@ class Decision(NamedTuple):
 
     @property
     def unsettled(self) -> tuple[Entry, ...]:
-        """Entries of which it does not say what became of them."""
+        """Entries without a note of what became of them."""
         return tuple(each for each in self.entries if not each.landed and not each.lost)
 
     @property
     def lost(self) -> tuple[Entry, ...]:
-        """Entries whose rows a timeout has taken back."""
+        """Entries whose rows are not there, because their transactions were not committed in time."""
         return tuple(each for each in self.entries if each.lost)
 
     def settled(self, lost: Collection[Entry]) -> Decision:
-        """With a note at each entry that had none: lost, or landed."""
+        """The decision with a note at each entry that had none: lost or landed (committed)."""
         gone = {each.marker_offset for each in lost}
 
         def noted(entry: Entry) -> Entry:
@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
 
 def is_same(one: Decision, other: Decision) -> bool:
-    """Whether both are the same decision; their notes about what has landed may differ."""
+    """Whether both are the same decision; their notes may differ."""
     return (one.coordinator, one.batch) == (other.coordinator, other.batch)
 
 
@@ -83,7 +83,7 @@ def encode(decision: Decision) -> bytes:
 
 
 def encode_entry(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON has it."""
+    """The entry as it is written in JSON."""
     return {
         "partition_id": entry.partition_id,
         "transaction": list(entry.identity),

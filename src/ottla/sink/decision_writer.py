@@ -1,9 +1,8 @@
-"""Writes the decision record R, each time in a transaction of its own, by the coordinator's producer.
+"""Writes the decision record R, each time in its own transaction, with the driver's producer.
 
-Once it is known what became of the transactions that R names, R is written again with a note at each: committed
-(landed), or taken back by a timeout (lost). From then on nobody needs to be asked about them: not their coordinators,
-which forget idle transactional ids (`transactional.id.expiration.ms`) and tell of an id's last transaction only, and
-not their markers.
+When it is known what became of the transactions that R names, R is written again with a note at each: landed
+(committed) or lost (timed out). From then on neither coordinators nor markers are needed. Coordinators forget unused
+transactional ids (`transactional.id.expiration.ms`), and know only the last transaction of an id.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class DecisionWriter:
-    """The producer of one plan's coordinator, had with the first record; a context manager that gives it back.
+    """The producer of one plan's driver, made with the first record; a context manager that returns or closes it.
 
-    It uses exactly the producer id and epoch it is given and fences nobody. If they are not the newest, nothing is
-    written.
+    It uses exactly the producer id and epoch it is given, and fences no other producer. If they are not the newest,
+    nothing is written.
     """
 
     def __init__(self, session: Session, coordinator: TransactionIdentity) -> None:
@@ -45,13 +44,13 @@ class DecisionWriter:
 
     @property
     def identity(self) -> TransactionIdentity | None:
-        """The coordinator's identity after its last successful transaction; None if it is not known."""
+        """The driver's identity after its last successful transaction; None if it is not known."""
         return self._coordinator if self._producer is None else self._producer.transaction_identity
 
     def write(self, decision: Decision, look: Callable[[], Decision], asked_times: int) -> Decision:
-        """Append R, call `look`, append what that makes of R where it is another one, commit; R as it was committed.
+        """Append R, call `look`, append R again if that returns another one, and commit; returns R as it was committed.
 
-        The commit is asked for up to `asked_times`, each time for `max.block.ms`. Raises OttlaError,
+        The commit is asked for up to `asked_times` times, each time for `max.block.ms`. Raises OttlaError,
         TransactionUnfinished if the commit has no answer, and what `look` raises.
         """
         producer = self._opened()
@@ -60,7 +59,7 @@ class DecisionWriter:
         self._append(producer, decision)
         seen = look()
         if seen != decision:
-            # Of two records in one transaction the second one counts.
+            # Readers use the second of two records in one transaction.
             self._append(producer, seen)
         _ask_for_commit(producer, asked_times)
         self._is_at_rest = True
@@ -114,7 +113,7 @@ class DecisionWriter:
         """Close the producer; a transaction that is still open is aborted."""
         self._is_at_rest = False
         if self._producer is not None:
-            # The error is known already, or there is none.
+            # If there was an error, it has been raised already.
             with contextlib.suppress(OttlaError, TimeoutError):
                 self._producer.close()
 

@@ -1,20 +1,21 @@
 """The transactional ids of a sink: one for its driver, few for its tasks. Pure.
 
-    ottla-sink-6-orders/driver          the coordinator's: whoever has its newest epoch may decide
-    ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 whose number is 0; nobody writes with it
-    ottla-sink-6-orders/17/0/2/60000    such an attempt's: place 2, for transactions that may last 60,000 ms
+    ottla-sink-6-orders/driver          the driver's ("coordinator" in this package): the process with its newest epoch
+                                        may decide
+    ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 with number 0; it never has a transaction
+    ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: place 2, transaction.timeout.ms=60000
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
 
-The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids.
+The length of the sink id comes first, so that the ids of one sink never begin with the prefix of another.
 
-Two attempts that can be alive at once must not share a task's id. Looking at an id is not enough: an attempt may be
-held up between its look and the request by which it takes the id. So an attempt first takes a turn, by InitProducerId
-for the id `turn`: no other attempt is given the same epoch of it. The epoch says which of the `PLACES` ids is the
-attempt's. If that one is in use (`is_free`), the attempt takes another turn. How it takes the id, and why it takes it
-from nobody, is told in `taking`.
+Two attempts that may be alive must not have the same id. To ask whether an id is in use is not enough: an attempt may
+be delayed between the answer and the request that takes the id. So an attempt first sends InitProducerId for the id
+that ends in `turn`. The epoch in the answer is its turn, a number that no other attempt gets. The turn modulo `PLACES`
+is its place: it says which of the task's ids it may take. If that id is in use (not `is_free`), the attempt takes
+another turn. `taking` describes how it takes the id, and why it takes it from no other attempt.
 
-Attempts with different numbers have different ids. Those with the same number belong to different plans, or to a stage
-that was run again: Spark gives a stage up when it has failed four times in succession.
+Attempts with different numbers have different ids. Attempts with the same number belong to different plans, or to a
+stage that was run again: Spark fails the job after four failures of a stage in succession.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FREE = ("CompleteCommit", "CompleteAbort")
 
 
 def prefix_of(sink_id: str) -> str:
-    """What the transactional ids of this sink begin with, and of no other."""
+    """The prefix of all transactional ids of this sink, and of no other sink."""
     return f"ottla-sink-{len(sink_id.encode())}-{sink_id}/"
 
 
@@ -51,15 +52,15 @@ def is_turn(transactional_id: str) -> bool:
 
 
 def task_transactional_id(turn: TransactionIdentity, timeout_ms: int | None = None) -> str:
-    """The transactional id at the place of an attempt that was given this turn; without a timeout, of version 1."""
+    """The transactional id of the attempt with this turn; without a timeout, that of transaction version 1."""
     of_place = f"{turn.transactional_id.removesuffix(_TURN)}/{turn.producer_epoch % PLACES}"
     return of_place if timeout_ms is None else f"{of_place}/{timeout_ms}"
 
 
 def is_last_of_place(turn: TransactionIdentity, newest: TransactionDescription | None) -> bool:
-    """Whether no later turn was given the same place; `newest` is the turn that was given last.
+    """Whether no later turn leads to the same place; `newest` is the latest turn.
 
-    When the epochs of a producer id are used up turns go on with another one: nobody knows then.
+    When a producer id has no epochs left, turns continue with another producer id. Then it is unknown: False.
     """
     if newest is None or newest.producer_id != turn.producer_id:
         return False
@@ -69,8 +70,8 @@ def is_last_of_place(turn: TransactionIdentity, newest: TransactionDescription |
 def is_free(described: TransactionDescription | None, idle: Collection[TransactionIdentity]) -> bool:
     """Whether no attempt that may be alive has this transactional id.
 
-    `idle` are those that the plan found with an identity and without a transaction: whoever was given one of them is of
-    an earlier plan. One found so since then belongs to an attempt of this plan that has not sent anything yet.
+    `idle` are the identities without a transaction that the plan found: their attempts are of an earlier plan. An
+    identity without a transaction that is not in `idle` belongs to an attempt of this plan that has sent nothing yet.
     """
     if described is None or described.state in _FREE:
         return True

@@ -1,7 +1,7 @@
-"""All that the mechanism asks of Kafka and of the time: ottla's own clients, and this machine's clocks.
+"""All requests of the sink to Kafka, by ottla's own clients, and all its reads of this machine's clocks.
 
-`Session` has it as its `port`; nothing else in this room reaches out. Tests put simulated clients and clocks in its
-place, so that days pass in seconds and every process can be killed or held up at every request.
+`Session` has it as its `port`; nothing else in this package uses sockets or clocks. Tests replace it by simulated
+clients and clocks, so that days pass in seconds and every process can be killed or delayed at every request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger("ottla.sink")
 
 _PAUSE_S = 0.02
 _LOOK_MS = 3_000
-# The answers to who speaks of an identity that its transactional id has no more.
+# The errors for a request with an identity that is no longer that of its transactional id.
 _TAKEN = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -40,17 +40,17 @@ _TAKEN = (
 
 
 class Kafka:
-    """One process's way to one cluster; its connections are made when they are needed, and kept.
+    """One process's connections to one cluster; they are made when they are needed, and kept.
 
-    Each call raises what the client of the same name raises. After `patience_s` a call gives up, and so does who
-    repeats calls.
+    Each call raises what the client of the same name raises. A call gives up after `patience_s`; code that repeats
+    calls must also give up then.
     """
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._reading = settings_for_reading(settings.client_settings)
         self._producers = KeptProducers()
-        # Kept while all goes well, and by nobody used.
+        # Kept for the next call, if the last one succeeded; None while one is in use.
         self._ending: EndingDriver | None = None
         self._reader: Reader | None = None
         api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
@@ -65,7 +65,7 @@ class Kafka:
 
     def ensure_topics(self) -> None:
         """Make the sink's two topics where they are missing; UserMistake for topics or brokers that cannot be used."""
-        # Which broker is asked does not matter, and one that has just died is not to be waited for.
+        # Any broker may answer. The timeout is short, so that a dead one is not waited for.
         with self._new_admin(default_api_timeout_ms=_LOOK_MS) as admin:
             verification.check(admin)
         topics.ensure(self._admin, self._settings)
@@ -83,7 +83,7 @@ class Kafka:
         return self._admin.describe_transactions(transactional_ids)
 
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
-        """The next identity of a transactional id, whose transactions may last so long; UserMistake."""
+        """InitProducerId: the next identity of a transactional id with this transaction timeout; UserMistake."""
         try:
             fenced = self._admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -93,15 +93,15 @@ class Kafka:
         return fenced[transactional_id]
 
     def transaction_version(self) -> int:
-        """The transaction version in force (KIP-890), as far as a broker has told; 0 before it was asked anything."""
+        """The finalized transaction version (KIP-890), by the last answer of a broker; 0 before the first answer."""
         return transactions_of(self._admin).version
 
     def first_identity(
         self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
     ) -> TransactionIdentity | None:
-        """The identity of a new transactional id; None, and nothing has happened, where the id exists.
+        """Create a transactional id and return its identity; None without effect if the id exists.
 
-        `turn` is any identity of another id.
+        `turn` is any identity of another id: brokers refuse it if the id exists (KIP-360).
         """
         try:
             return transactions_of(self._admin).fence([transactional_id], timeout_ms, turn)[transactional_id]
@@ -111,9 +111,9 @@ class Kafka:
             return None
 
     def begin(self, identity: TransactionIdentity, topic: str) -> bool:
-        """Begin a transaction of exactly this identity, with partition 0 of this topic in it, or find it begun.
+        """Begin a transaction of exactly this identity with partition 0 of this topic, unless it has begun already.
 
-        False, and nothing has happened, where the id has another identity by now.
+        False without effect if the id has another identity by now.
         """
         try:
             transactions_of(self._admin).begin(identity, topic, 0)
@@ -129,7 +129,7 @@ class Kafka:
             broker_id = self._admin.cluster().brokers[0].broker_id
             name = f"{name}={self._admin.describe_configs(broker_id=broker_id)[name].value}"
         except (OttlaError, LookupError) as error:
-            # Not everybody may read the brokers' settings.
+            # This user may not be allowed to read the brokers' settings.
             _log.info("%s is not known: %s", name, error)
         return UserMistake(
             f"{self._settings.timeout_name}={timeout_ms} is more than the brokers allow ({name}); give sink "
@@ -137,7 +137,7 @@ class Kafka:
         )
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
-        """Commit or abort transactions at the same time, and tell which identity each has then."""
+        """Commit or abort transactions at the same time; for each, the identity it has then, and its error."""
         ending, self._ending = self._ending, None
         if ending is None:
             ending = EndingDriver.of({"bootstrap_servers": self._settings.bootstrap_servers, **self._reading})
@@ -150,7 +150,7 @@ class Kafka:
             if is_known and self._ending is None:
                 self._ending = ending
             else:
-                # It would go on asking.
+                # It would go on sending requests for what is unfinished.
                 ending.close()
 
     def begin_offset(self, topic: str) -> int:
@@ -171,7 +171,7 @@ class Kafka:
             reader.assign(assignments)
         is_read = False
         try:
-            # A leader that is cut off from the others may never have what the real one has told of.
+            # `end_offset` may come from the real leader. An isolated broker that was the leader may never reach it.
             for fetched in reader.iter_raw(patience_s=self._answers_within_s):
                 yield fetched.records
             is_read = True
@@ -184,18 +184,18 @@ class Kafka:
     def producer(
         self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None = None
     ) -> Producer:
-        """A producer with these settings and exactly this identity, that fences nobody.
+        """A producer with these settings and exactly this identity; it fences no other producer.
 
-        `hears` is told what became of each batch. Its user closes it, or, where all went well, has it kept.
+        `hears` is called with the outcome of each batch. The caller closes the producer, or passes it to `keep`.
         """
         return self._producers.take(settings, identity, hears)
 
     def keep(self, producer: Producer) -> None:
-        """Its user is done with it, and nothing is left to end: whoever asks next may have it."""
+        """Keep a producer that is no longer used and has nothing to end, for the next call of `producer`."""
         self._producers.keep(producer)
 
     def now_ms(self) -> int:
-        """The date, in milliseconds since 1970."""
+        """The time of day, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def passed_s(self) -> float:
@@ -203,7 +203,7 @@ class Kafka:
         return time.monotonic()
 
     def pause(self, pause_s: float = _PAUSE_S) -> None:
-        """Let a moment pass before the next look."""
+        """Wait before the next request."""
         time.sleep(pause_s)
 
     def close(self) -> None:

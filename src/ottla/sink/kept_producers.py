@@ -1,13 +1,13 @@
-"""Producers that are handed on: from one task to the next in the same worker, from one decision to the next.
+"""Producers that are reused: by the next task in the same worker, or for the next decision.
 
-To open a producer costs a thread, connections and the metadata of the topic, which grows with its partitions. What a
-task has told the brokers is known by its identity alone (transactional id, producer id, epoch), and that is replaced
-(`Producer.init_transactions`). So who has ended well leaves its producer to the next one with the same settings; after
-any error it is closed. Spark runs one task of a Python worker after the other, so one of a kind is enough. After
-`KEPT_S` a new one takes its place: a topic may have more partitions by then.
+To open a producer costs a thread, connections and the metadata of the topic, which grows with its partitions. Brokers
+know a task's transaction by its identity alone (transactional id, producer id, epoch), and the next task brings its own
+(`Producer.init_transactions`). So a producer is kept for the next task with the same settings; after an error it is
+closed. A Python worker of Spark runs one task after the other, so one producer for each settings is enough. It is
+replaced after `KEPT_S`, because a topic may have more partitions by then.
 
-Invariants: a kept producer has no transaction that it would have to end, no record without an outcome, and no user. Its
-last user hears nothing more of it. One that nobody takes is closed when its time is over.
+Invariants: a kept producer has no transaction that it must end, no record without an outcome, and no user. Its last
+user gets no more outcomes from it. If it is not reused, it is closed after `KEPT_S`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ottla.producer.transaction_states import TransactionIdentity
 _log = logging.getLogger("ottla.sink")
 
 KEPT_S = 60.0
-"""So long after it was made; Spark ends a Python worker that has had nothing to do for as long."""
+"""A producer is reused for this long after it was made. Spark ends a Python worker that was idle for as long."""
 Hears = Callable[[BatchSeen], None]
 
 
 class _Relay:
-    """The producer's interceptor: it tells whoever uses the producer now what was acknowledged."""
+    """The producer's interceptor: it passes outcomes of batches to the present user of the producer."""
 
     def __init__(self) -> None:
         self.to: Hears | None = None
@@ -52,7 +52,7 @@ class _Kept:
 
 
 class KeptProducers:
-    """Those of one sink in one process; any thread may call."""
+    """The kept producers of one sink in one process; any thread may call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class KeptProducers:
         self._used: WeakKeyDictionary[Producer, _Kept] = WeakKeyDictionary()
 
     def take(self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None) -> Producer:
-        """A producer with these settings under this identity: a kept one, or a new one."""
+        """A producer with these settings and this identity: a kept one, or a new one."""
         producer = self._taken(settings)
         if producer is not None:
             try:
@@ -83,7 +83,7 @@ class KeptProducers:
         return producer
 
     def keep(self, producer: Producer) -> None:
-        """Its user has prepared or ended the transaction, and is done with it."""
+        """Keep a producer whose user has prepared or ended its transaction, and no longer uses it."""
         with self._lock:
             kept = self._used.pop(producer)
             kept.relay.to = None
@@ -98,7 +98,7 @@ class KeptProducers:
                 self._close(each)
 
     def close(self) -> None:
-        """Close those that nobody uses."""
+        """Close the producers that are not in use."""
         for producer in list(self._idle):
             self._close(producer)
 

@@ -1,7 +1,7 @@
-"""A task's marker: a record in its transaction, in the markers topic, by which its fate can be read. Pure.
+"""A task's marker: a record of its transaction in the markers topic, which shows whether it was committed. Pure.
 
-What it says is for people: which rows are this task's, and where they lie. Its size has a bound, however many
-partitions the task wrote to: of those that have no room it tells how many there are.
+Its value is for people: the task, its number of rows, and the offsets it wrote. The size is limited: partitions for
+which there is no room are only counted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Span
 from ottla.sink.decision import encode_entry
 
 _OFFSETS_BYTES_MAX = 16 * 1024
-# What becomes of an entry later is told by the decision.
+# The decision notes these later.
 _NOT_YET = ("marker", "landed", "lost")
 
 
 class Written(NamedTuple):
-    """Which offsets a task wrote, and to how many partitions more that its marker had no room for."""
+    """The offsets that a task wrote, and the number of partitions for which its marker had no room."""
 
     spans: tuple[Span, ...]
     left_out: int = 0
@@ -48,7 +48,7 @@ def encode_marker(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterabl
 
 
 def decode_marker(value: bytes) -> Written:
-    """What a record's value says of offsets."""
+    """The offsets in a record's value."""
     told = json.loads(value)
     return Written(tuple(Span(*span) for span in told["offsets"]), told.get("partitions_left_out", 0))
 

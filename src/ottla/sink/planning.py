@@ -1,9 +1,10 @@
-"""Step 1, on the driver before any task runs: fence older drivers, read R, finish what it decided, sweep the rest.
+"""Step 1, on the driver before any task runs: fence older drivers, read R, commit what it names, abort the rest.
 
-The order matters. Once the coordinator's new identity is there, nobody else can decide, and what somebody was deciding
-is complete: R, read after that, is what holds until this plan decides. Then everything open that R names is committed
-and everything open that it does not name is aborted, by exact producer id and epoch: an id that was taken again
-meanwhile is not hit. Nothing is aborted by whoever is not the newest driver after having looked (`look`).
+The order matters. Once the driver's id has its new identity, no other driver can decide, and a decision that was being
+written is complete. So R, read after that, is the last decision until this plan decides. Then every open transaction
+that R names is committed, and every other one is aborted, by exact producer id and epoch: if an attempt has taken an id
+again meanwhile, its transaction is not touched. A driver aborts nothing if it is no longer the newest one after it has
+listed the transactions (`look`).
 """
 
 from __future__ import annotations
@@ -25,18 +26,17 @@ from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
-# A task that meets an idle id which the plan does not name takes another turn.
+# A plan names at most so many. If a task finds another idle id, it takes another turn.
 _IDLE_MOST = 100
 _PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 
 
 def plan(session: Session, query_id: str | None = None) -> Plan:
-    """Make way for a batch; call it once for each, in the driver.
+    """Prepare the sink for a batch; call it once for each batch, in the driver.
 
-    Where it is known that the batch will be one of `query_id`, a sink that belongs to another query is refused before
-    that one is fenced.
-    Raises UserMistake for what cannot be used, TransactionUnfinished where the last decision cannot be carried out yet,
-    KafkaError for what brokers refuse, Unreachable.
+    If `query_id` is given and the sink belongs to another query, this one is refused before it fences the other.
+    Raises UserMistake for what cannot be used, TransactionUnfinished if transactions of the last decision cannot be
+    committed yet, KafkaError for what brokers refuse, Unreachable.
     """
     session.ensure_topics()
     if query_id is not None:
@@ -54,11 +54,11 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
 def _become_coordinator(
     session: Session,
 ) -> tuple[TransactionIdentity, Decision | None, tuple[TransactionIdentity, ...]]:
-    """Fence, finish the last decision, and sweep: the identity, R as it was read, and who has sent nothing.
+    """Fence, complete the last decision, and sweep; returns the identity, R as it was read, and the idle identities.
 
-    Where R had no note of what became of it, it has now, and all is to be done again: before transaction version 2 the
-    identity would stay as it is, and brokers would take the next decision for that note, sent again. Nor may the plan
-    go on with what it knows under a newer identity, for another driver may have decided meanwhile.
+    If R lacked a note at a transaction, R is written again here, and the caller must call this again. For before
+    transaction version 2 the identity would stay the same, and brokers would take the next decision for a duplicate of
+    this record. Nor may the plan use what it has read with a newer identity: another driver may have decided meanwhile.
     """
     reach(Barrier.PLAN_FENCE)
     coordinator = session.fence()
@@ -84,7 +84,7 @@ def _check_owner(session: Session, query_id: str) -> None:
 
 
 def check_moved(session: Session, query_id: str) -> None:
-    """UserMistake where a sink that has decided nothing is named after a checkpoint that was elsewhere before."""
+    """UserMistake if a sink without a decision is named after a checkpoint that was moved."""
     if session.settings.of_checkpoint:
         was = session.sink_of(query_id)
         if was is not None:
@@ -92,10 +92,10 @@ def check_moved(session: Session, query_id: str) -> None:
 
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
-    """R after fencing: no decision is under way, so one that seems to be is only not replicated yet.
+    """Read R after fencing. No decision is being written then: if one seems open, its control marker is on the way.
 
-    It is read as far as the fence itself has left its control marker. A broker that is cut off from the others leads
-    the topic for all it knows, and would give an older R: what was decided since would be written again.
+    R is read up to the control marker of the fence. An isolated broker may still take itself for the leader, and would
+    return an older R. Then a batch that was decided since would be written again.
     """
     deadline = session.port.passed_s() + session.port.patience_s
     pause_s = _PAUSE_S
@@ -111,7 +111,7 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
                 f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
                 f"{session.port.patience_s:.0f} s; check that all brokers run, and start again"
             )
-        # Brokers write that marker in a moment.
+        # Brokers write that control marker in a moment.
         session.port.pause(pause_s)
         pause_s = min(2 * pause_s, _PAUSE_S_MOST)
 
@@ -119,10 +119,10 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
 def clean(
     session: Session, coordinator: TransactionIdentity, decision: Decision | None, accept_loss: bool = False
 ) -> tuple[TransactionIdentity, Lost, Sweep]:
-    """Commit what is decided, abort what is not; the coordinator's identity then, lost entries, what was found.
+    """Commit what is decided, abort what is not; returns the driver's identity then, lost entries, and what was found.
 
-    Those are lost that a timeout has taken back, with `accept_loss` also those of which nobody can tell. Raises
-    ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open another
+    An entry is lost if its transaction timed out; with `accept_loss` also if its marker is gone. Raises ProducerFenced
+    if `coordinator` is no longer the newest identity: R may be a newer one by now, and open transactions may be another
     driver's.
     """
     reach(Barrier.PLAN_LOOK)
@@ -143,7 +143,7 @@ def clean(
 
 
 def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
-    """Note in R what became of the last decision, since a driver that died did not."""
+    """Write R again with its notes, because the driver that decided died before it did so."""
     with DecisionWriter(session, coordinator) as writer:
         try:
             writer.write_again(decision)
@@ -156,11 +156,10 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
 def look(
     session: Session, coordinator: TransactionIdentity, decision: Decision | None
 ) -> tuple[TransactionIdentity, Sweep] | None:
-    """The coordinator's identity from now on, and what should become of this sink's transactions.
+    """The driver's identity from now on, and what to do about this sink's transactions; None if it was fenced.
 
-    None for who is not the coordinator any more. Whoever was held up before this may see a newer driver's transactions,
-    which R does not name as far as he knows it. Nobody has planned since if the coordinator is confirmed after looking,
-    so all that was seen is older than that.
+    A driver that was delayed may list transactions of a newer driver, which its R does not name. So the identity is
+    confirmed after the list was read: then no other driver has planned, and every listed transaction is older.
     """
     found = survey(session, decision)
     confirmed = session.confirm(coordinator)
@@ -168,15 +167,15 @@ def look(
 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
-    """The same for who will change nothing."""
+    """What to do about this sink's transactions, for a caller that changes nothing: the identity is not confirmed."""
     listed = session.port.list_transactions(prefix_of(session.settings.sink_id), STATES)
     return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 
 def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> set[TransactionIdentity]:
-    """Abort transactions of nobody, and return those that could not be: what ends by itself meanwhile is as good.
+    """Abort transactions that R does not name; returns those with an error, which have ended otherwise meanwhile.
 
-    An identity that has sent nothing gets another epoch by that from transaction version 2 on (KIP-890).
+    From transaction version 2 on (KIP-890), this also gives a new epoch to an identity that has sent nothing.
     """
     told = session.end(identities, committed=False)
     for error in told.values():
@@ -188,7 +187,7 @@ def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) 
 
 
 def tell_lost(decision: Decision) -> None:
-    """Log which rows of a decided batch a timeout has taken back, and which are there."""
+    """Log which rows of a decided batch are lost, and which are there."""
     lost = decision.lost
     if not lost:
         return
@@ -207,7 +206,7 @@ def tell_lost(decision: Decision) -> None:
 
 
 def last_of(decision: Decision) -> Last:
-    """What tasks need to know of the last decision, of which all is settled."""
+    """What tasks need to know of the last decision, whose entries all have a note."""
     lost = () if decision.loss_accepted else decision.lost
     kept = [entry for entry in decision.entries if not entry.lost] if lost else []
     return Last(

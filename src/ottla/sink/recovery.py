@@ -1,7 +1,7 @@
-"""What a sink has done and what it has left, told; and what a driver that never came back has left, brought to an end.
+"""Describes what a sink has decided and left open, and ends what a driver left that is not started again.
 
 `describe` changes nothing and may be called while the query runs. `recover` is a plan without a batch: it fences the
-driver, so a query that runs is ended by it.
+driver, so a query that is writing a batch fails.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ottla.sink.transaction_log import Fate
 class SinkState(NamedTuple):
     """One sink as it is now.
 
-    `decisions` are those still there, the last one behind; `fates` of the last one's entries by their marker's offset
-    (None: nobody can tell). `open` are transactions that no decision names. `deciding`: a decision is being written.
-    `written` is what markers say of offsets, as far as they are still there, by their own offset.
+    `decisions` are those that the topic still has, the last one at the end. `fates` says what became of its entries, by
+    the offset of their marker (None: unknown). `open` are transactions that no decision names. `deciding`: a decision
+    is being written. `written` has the offsets in the markers that are still there, by the marker's own offset.
     """
 
     sink_id: str
@@ -35,15 +35,15 @@ class SinkState(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is any trace of it."""
+        """Whether the cluster has a decision or an open transaction of it."""
         return bool(self.decisions or self.open or self.deciding)
 
 
 class Recovered(NamedTuple):
     """What was done: entries that were committed, transactions that were aborted.
 
-    `lost` are entries of the last decision whose rows are not there (with `accept_loss` also those of which nobody can
-    tell).
+    `lost` are entries of the last decision whose rows are not there (with `accept_loss` also those of which it is
+    unknown).
     """
 
     decision: Decision | None
@@ -53,9 +53,9 @@ class Recovered(NamedTuple):
 
 
 def describe(session: Session, history: bool = False) -> SinkState:
-    """Tell what was decided and what became of it; raises Unreachable, KafkaError.
+    """Read what was decided and what became of it; raises Unreachable, KafkaError.
 
-    `written` is that of the last decision, with `history` that of all which are still there.
+    `written` is that of the last decision, with `history` that of all decisions that the topic still has.
     """
     if not session.port.has_topics():
         return SinkState(session.settings.sink_id, (), {}, (), False, {})
@@ -80,10 +80,10 @@ def _fates(session: Session, last: Decision, doubtful: tuple[Entry, ...]) -> dic
 
 
 def recover(session: Session, accept_loss: bool = False) -> Recovered:
-    """Commit what is decided, abort what is not, and fence whoever may still be at it; raises what `plan` raises.
+    """Fence a driver that may still run, commit what is decided, abort what is not; raises what `plan` raises.
 
-    With `accept_loss` the last batch counts as done with what is there of it: rows that a timeout took back are not
-    written any more, nor are those of which nobody can tell.
+    With `accept_loss` the last batch counts as done with the rows that are there. Lost rows, and rows of which it is
+    unknown whether they were committed, will not be written any more.
     """
     if not session.port.has_topics():
         return Recovered(None, (), (), ())

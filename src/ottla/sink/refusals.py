@@ -1,7 +1,8 @@
-"""What the sink refuses, each with the reason and the remedy; and whether a task writes, skips or writes again. Pure.
+"""What the sink refuses, with reason and remedy, and whether a task writes, skips or writes again. Pure.
 
-All of it compares what Spark is about to do with the last decision R. Whatever does not fit is refused before anything
-becomes visible: R knows what is in Kafka, and a checkpoint that does not agree with it is lost, foreign or rolled back.
+Each function compares what Spark is about to do with the last decision R. What does not match R is refused before any
+of it becomes visible. R says what is in Kafka. A checkpoint that disagrees with R was lost or rolled back, or belongs
+to another query.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class Role(Enum):
 
 
 def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id: int) -> Role:
-    """What this task is to do; UserMistake where the batch does not follow on what was decided last."""
+    """What this task must do with its rows; UserMistake if the batch is not a next one after the last decision."""
     if last is None:
         return Role.WRITE
     sink_id, decided = settings.sink_id, last.batch
     if decided.query_id != batch.query_id:
-        # Batch writes follow one another, each under an id of its own.
+        # Each batch write has its own query id, so another id is no mistake.
         if decided.batch_id == batch.batch_id == WRITE:
             _refuse_lost(settings, last)
             return Role.WRITE
@@ -61,13 +62,13 @@ def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id
 
 
 def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
-    """The same before anything is planned, where it is known which query it is going to be for."""
+    """UserMistake if the last decision is of another query; called before a plan, if the query is known by then."""
     if last.query_id != query_id:
         raise _foreign(sink_id, last, f"query {query_id}")
 
 
 def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
-    """A query whose sink was named after its checkpoint, which lies elsewhere now, or is written in other words."""
+    """The query has decided as another sink: its checkpoint was moved, or its location is written in another way."""
     return UserMistake(
         f"query {query_id} has written as sink {was!r}, and is sink {sink_id!r} now: a sink without sink.id is named "
         f"after the checkpoint's location, and the checkpoint was moved, or its location is spelt in another way. A "
@@ -96,13 +97,13 @@ def _refuse_lost(settings: SinkSettings, last: Last) -> None:
 
 
 def taken_over(sink_id: str) -> OttlaError:
-    """Another driver has planned since."""
+    """The error if another driver has planned since."""
     said = f"sink {sink_id!r} was taken over by another driver; end this one"
     return kafka_error(ErrorCode.PRODUCER_FENCED, said)
 
 
 def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
-    """The leader of the control topic does not have what the coordinator of transactions has written there."""
+    """The error if the leader of the control topic does not have the control marker of the fence."""
     return TransactionUnfinished(
         f"what sink {settings.sink_id!r} has decided last is not known: the broker that gives topic "
         f"{settings.control_topic!r} has been behind for {waited_s:.0f} s. See whether it is cut off from the other "
@@ -111,13 +112,13 @@ def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
 
 
 def or_accept(settings: SinkSettings) -> str:
-    """The remedy that is left where rows cannot be had again."""
+    """The remedy if the rows cannot be computed again."""
     command = recover_command(settings, "--accept-loss")
     return f". If that is not possible, this command lets the batch count as done without them: {command}"
 
 
 def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
-    """A batch of which a part is lost came again with other tasks."""
+    """The error if a batch with lost rows came again with other tasks."""
     return TransactionError(
         f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back "
         f"can only be written again by the same tasks; {_again(settings, last)}"
@@ -132,7 +133,7 @@ def _again(settings: SinkSettings, last: Last) -> str:
 
 
 def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:
-    """Rows written or counted again, partition by partition; UserMistake where they are not those of the decision."""
+    """Compare the rows of a Spark partition with the decision; UserMistake if they are other ones."""
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
@@ -150,11 +151,11 @@ def _rows(found: Totals, wanted: Totals) -> str:
 
 
 def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message]) -> bool:
-    """Whether a batch that was decided before has the same rows again; UserMistake where it has to, and has not.
+    """Whether a batch that was decided before has the same rows again; UserMistake if it must have them and does not.
 
-    A batch that is done may have others now, after a crash before the engine noted that it is done: `rand()`, clocks
-    and sums after a shuffle give them. It must not have others in the run that decided it, for no engine runs a batch
-    twice in one run, and not where a part of it is lost.
+    A batch that is done may have other rows if the engine crashed before it noted that the batch is done: `rand()`,
+    clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because no
+    engine runs a batch twice in one run, and also if some of its rows are lost.
     """
     sink_id, totals = settings.sink_id, sum_of(messages)
     if totals == last.totals:
@@ -187,7 +188,7 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
 
 
 def sum_of(messages: Iterable[Message]) -> Totals:
-    """The totals of all tasks."""
+    """The sum of all tasks' totals."""
     totals = Totals()
     for message in messages:
         totals = totals.plus(message.totals)
@@ -195,7 +196,7 @@ def sum_of(messages: Iterable[Message]) -> Totals:
 
 
 def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple[Plan, BatchId]:
-    """The plan and the batch all messages belong to; OttlaError where they are not of one, or a task is there twice."""
+    """The plan and batch of all messages; OttlaError if they are of different ones, or if two are of one task."""
     plan, batch = messages[0].plan, messages[0].batch
     seen: set[int] = set()
     for message in messages:
@@ -211,7 +212,7 @@ def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple
 
 
 class Late(NamedTuple):
-    """A task's transaction that cannot be committed in time any more; `why` follows on the task's name."""
+    """A task's transaction that cannot be committed in time; in messages, `why` comes after the number of the task."""
 
     entry: Entry
     why: str
@@ -224,10 +225,11 @@ def too_late(
     planned_ms: int,
     now_ms: int,
 ) -> list[Late]:
-    """Transactions that are not open any more, or have less time left than the margin.
+    """The transactions that are not open any more, or have less time left than the margin.
 
-    `planned_ms` and `now_ms` are the driver's clock, the transactions' times are their coordinators'. No transaction is
-    older than the plan, so a driver's clock that is ahead of the brokers' does no harm.
+    `planned_ms` and `now_ms` are by the driver's clock, the transactions' start times by their coordinators' clocks. No
+    transaction is older than the plan. So a transaction is never taken to be older than that, also if the driver's
+    clock is ahead of the brokers'.
     """
     found: list[Late] = []
     for entry in entries:
@@ -251,7 +253,7 @@ def too_late(
 
 
 def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) -> TransactionError:
-    """The batch cannot be decided: its transactions do not last so long."""
+    """The error if a batch takes longer than its transactions may last, and is not decided."""
     first = late[0]
     return TransactionError(
         f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this run is visible (tasks that are too "
@@ -261,7 +263,7 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
 
 
 def longer(settings: SinkSettings) -> str:
-    """What to do where transactions do not last as long as a batch takes."""
+    """What to do if a batch takes longer than its transactions may last."""
     told = (
         f"raise {settings.timeout_name} (and transaction.max.timeout.ms of the brokers, if that is less), or make "
         "batches smaller. A batch that was begun keeps its size"
@@ -275,7 +277,7 @@ def longer(settings: SinkSettings) -> str:
 
 
 def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError:
-    """A batch that is decided, and of which some transactions were not committed in time."""
+    """The error if a batch is decided and some of its transactions were not committed in time."""
     lost = decision.lost
     gone, total = sum(entry.totals.rows for entry in lost), decision.totals.rows
     again = "the query"
@@ -291,7 +293,7 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
 
 
 def decision_too_large(settings: SinkSettings, decision: Decision, size: int) -> UserMistake:
-    """The record that decides a batch, of this many bytes, is larger than its topic allows; nothing is decided."""
+    """The error if the decision, of this many bytes, is larger than its topic allows; nothing is decided."""
     topic = settings.control_topic
     return UserMistake(
         f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) does not fit into topic "

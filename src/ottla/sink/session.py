@@ -1,7 +1,7 @@
-"""What a process keeps of a sink from one batch to the next: connections, and how far the decisions have been read.
+"""What a process keeps of a sink from one batch to the next: connections, and the decisions as far as it has read.
 
-Planning and commit run in processes that live on over batches; `session_of` finds what the batch before left there. All
-of it can be had anew at any time: nothing that matters is remembered here only.
+Plan and commit run in processes that outlive a batch; `session_of` returns what the batch before used. All of it can be
+made or read again at any time: nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SESSIONS_MAX = 32
 
 
 class Session:
-    """One sink, as one process knows it; `port` is all it asks."""
+    """One sink in one process; `port` sends all its requests."""
 
     def __init__(self, settings: SinkSettings, port: Kafka) -> None:
         self.settings = settings
@@ -36,7 +36,7 @@ class Session:
         self._key = settings.sink_id.encode()
         self._decisions = self._no_decisions()
         self.owner: str | None = None
-        """The query that was found to be the sink's."""
+        """The query that the sink was found to belong to."""
         self._has_topics = False
         self._timeout_is_known = False
 
@@ -45,7 +45,7 @@ class Session:
         self.port.close()
 
     def ensure_topics(self) -> None:
-        """Make the two topics where they are missing; UserMistake for topics that forget."""
+        """Create the two topics if they are missing; UserMistake for topics that delete old records."""
         if not self._has_topics:
             self.port.ensure_topics()
             self._has_topics = True
@@ -53,9 +53,9 @@ class Session:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def read_decision(self) -> Decision | None:
-        """The last decision, None where there is none.
+        """The last decision, None if there is none.
 
-        A decision that is just being written is not waited for: see `is_deciding`.
+        This does not wait for a decision that is being written: see `is_deciding`.
         """
         log = self._read(self.settings.control_topic, self._decisions)
         log.forget_old()
@@ -65,25 +65,25 @@ class Session:
 
     @property
     def identity_after_decision(self) -> TransactionIdentity | None:
-        """The coordinator's since the decision that was read last, for as long as nobody has planned or decided."""
+        """The driver's identity after the decision that was read last, unless a driver has planned or decided since."""
         last = self._decisions.last_committed
         return None if last is None else TransactionIdentity(self.coordinator_id, last.producer_id, last.end_epoch)
 
     def read_decisions(self) -> list[Decision]:
-        """All decisions that are still there, in their order; compaction keeps the last one only."""
+        """All decisions that the topic still has, in order; compaction keeps only the last one."""
         log = self._read(self.settings.control_topic, self._no_decisions())
         found: list[Decision] = []
         for each in log.settled:
             if each.fate is Fate.COMMITTED:
                 decision = decode(each.record.value or b"")
                 if found and is_same(found[-1], decision):
-                    # Written anew, once all of it had landed.
+                    # The same decision, written again with its notes.
                     found.pop()
                 found.append(decision)
         return found
 
     def sink_of(self, query_id: str) -> str | None:
-        """Another sink whose last decision is one of this query."""
+        """The id of another sink whose last decision is of this query."""
         told = query_id.encode()
         log = TransactionLog(lambda record: record.key != self._key and told in (record.value or b""))
         newest = {
@@ -94,19 +94,19 @@ class Session:
         return next((each.sink_id for each in newest.values() if each.batch.query_id == query_id), None)
 
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
-        """Whether a decision whose transaction is still open was read; of this producer id, and not the same as `but`.
+        """Whether a decision was read whose transaction is still open: of this producer id, and not the same as `but`.
 
-        One of another id than the coordinator has now can never be committed.
+        If its producer id is not the one that the driver's id has now, it can never be committed.
         """
         of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
         return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)
 
     def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
-        """What became of entries, by their marker's offset; None where the markers topic has lost it."""
+        """What became of entries, by the offset of their marker; None if the topic no longer goes back so far."""
         return fates(entries, self._read_markers(entries)) if entries else {}
 
     def written(self, entries: Sequence[Entry]) -> dict[int, Written]:
-        """What entries' markers say of offsets, by their marker's offset; without those that are gone."""
+        """The offsets in the markers of entries, by the offset of the marker; markers that are gone are left out."""
         log = self._read_markers(entries) if entries else None
         found = () if log is None else (*log.settled, *log.open)
         return {each.record.offset: decode_marker(each.record.value or b"") for each in found}
@@ -121,7 +121,7 @@ class Session:
         return TransactionLog(lambda record: record.key == self._key)
 
     def _read(self, topic: str, log: TransactionLog) -> TransactionLog:
-        """The log with what has come since, or one from its beginning where an unclean election has taken it back."""
+        """The log, read to the end; read from the beginning if an unclean election has made the topic shorter."""
         end = self.port.end_offset(topic)
         if end < log.next_offset:
             log = log.begin_again()
@@ -134,14 +134,14 @@ class Session:
     # ---- transactions -------------------------------------------------------------------------------------------
 
     def fence(self) -> TransactionIdentity:
-        """Become the one who may decide, once what an older driver was deciding is complete; UserMistake.
+        """Get a new identity for the driver, which alone may decide; an older driver's decision is complete then.
 
-        The control topic has a control marker of this then (`has_read_fence`): a transaction without records is begun
-        there, and aborted. Raises ProducerFenced where another driver does the same.
+        Also begin a transaction without records in the control topic, and abort it: its control marker shows how far R
+        must be read (`has_read_fence`). Raises ProducerFenced if another driver does the same, UserMistake.
         """
         settings = self.settings
         if not self._timeout_is_known:
-            # Only to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
+            # This checks that brokers allow the tasks' timeout, before anything has begun.
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
         begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
@@ -155,17 +155,17 @@ class Session:
 
     @property
     def has_read_fence(self) -> bool:
-        """Whether `read_decision` has come as far as `fence`: to all that was decided before it.
+        """Whether `read_decision` has read the control marker of `fence`, and so every decision before it.
 
-        A leader that was replaced, and has not heard of it, knows less.
+        An isolated broker that is no longer the leader does not have that control marker.
         """
         return self._decisions.has_awaited
 
     def confirm(self, coordinator: TransactionIdentity) -> TransactionIdentity | None:
-        """The coordinator's identity from now on, None where this one has been fenced so far.
+        """The driver's identity from now on, None if this one has been fenced.
 
-        From transaction version 2 on it is another one: a broker writes that down, which one that was replaced and cut
-        off from the others cannot do. In version 1 a broker is only asked.
+        From transaction version 2 on the identity gets a new epoch, which the coordinator must store. An isolated
+        broker that is no longer the coordinator cannot store it. In version 1 a broker is only asked for the identity.
         """
         if self.port.transaction_version() < 2:
             known = self.port.describe_transactions([self.coordinator_id])
@@ -176,7 +176,7 @@ class Session:
         return confirmed if trouble is None else None
 
     def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
-        """Whether this is the coordinator's identity, by what its id was described as."""
+        """Whether this is the driver's identity, by this answer of DescribeTransactions."""
         known = described.get(self.coordinator_id)
         return known is not None and (known.producer_id, known.producer_epoch) == identity[1:]
 
@@ -189,7 +189,7 @@ class Session:
         return {identity: told.error for identity, told in self.port.end(identities, committed).items()}
 
     def is_given_up(self, coordinator: TransactionIdentity) -> bool:
-        """Whether what this identity of the coordinator's was deciding was aborted, and nobody has planned since."""
+        """Whether what this identity of the driver was deciding was aborted, and no driver has planned since."""
         known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
         after = (coordinator.producer_id, coordinator.producer_epoch + 1)
         return (
@@ -197,9 +197,9 @@ class Session:
         )
 
     def give_up(self, coordinator: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
-        """Abort what this identity of the coordinator's may be deciding; the identity it has then, and what went wrong.
+        """Abort what this identity of the driver may be deciding; returns the identity after that, and the error.
 
-        From transaction version 2 on (KIP-890) it is another one, also where nothing had begun.
+        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun.
         """
         ended = self.port.end([coordinator], committed=False)[coordinator]
         return ended.identity, ended.error
@@ -215,7 +215,7 @@ def session_of(settings: SinkSettings) -> Session:
     global _owner_pid
     with _lock:
         if _owner_pid != os.getpid():
-            # A fork: its parent's connections are not ours.
+            # This process was forked: it must not use its parent's connections.
             _sessions.clear()
             _owner_pid = os.getpid()
         for session in _sessions:

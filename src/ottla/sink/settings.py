@@ -1,4 +1,4 @@
-"""What one sink is told: who it is, where the brokers are, how long its transactions may stay open."""
+"""The settings of one sink: its id, the brokers, how long its transactions may stay open."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MARKERS = "_markers"
 
 
 def topics_of(control_topic: str) -> tuple[str, str]:
-    """The topics of all sinks that are told this control topic."""
+    """The two topics of all sinks with this control topic."""
     return control_topic, control_topic + _MARKERS
 
 
 SINK_TOPICS = topics_of(CONTROL_TOPIC)
-"""What all sinks of a cluster share, unless they are told another control topic."""
+"""The two topics that all sinks of a cluster share, unless they have another control topic."""
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
 _MARGIN_MS_MAX = 60_000
 _DECISION_MS_MIN = 1_000
 SINK_ID_BYTES_MAX = 200
-# What the mechanism decides by itself.
+# Settings of the producer that the sink sets itself.
 _OWN = (
     "acks",
     "bootstrap_servers",
@@ -43,11 +43,11 @@ _OWN = (
 class SinkSettings:
     """One sink; picklable. ConfigError for what cannot be used.
 
-    `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
-    either spelling. A batch whose transactions have less than `margin_ms` left is not decided any more (None: a tenth
-    of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those who set `transaction_timeout_ms` call it:
-    errors do so, too. `same_rows`: a batch that is done and comes again with other rows is refused; `same_rows_name` is
-    what users call that. `of_checkpoint`: the id was made of where the checkpoint lies, and not given by the user.
+    `sink_id` names the sink for as long as its query exists; `client_settings` are those of `ottla.Producer`, with dots
+    or underscores. A batch whose transactions have less than `margin_ms` left is not decided (None: a tenth of
+    `transaction_timeout_ms`, 60 s at most). `same_rows`: a batch that is done and comes again with other rows is
+    refused. `timeout_name` and `same_rows_name` are the names in error messages of `transaction_timeout_ms` and
+    `same_rows`. `of_checkpoint`: the id was made from the location of the checkpoint, and not given by the user.
     """
 
     sink_id: str
@@ -80,29 +80,29 @@ class SinkSettings:
 
     @property
     def margin(self) -> int:
-        """How many milliseconds must be left of every transaction when the batch is decided."""
+        """How many milliseconds every transaction must have left when the batch is decided."""
         return min(_MARGIN_MS_MAX, self.transaction_timeout_ms // 10) if self.margin_ms is None else self.margin_ms
 
     @property
     def decision_timeout_ms(self) -> int:
-        """How long the decision's own transaction may take: less than the margin, as far as brokers keep time.
+        """How long the decision's own transaction may take: half of the margin, at least one second.
 
-        They look every ten seconds; one second is the least.
+        Brokers look for transactions that have timed out every ten seconds only.
         """
         return max(_DECISION_MS_MIN, self.margin // 2)
 
     @property
     def markers_topic(self) -> str:
-        """Where each task's transaction leaves a record, so that its fate can be read."""
+        """The topic of the markers: each task's transaction writes one, which shows whether it was committed."""
         return self.control_topic + _MARKERS
 
     @property
     def topics(self) -> tuple[str, str]:
-        """Both of its topics."""
+        """Both topics of the sink."""
         return topics_of(self.control_topic)
 
     def for_sending(self) -> dict[str, Any]:
-        """What `Producer.from_config` takes, without the transactional id."""
+        """The settings for `Producer.from_config`, without the transactional id."""
         given = {name.replace("_", "."): value for name, value in self.client_settings.items()}
         given.pop("default.api.timeout.ms", None)
         return {
@@ -110,13 +110,13 @@ class SinkSettings:
             "client.id": f"ottla-sink-{self.sink_id}",
             **given,
             "bootstrap.servers": self.bootstrap_servers,
-            # Told to the coordinator by whoever takes the identity; here it only has to be one a producer may have.
+            # Not sent by this producer: InitProducerId, which got the identity, has sent it. A producer must have one.
             "transaction.timeout.ms": self.transaction_timeout_ms,
         }
 
 
 def settings_for_reading(client_settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a producer's settings that clients which do not send share with it, as their keywords."""
+    """The producer's settings that other clients have, too, with underscores, as their keywords."""
     known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
     keywords = {name.replace(".", "_") for name in known}
     return {

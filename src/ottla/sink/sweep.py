@@ -1,8 +1,8 @@
 """What a plan must do about the transactions it finds, and what became of a decision's entries. Pure.
 
-What is decided is committed, everything else of this sink that is open is aborted, by exact producer id and epoch. What
-an error code means may be ambiguous, and a coordinator tells of an id's last transaction only. What a marker in the log
-says is not ambiguous, so whoever is in doubt reads the log.
+Open transactions that are decided are committed, and all others of this sink are aborted, by exact producer id and
+epoch. An error code may be ambiguous, and a coordinator knows only the last transaction of an id. The markers in the
+log are not ambiguous, so they decide where it is unclear what became of a transaction.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ottla.sink.identities import is_turn
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 STATES = _ONGOING, _EMPTY = "Ongoing", "Empty"
-"""Of transactional ids that a plan looks at. Brokers before Kafka 4.1 take no pattern, and would list all there are."""
+"""The states that a plan asks for. Brokers before Kafka 4.1 take no pattern, and would list every transactional id."""
 
 
 class Sweep(NamedTuple):
-    """What there is to do.
+    """What to do about the transactions.
 
-    `commit`: entries that are open. `abort`: transactions of nobody. `doubtful`: entries whose markers must be asked.
-    `idle`: identities that have sent nothing.
+    `commit`: entries that are open. `abort`: open transactions that no decision names. `doubtful`: entries whose
+    markers must be read. `idle`: identities without a transaction.
     """
 
     commit: tuple[Entry, ...]
@@ -35,13 +35,13 @@ class Sweep(NamedTuple):
 
 
 def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
-    """The transactional ids whose epoch must be known."""
+    """The transactional ids whose epoch a plan needs to know."""
     ids = [each.transactional_id for each in listed if each.state in STATES]
     return [each for each in ids if each != coordinator and not is_turn(each)]
 
 
 def sweep(described: Mapping[str, TransactionDescription], decision: Decision | None) -> Sweep:
-    """Tell the transactions of a decision from all others; `described` are those that `to_describe` named."""
+    """Separate the transactions of a decision from all others; `described` are those of `to_describe`."""
     entries = () if decision is None else decision.unsettled
     open_now = {_identity(each) for each in described.values() if each.state == _ONGOING}
     decided = {entry.identity for entry in entries}
@@ -59,13 +59,13 @@ def _identity(described: TransactionDescription) -> TransactionIdentity:
 
 
 def fates(entries: Iterable[Entry], log: TransactionLog) -> dict[int, Fate | None]:
-    """What the markers topic says of entries, by their marker's offset; None where it does not go back so far.
+    """What became of entries, by the offset of their marker; None if the topic no longer goes back so far.
 
-    An entry is left out where the topic does not reach so far yet: a leader that is new may not know.
+    An entry is left out if its marker's offset is beyond the end of the log: a new leader may not have it yet.
 
-    The topic is compacted by transactional id. That takes markers away that are aborted, and committed ones of which
-    their id has a newer one. No id that an unsettled decision names is committed for anything else. So a marker that is
-    gone was aborted.
+    The topic is compacted by transactional id. Compaction removes aborted markers, and a committed marker whose id has
+    a newer committed one. While a decision names an id without a note, that id is committed for nothing else. So a
+    marker that is gone was aborted.
     """
     stored = {each.record.offset: each for each in (*log.settled, *log.open)}
     found: dict[int, Fate | None] = {}

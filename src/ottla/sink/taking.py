@@ -1,14 +1,15 @@
-"""How an attempt takes a transactional id that no living attempt has: first a turn (`identities`), then the id.
+"""How an attempt takes a transactional id that no other living attempt has: first a turn (`identities`), then the id.
 
-From transaction version 2 on (KIP-890) every end of a transaction gives its id another epoch. An attempt that finds an
-id at rest begins a transaction of exactly the producer id and epoch that it found (AddPartitionsToTxn). If another
-attempt has used the id since then, this is refused, and nothing has happened. Two that found the same are both let in,
-so each asks for the newest turn then: whoever's place was given to a later turn goes away, and it has sent nothing. An
-id that does not exist is made by InitProducerId with the turn's identity as the one that is expected (KIP-360): brokers
-refuse that where the id exists by now.
+From transaction version 2 on (KIP-890) every end of a transaction gives its id a new epoch. An attempt that finds an id
+without an open transaction begins one with exactly the producer id and epoch that it found (AddPartitionsToTxn). If
+another attempt has used the id since, brokers refuse this without effect. Brokers let two attempts begin if both found
+the same. So each then asks for the newest turn: if a later turn leads to the same place, the attempt does not use the
+id, in which it has sent nothing, and takes another turn. If an id does not exist, InitProducerId creates it, with the
+turn's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
 
-In version 1 an epoch outlives its transaction, and an id can be taken by InitProducerId only, which aborts what is open
-under it. An attempt that is delayed before that, until its place comes again, aborts the transaction of another one.
+In version 1 the end of a transaction does not change the epoch, and an id can be taken only by InitProducerId, which
+aborts a transaction that is open under it. If an attempt is delayed before that until a later turn leads to its place,
+it aborts the transaction of that attempt.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from ottla.sink.session import Session
 
 
 def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt) -> TransactionIdentity:
-    """The identity of this attempt alone, behind all those of earlier plans.
+    """An identity that this attempt alone has, newer than all those of earlier plans with this transactional id.
 
-    Raises ProducerFenced where the plan is not the newest any more, TransactionError where all places are in use.
+    Raises ProducerFenced if the plan is no longer the newest, TransactionError if all places are in use.
 
-    Whoever commits or gives up the batch replaces the coordinator's identity first, and ends all identities of tasks
-    that are found behind that. So the coordinator is looked at last: a task that lives on opens nothing after that.
+    To commit or abort the batch, a driver first gets a new identity, and then ends all identities of tasks that it
+    finds. So this checks the driver's identity last: after that, a task that is still alive opens no transaction.
     """
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
     turns = turn_id(session.settings.sink_id, attempt.partition_id, attempt.attempt_number)
@@ -52,9 +53,9 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
 
 
 def _begun(session: Session, plan: Plan, turn: TransactionIdentity) -> TransactionIdentity | None:
-    """An identity with a transaction that has begun, None where the id is in use."""
+    """An identity whose transaction has begun, None if the id is in use (transaction version 2)."""
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
-    # An id keeps the timeout that it was made with.
+    # An id keeps the timeout that it was created with.
     transactional_id = task_transactional_id(turn, timeout_ms)
     known = port.describe_transactions([transactional_id]).get(transactional_id)
     if known is None:
@@ -67,7 +68,7 @@ def _begun(session: Session, plan: Plan, turn: TransactionIdentity) -> Transacti
 
 
 def _fenced(session: Session, plan: Plan, turn: TransactionIdentity) -> TransactionIdentity | None:
-    """The next identity of an id, None where that is in use."""
+    """The next identity of an id, None if the id is in use (transaction version 1)."""
     port, transactional_id = session.port, task_transactional_id(turn)
     known = port.describe_transactions([transactional_id]).get(transactional_id)
     if not is_free(known, plan.idle):

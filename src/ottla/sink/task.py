@@ -1,7 +1,7 @@
-"""Step 2, in a task: send every row within a transaction, leave a marker in it, and leave its end to the driver.
+"""Step 2, in a task: write every row and a marker in a transaction, and leave it open for the driver.
 
-What the task hands over is an `Entry`: by what its transaction is known, how many rows there are and their digest,
-where its marker stands, and which offsets it wrote; that comes from the acknowledgements, whoever sent the rows.
+The task returns an `Entry`: the identity of its transaction, the number of rows and their digest, and the offset of its
+marker. The marker has the offsets that the task wrote, which are read from the acknowledgements.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ Drain = Callable[[], Totals]
 def prepare(
     session: Session, plan: Plan, batch: BatchId, attempt: Attempt, write: Write, drain: Drain
 ) -> Prepared | Skipped:
-    """Write a task's rows, or count them where their batch is decided; at most one of the two is called, once.
+    """Write a task's rows, or count them if their batch is decided: calls `write` or `drain`, once, or neither.
 
-    `write(producer)` sends every row by `producer()`, an `ottla.Producer` inside an open transaction that is made with
-    the first call, and returns their totals; it need not wait for deliveries. `drain()` returns the totals alone.
-    Raises UserMistake for a batch that does not fit the last decision, DeliveryError, TransactionError, KafkaError.
+    `write(producer)` sends every row with `producer()` and returns their totals; it need not wait for deliveries.
+    `producer()` returns an `ottla.Producer` in an open transaction, which is made with the first call. `drain()`
+    returns the totals alone. Raises UserMistake for a batch that does not match the last decision, DeliveryError,
+    TransactionError, KafkaError.
     """
     settings = session.settings
     what = role(settings, plan.last, batch, attempt.partition_id)
     if what is Role.SKIP:
         kept = None if plan.last is None else plan.last.kept.get(attempt.partition_id)
         if kept is not None:
-            # Other tasks have to write, and are compared with what they wrote before. This one must not keep them
-            # waiting, or a batch that is longer than its transactions would never end.
+            # Other tasks must write lost rows again. This task does not read its rows, so that they can begin sooner:
+            # otherwise a batch that takes longer than its transactions may last might never be complete.
             return Skipped(plan, batch, attempt, kept)
         totals = drain()
         if plan.last is not None and plan.last.lost:
@@ -70,7 +71,7 @@ def prepare(
 
 
 class OffsetsSeen:
-    """Remembers which offsets were written, partition by partition."""
+    """Collects the offsets that were written, by topic and partition."""
 
     def __init__(self, markers_topic: str) -> None:
         self._markers_topic = markers_topic
@@ -78,19 +79,19 @@ class OffsetsSeen:
         self._spans: dict[tuple[str, int], Span] = {}
 
     def on_ack(self, batch: BatchSeen) -> None:
-        """Take note of a batch that is stored."""
+        """Add a record batch that is stored."""
         if batch.outcome != "acked" or batch.topic == self._markers_topic:
             return
         self.rows += batch.record_count
         if batch.base_offset < 0:
-            return  # stored, and repeated so often that the broker does not say where
+            return  # a duplicate that is stored, for which the broker no longer knows the offset
         place = batch.topic, batch.partition
         span = Span(*place, batch.base_offset, batch.base_offset + batch.record_count - 1, batch.record_count)
         known = self._spans.get(place)
         self._spans[place] = span if known is None else known.joined(span)
 
     def spans(self) -> tuple[Span, ...]:
-        """What was written, by topic and partition."""
+        """The offsets that were written, sorted by topic and partition."""
         return tuple(sorted(self._spans.values()))
 
 
@@ -109,7 +110,7 @@ class TaskTransaction:
         self._began_s: float | None = None
 
     def producer(self) -> Producer:
-        """The producer; made, and its transaction begun, with the first call."""
+        """The producer; the first call makes it and begins its transaction."""
         if self._producer is None:
             self._tell_late()
             reach(Barrier.TASK_IDENTITY)
@@ -122,13 +123,13 @@ class TaskTransaction:
 
     @property
     def outlived_its_transaction(self) -> bool:
-        """Whether its transaction has been open for longer than it may be."""
+        """Whether its transaction has been open for longer than transaction.timeout.ms."""
         if self._began_s is None:
             return False
         return 1000 * (self._session.port.passed_s() - self._began_s) >= self._settings.transaction_timeout_ms
 
     def _tell_late(self) -> None:
-        """A task that begins so late finds the batch's first transactions over; the clocks agree within the margin."""
+        """Log a warning if a task begins so late that the batch's first transactions may have timed out."""
         settings, passed_ms = self._settings, self._session.port.now_ms() - self._plan.planned_ms
         if passed_ms >= settings.transaction_timeout_ms:
             _log.warning(
@@ -143,7 +144,7 @@ class TaskTransaction:
             )
 
     def prepare(self, totals: Totals) -> Entry | None:
-        """Wait until all is stored, leave the marker; what there is to commit, None where there was no row."""
+        """Wait until all rows are stored and write the marker; returns the entry, None if there was no row."""
         producer, identity = self._producer, self._identity
         if producer is None or identity is None:
             if totals.rows:
@@ -170,12 +171,12 @@ class TaskTransaction:
         return entry._replace(marker_offset=marker.result().offset)
 
     def leave(self) -> None:
-        """Leave the prepared transaction to whoever ends it, and the producer to the next task."""
+        """Leave the prepared transaction open for the driver, and keep the producer for the next task."""
         if self._producer is not None:
             self._session.port.keep(self._producer)
 
     def give_up(self) -> None:
-        """Abort what was sent; the error that led here is the one to hear of."""
+        """Abort the transaction; errors of that are not raised, because the first error is the one to report."""
         if self._producer is not None:
             try:
                 with contextlib.suppress(OttlaError):

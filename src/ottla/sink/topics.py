@@ -1,4 +1,4 @@
-"""The two topics that all sinks of a cluster share: made where they are missing, refused where they would forget."""
+"""The two topics that all sinks of a cluster share: created if missing, refused if they would delete old records."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MARKERS_SEGMENT_BYTES = 64 * 1024 * 1024
 _MARKERS_SEGMENT_MS = 24 * 3_600_000
 _DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 _PAUSE_S = 0.02
-# Managed services have limits for settings of topics.
+# Managed services restrict the settings of topics.
 _SETTINGS_REFUSED = (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION)
 
 
 def ensure(admin: Admin, settings: SinkSettings) -> None:
-    """Make both topics where they are missing; UserMistake for one that forgets.
+    """Create both topics if they are missing; UserMistake for one that deletes old records.
 
-    Both are compacted: a sink may rest for as long as it likes, and then needs its last decision and the markers of it.
+    Both are compacted, because a sink may be unused for any time, and then needs its last decision and its markers.
     """
     brokers = len(admin.cluster().brokers)
     replicas = min(_REPLICATION_FACTOR_MAX, brokers)
@@ -55,7 +55,7 @@ def ensure(admin: Admin, settings: SinkSettings) -> None:
 
 
 def exists(admin: Admin, topic: str) -> bool:
-    """Whether there is such a topic."""
+    """Whether the topic exists."""
     try:
         admin.describe(topic)
     except KafkaError as error:
@@ -66,11 +66,11 @@ def exists(admin: Admin, topic: str) -> bool:
 
 
 def check_authorized(admin: Admin, topic: str, needed: set[str]) -> None:
-    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where this user may describe a topic and not do what is needed."""
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) if this user may describe the topic and lacks a needed right."""
     try:
         allowed = admin.describe(topic, include_authorized_operations=True).authorized_operations
     except OttlaError as error:
-        # Brokers before Kafka 2.3 do not tell.
+        # Brokers before Kafka 2.3 do not say.
         _log.info("what this user may do with %s is not known: %s", topic, error)
         return
     check_allowed(topic, allowed, needed)
@@ -95,7 +95,7 @@ def _ensure(admin: Admin, topic: str, replicas: int, configs: Mapping[str, objec
     except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-        # Another sink has just made it, and this broker may hear of it in a moment.
+        # Another sink has just created it. This broker may not know that yet.
         while not exists(admin, topic):
             time.sleep(_PAUSE_S)
 
@@ -104,7 +104,7 @@ def _check_cleanup(admin: Admin, settings: SinkSettings, topic: str) -> None:
     try:
         policy = admin.describe_configs(topic=topic)["cleanup.policy"].value
     except (KafkaError, LookupError) as error:
-        # Not everybody may read a topic's settings, though all else is allowed.
+        # This user may not be allowed to read the topic's settings; the sink works without that right.
         _log.info("whether %s is compacted is not known: %s", topic, error)
         return
     if policy != "compact":

@@ -1,11 +1,11 @@
-"""Reads a log of transactional records as it is stored, and says of each record what became of its transaction. Pure.
+"""Reads a log of transactional records, and says for each record what became of its transaction. Pure.
 
-Both of the sink's topics are read uncommitted up to the high watermark, never by `read_committed`: an open transaction
-of any sink would hide what another one has committed behind it. What decides is a producer's own control marker: it
-ends all that this producer id has written to the partition since its last one, whatever epoch the marker carries
-(from transaction version 2 on it is the next one, KIP-890). Records outside of transactions are nobody's, and left out.
+Both of the sink's topics are read with `read_uncommitted` up to the high watermark: with `read_committed` an open
+transaction of one sink would hide later committed records of other sinks. A producer's control marker ends all records
+that this producer id has written to the partition since its last control marker, whatever its epoch (from transaction
+version 2 on it has the next epoch, KIP-890). Records outside of transactions are left out.
 
-Compaction may take records and markers away, but never the marker of a record it leaves.
+Compaction may remove records and control markers, but never the control marker of a record that it keeps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Fate(Enum):
 
 
 class Stored(NamedTuple):
-    """A record and its transaction; `end_epoch` is what the control marker carries."""
+    """A record and its transaction; `end_epoch` is the epoch of its control marker."""
 
     record: Record
     producer_id: int
@@ -40,9 +40,9 @@ class Stored(NamedTuple):
 
 
 class TransactionLog:
-    """What has been read of one partition: `settled` in the order of their ends, `open` those without.
+    """The records of one partition, as far as it was read: `settled` in the order in which they ended, and `open`.
 
-    Only records that are `wanted` are kept. `next_offset` is where reading goes on, `first_offset` where it began.
+    Only records for which `wanted` is true are kept. Reading began at `first_offset` and continues at `next_offset`.
     """
 
     def __init__(self, wanted: Callable[[Record], bool], first_offset: int = 0) -> None:
@@ -52,21 +52,21 @@ class TransactionLog:
         self._open: dict[int, list[Stored]] = {}
         self._awaited: TransactionIdentity | None = None
         self.has_awaited = False
-        """Whether the end of `await_end` has been read."""
+        """Whether the control marker for which `await_end` waits has been read."""
 
     def begin_again(self) -> TransactionLog:
-        """An empty one that reads from the first record on."""
+        """An empty log that reads from the first record on."""
         log = TransactionLog(self._wanted)
         log._awaited = self._awaited
         return log
 
     def await_end(self, identity: TransactionIdentity) -> None:
-        """From now on, tell by `has_awaited` whether an end of this transaction, or a later one, has been read."""
+        """From now on, `has_awaited` says whether a control marker of this identity, or a later one, was read."""
         self._awaited, self.has_awaited = identity, False
 
     @property
     def open(self) -> list[Stored]:
-        """Records whose transactions have not ended, as far as has been read."""
+        """Records whose transactions have not ended, as far as the log was read."""
         return [stored for of_producer in self._open.values() for stored in of_producer]
 
     @property
@@ -75,7 +75,7 @@ class TransactionLog:
         return next((each for each in reversed(self.settled) if each.fate is Fate.COMMITTED), None)
 
     def take(self, buffer: Buffer) -> None:
-        """Take in whole record batches; what has been read before is passed over."""
+        """Add whole record batches; those that were read before are skipped."""
         for header, records in decode_batches(buffer):
             if header.last_offset < self.next_offset:
                 continue
@@ -99,12 +99,12 @@ class TransactionLog:
         return awaited is not None and producer_id == awaited.producer_id and end_epoch >= awaited.producer_epoch
 
     def forget_old(self) -> None:
-        """Keep only the newest committed record of those that are settled."""
+        """Drop all settled records but the newest committed one."""
         last = self.last_committed
         self.settled = [] if last is None else [last]
 
 
 def _is_commit(records: list[Record]) -> bool:
-    """A control record's key is its version and its type: 0 abort, 1 commit."""
+    """Whether this control marker is a commit: its key has a version and a type (0 abort, 1 commit)."""
     key = records[0].key if records else None
     return key is not None and len(key) >= 4 and int.from_bytes(key[2:4], "big") == _COMMIT_TYPE

@@ -1,7 +1,7 @@
 """Whether brokers verify that what is written belongs to an open transaction (KIP-890), as Kafka 3.6 and later do.
 
-Without that a batch of an attempt that was aborted may arrive late, and open its transaction again: readers of
-committed data then hang for good, or find its rows committed by a later transaction of the same producer.
+Without this, a late Produce request of an aborted attempt may begin a transaction again. Then readers with
+`read_committed` wait forever, or a later transaction of the same producer commits these rows.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla.errors import KafkaError, Unreachable, UserMistake
 _log = logging.getLogger("ottla.sink")
 
 _SETTING = "transaction.partition.verification.enable"
-# Brokers of Apache Kafka before 4.0 have it, so that the lack of the other one tells their age.
+# Apache Kafka before 4.0 has this setting. A broker that has it and lacks the other one is older than 3.6.
 _OF_APACHE_KAFKA = "inter.broker.protocol.version"
 
 
 def check(admin: Admin) -> None:
-    """UserMistake where it is known that brokers do not; the first one that answers speaks for all."""
+    """UserMistake if brokers do not verify transactions; the first broker that answers counts for all."""
     why: str | None = None
     try:
         for broker in admin.cluster().brokers:
@@ -31,14 +31,14 @@ def check(admin: Admin) -> None:
             why = trouble({name: each.value for name, each in told.items()})
             break
     except (KafkaError, Unreachable) as error:
-        # Not everybody may read the brokers' settings.
+        # This user may not be allowed to read the brokers' settings.
         _log.info("whether brokers verify transactions is not known: %s", error)
     if why is not None:
         raise UserMistake(f"delivery=exactly-once needs brokers that verify transactions (KIP-890), and {why}")
 
 
 def trouble(settings: Mapping[str, str | None]) -> str | None:
-    """Why a broker with these settings does not verify, None where it does, or does not say."""
+    """Why a broker with these settings does not verify transactions; None if it does, or if that is unknown."""
     value = settings.get(_SETTING)
     if value == "false":
         return f"these have {_SETTING}=false: set it to true"
