@@ -29,11 +29,10 @@ from ottla.broker.uuids import random_uuid
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
-from ottla.records.batch_header import CorruptBatch
+from ottla.records.batch_header import CODECS, CorruptBatch
 from ottla.records.compression import Allowance, BatchTooLarge, decompress
 from ottla.records.crc import crc32c
 
-_CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 # As a broker of Apache Kafka likes them best.
 _ACCEPTED = [4, 3, 1, 2]
 _INSTANCES_MAX = 16_384
@@ -181,12 +180,12 @@ class ClientTelemetry:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if message.subscription_id != instance.subscription_id:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-        if message.compression_type not in _CODECS:
+        if not 0 <= message.compression_type < len(CODECS):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.TELEMETRY_TOO_LARGE if len(message.metrics) > self._max_bytes else 0
 
     def _take(self, instance: ClientInstance, message: Any) -> int:
-        codec = _CODECS[message.compression_type]
+        codec = CODECS[message.compression_type]
         try:
             data = bytes(decompress(codec, message.metrics, Allowance(self._max_bytes)))
             read_metrics(data)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
+from ottla.records.batch_header import CODECS
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
@@ -23,7 +24,7 @@ INT, LONG, DOUBLE, BOOLEAN, LIST = "int", "long", "double", "boolean", "list"
 Kind = str | tuple[str, ...]
 Value = int | float | bool | str | tuple[str, ...]
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+COMPRESSION_TYPES = ("producer", "uncompressed", *CODECS[1:])
 CLEANUP_POLICIES = ("compact", "delete")
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

@@ -14,13 +14,12 @@ from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.producer.intake_settings import read_interceptors
 from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.partitioner_class import read_partitioner
+from ottla.records.batch_header import CODECS
 
 
 def _serializer(setting: str) -> Callable[[Any], Any]:
     return function_reader(setting, ("serialize_with_headers", "serialize"), "serialize(topic, object)")
 
-
-COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 PRODUCER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
@@ -155,7 +154,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         str,
         "none",
         "How batches are compressed.",
-        allowed=COMPRESSION_TYPES,
+        allowed=CODECS,
         group="Compression",
     ),
     Setting(

@@ -31,6 +31,7 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
+from ottla.records.batch_header import CODECS
 from ottla.records.compression import compress
 
 # How long closing waits for the answer to the last push.
@@ -39,7 +40,6 @@ _DEFAULT_INTERVAL_US = 300_000_000
 # How long to wait for a connection to a broker that takes metrics before looking again.
 _LOOK_AGAIN_US = 1_000_000
 _NEVER_US = 1 << 62
-_CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 _ASK_LATER = (ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
@@ -202,7 +202,7 @@ class Telemetry:
         self._subscription = _Subscription(
             told.subscription_id,
             interval_us,
-            tuple(code for code in told.accepted_compression_types if code in _CODECS),
+            tuple(code for code in told.accepted_compression_types if 0 < code < len(CODECS)),
             told.telemetry_max_bytes if told.telemetry_max_bytes > 0 else _NEVER_US,
             told.delta_temporality,
             ("",) if names == ("*",) else names,
@@ -262,7 +262,7 @@ class Telemetry:
         while True:
             data = self._metrics.encode(chosen, resource, read.unix_ns, self._began_ns, delta=subscription.is_delta)
             if self._codec:
-                data = bytes(compress(_CODECS[self._codec], None, data))
+                data = bytes(compress(CODECS[self._codec], None, data))
             if len(data) <= subscription.bytes_max or not chosen:
                 return data
             chosen = chosen[: len(chosen) // 2]

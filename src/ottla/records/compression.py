@@ -14,13 +14,13 @@ librdkafka does, and read raw or in the xerial framing of Kafka's Java clients.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ottla.errors import ConfigError
 from ottla.records.batch_header import CODECS, Buffer, CorruptBatch
 
 CODEC_IDS = {name: number for number, name in enumerate(CODECS)}
-# Codec -> (lowest, highest, default), as Kafka's compression.<codec>.level settings have them. lz4's default is
-# the fast compressor, not Java's 9 (which is its high-compression one, a twentieth of the speed).
-LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 1), "zstd": (-131072, 22, 3)}
 
 # What may come out of one batch, for those who read. A batch of 1 MiB (Kafka's max.message.bytes) that compresses to a
 # 250th still fits.
@@ -55,57 +55,70 @@ class Allowance:
             raise BatchTooLarge(f"Batches compressed with {codec} hold more than the {self.bytes_max} bytes allowed.")
 
 
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How batches are compressed (data, level) and decompressed (data, allowance) with one codec.
+
+    `levels` are the lowest, the highest and the default, as Kafka's `compression.<codec>.level` settings have them. A
+    codec without levels has None there, and its functions are given 0.
+    """
+
+    compress: Callable[[Buffer, int], Buffer]
+    decompress: Callable[[Buffer, Allowance], Buffer]
+    levels: tuple[int, int, int] | None = None
+
+
+def codec_of(name: str) -> Codec:
+    """The codec of this name; ConfigError where there is none."""
+    codec = _BY_NAME.get(name)
+    if codec is None:
+        raise ConfigError(f"Compression {name!r} is unknown; it can be {', '.join(CODECS)}.")
+    return codec
+
+
 def check_level(codec: str, level: int | None) -> None:
     """Raise ConfigError when the codec is unknown or does not have this level."""
-    if codec not in CODEC_IDS:
-        raise ConfigError(f"Compression {codec!r} is unknown; it can be {', '.join(CODECS)}.")
+    levels = codec_of(codec).levels
     if level is None:
         return
-    if codec not in LEVELS:
+    if levels is None:
         raise ConfigError(f"Compression {codec} has no levels; leave the level out.")
-    low, high, _ = LEVELS[codec]
+    low, high, _ = levels
     if not low <= level <= high:
         raise ConfigError(f"Compression {codec} has levels {low} to {high}, not {level}.")
 
 
 def compress(codec: str, level: int | None, data: Buffer) -> Buffer:
-    """`data` compressed; as it is with "none". `level` None means the codec's default in LEVELS."""
-    if codec == "none":
-        return data
-    if codec == "lz4":
-        import lz4.frame  # type: ignore[import-untyped]
-
-        framed: bytes = lz4.frame.compress(data, LEVELS["lz4"][2] if level is None else level, block_linked=False)
-        return framed
-    import cramjam
-
-    if codec == "snappy":
-        return memoryview(cramjam.snappy.compress_raw(data))
-    if codec == "zstd":
-        return memoryview(cramjam.zstd.compress(data, LEVELS["zstd"][2] if level is None else level))
-    if codec == "gzip":
-        return memoryview(cramjam.gzip.compress(data, LEVELS["gzip"][2] if level is None else level))
-    raise ConfigError(f"Compression {codec!r} is unknown; it can be {', '.join(CODECS)}.")
+    """`data` compressed; as it is with "none". `level` None means the codec's default."""
+    known = codec_of(codec)
+    if level is None:
+        level = known.levels[2] if known.levels is not None else 0
+    return known.compress(data, level)
 
 
 def decompress(codec: str, data: Buffer, allowance: Allowance) -> Buffer:
     """`data` decompressed; CorruptBatch when it is not whole or not `codec`, BatchTooLarge beyond the allowance."""
-    if codec == "none":
-        allowance.spend(len(data), codec)
-        return data
-    if codec == "lz4":
-        return _decompress_lz4(data, allowance)
-    if codec == "snappy":
-        return _decompress_snappy(data, allowance)
-    if codec == "zstd":
-        return _decompress_zstd(data, allowance)
-    if codec == "gzip":
-        return _decompress_gzip(data, allowance)
-    raise ConfigError(f"Compression {codec!r} is unknown; it can be {', '.join(CODECS)}.")
+    return codec_of(codec).decompress(data, allowance)
 
 
 def _not_valid(codec: str, cause: object) -> CorruptBatch:
     return CorruptBatch(f"A batch said to be compressed with {codec} is not: {cause}.")
+
+
+def _as_it_is(data: Buffer, level: int) -> Buffer:
+    return data
+
+
+def _spent(data: Buffer, allowance: Allowance) -> Buffer:
+    allowance.spend(len(data), "none")
+    return data
+
+
+def _compress_lz4(data: Buffer, level: int) -> Buffer:
+    import lz4.frame  # type: ignore[import-untyped]
+
+    framed: bytes = lz4.frame.compress(data, level, block_linked=False)
+    return framed
 
 
 def _decompress_lz4(data: Buffer, allowance: Allowance) -> Buffer:
@@ -134,6 +147,12 @@ def _decompress_lz4(data: Buffer, allowance: Allowance) -> Buffer:
     if decompressor.unused_data:
         raise _not_valid("lz4", "bytes follow the frame")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _compress_snappy(data: Buffer, level: int) -> Buffer:
+    import cramjam
+
+    return memoryview(cramjam.snappy.compress_raw(data))
 
 
 def _decompress_snappy(data: Buffer, allowance: Allowance) -> Buffer:
@@ -171,6 +190,12 @@ def _decompress_snappy_raw(data: Buffer, allowance: Allowance) -> Buffer:
     return output
 
 
+def _compress_zstd(data: Buffer, level: int) -> Buffer:
+    import cramjam
+
+    return memoryview(cramjam.zstd.compress(data, level))
+
+
 def _decompress_zstd(data: Buffer, allowance: Allowance) -> Buffer:
     import cramjam
 
@@ -189,6 +214,12 @@ def _decompress_zstd(data: Buffer, allowance: Allowance) -> Buffer:
             continue
         allowance.spend(written, "zstd")
         return memoryview(output)[:written]
+
+
+def _compress_gzip(data: Buffer, level: int) -> Buffer:
+    import cramjam
+
+    return memoryview(cramjam.gzip.compress(data, level))
 
 
 def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
@@ -214,3 +245,14 @@ def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
         if not rest:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         allowance.spend(PART_BYTES, "gzip")
+
+
+# A new codec: a line here, and its name in `batch_header.CODECS`, whose order is that of the numbers in a batch's
+# attributes. lz4's default is its fast compressor, not Java's 9, which is a twentieth of the speed.
+_BY_NAME = {
+    "none": Codec(_as_it_is, _spent),
+    "gzip": Codec(_compress_gzip, _decompress_gzip, (1, 9, 6)),
+    "snappy": Codec(_compress_snappy, _decompress_snappy),
+    "lz4": Codec(_compress_lz4, _decompress_lz4, (1, 17, 1)),
+    "zstd": Codec(_compress_zstd, _decompress_zstd, (-131072, 22, 3)),
+}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.faults.fault import make_fault
+from ottla.records.batch_header import CODECS
 from ottla.simulation.arrivals import idle_for_long, keep_brokers_busy
 from ottla.simulation.chance import Chance
 from ottla.simulation.drawing import draw_faults, draw_times
@@ -86,7 +87,6 @@ _IDLE_SHARE = 0.01
 _HEADER_COUNTS = (0, 0, 0, 0, 1, 2, 3)
 _HEADER_NAMES = ("trace", "tenant", "tenant", "å", "")
 _HEADER_VALUES = (None, "", "a", "b", "00-4bf92f3577b34da6-01")
-_CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
@@ -268,7 +268,7 @@ def _plan(seed: int, records: int) -> Plan:
     if chance.random() < 0.3:
         plain |= _weaker_settings(chance)
     if chance.random() < 0.05:
-        plain["compression_type"] = chance.choice(_CODECS)
+        plain["compression_type"] = chance.choice(CODECS[1:])
     producers = [
         ProducerPlan("p0", plain, _plain_acts(chance.fork("p0"), topics, numbers, share)),
         ProducerPlan(
