@@ -148,11 +148,10 @@ def ruff_order(name: str) -> tuple[bool, str]:
 
 
 def write_table(messages: dict[str, Message]) -> str:
-    """The source of messages/__init__.py: which module holds which API."""
-    rows = [
-        f'    {message.api_key}: ("{snake_case(api)}", "{api}"),'
-        for api, message in sorted(messages.items(), key=lambda pair: pair[1].api_key or 0)
-    ]
+    """The source of messages/__init__.py: each API's key by name, and which module holds it."""
+    in_order = sorted(messages.items(), key=lambda pair: pair[1].api_key or 0)
+    names = [f"{snake_case(api).upper()} = {message.api_key}" for api, message in in_order]
+    rows = [f'    {snake_case(api).upper()}: ("{snake_case(api)}", "{api}"),' for api, _ in in_order]
     return "\n".join(
         [
             f'"""One module per API of Apache Kafka {VERSION}: its request, its response, and the structs in them.',
@@ -161,6 +160,8 @@ def write_table(messages: dict[str, Message]) -> str:
             '"""',
             "",
             "from __future__ import annotations",
+            "",
+            *names,
             "",
             "# API key -> module, and the name that `Request` and `Response` are appended to.",
             "MODULES: dict[int, tuple[str, str]] = {",

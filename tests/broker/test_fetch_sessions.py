@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import FETCH
 from ottla.broker.events import AskPeer, PeerAnswered
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import FETCH
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic

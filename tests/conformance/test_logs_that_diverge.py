@@ -14,7 +14,8 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
-from ottla.broker.apis import FETCH, VERSIONS
+from ottla.broker.apis import VERSIONS
+from ottla.protocol.messages import FETCH
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 from tools.apache_kafka import Java
 
-from ottla.broker.apis import API_VERSIONS, FETCH, METADATA, PRODUCE, VERSIONS
+from ottla.broker.apis import VERSIONS
+from ottla.protocol.messages import API_VERSIONS, FETCH, METADATA, PRODUCE
 
 from ..kafka_python_member import member
 from .lossy_proxy import Asked

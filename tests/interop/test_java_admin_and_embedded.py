@@ -14,8 +14,9 @@ from tests.wire import Wire
 
 import ottla
 from ottla import Listener
-from ottla.broker.apis import OF_CLIENT_METRICS, PRODUCE, VERSIONS
+from ottla.broker.apis import OF_CLIENT_METRICS, VERSIONS
 from ottla.cluster.cluster import Cluster
+from ottla.protocol.messages import PRODUCE
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.plain import Record, encode_batch
 

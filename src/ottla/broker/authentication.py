@@ -27,10 +27,10 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from ottla.broker.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.broker.bearer_tokens import InvalidToken, OAuthBearerExchange, TokenValidator
 from ottla.errors import MissingExtra
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 

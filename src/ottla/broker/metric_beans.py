@@ -10,11 +10,11 @@ What the controller counts is told by the broker that speaks for it, so that the
 
 from __future__ import annotations
 
-from ottla.broker.apis import FETCH
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import ClusterImage
 from ottla.broker.metrics import FOLLOWER_FETCH, NO_TOPIC, STAGES, BrokerMetrics
 from ottla.broker.partition import Topics
+from ottla.protocol.messages import FETCH
 
 Beans = dict[str, dict[str, float]]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ottla.broker.apis import API_VERSIONS, FETCH, PRODUCE, VERSIONS
+from ottla.broker.apis import VERSIONS
 from ottla.broker.connections import Connections
 from ottla.broker.events import RequestReceived
 from ottla.broker.fetch_sessions import CONSUMER, FetchSessions, follower_id
@@ -23,6 +23,7 @@ from ottla.broker.request_faults import Handle, RequestFaults
 from ottla.broker.spoken_versions import unsupported_version_response
 from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
 from ottla.broker.topic_ids import TopicIds
+from ottla.protocol.messages import API_VERSIONS, FETCH, PRODUCE
 
 
 class Waiting(Protocol):

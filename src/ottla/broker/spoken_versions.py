@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ottla.broker.apis import OF_CLIENT_METRICS, PRODUCE, VERSIONS
+from ottla.broker.apis import OF_CLIENT_METRICS, VERSIONS
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import PRODUCE
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 

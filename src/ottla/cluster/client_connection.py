@@ -22,12 +22,12 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import API_VERSIONS
 from ottla.broker.events import ClientContext, ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.spoken_versions import unsupported_version_response
 from ottla.cluster.request_stages import RequestStages
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
+from ottla.protocol.messages import API_VERSIONS
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authenticator, Verdict

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ottla.broker.apis import FETCH, VERSIONS
+from ottla.broker.apis import VERSIONS
 from ottla.broker.events import (
     AskController,
     AskPeer,
@@ -33,6 +33,7 @@ from ottla.host.crossing import NEVER, Crossing
 from ottla.host.ports import Wires
 from ottla.host.runner import Runner
 from ottla.host.schedule import Schedule
+from ottla.protocol.messages import FETCH
 from ottla.protocol.messages.fetch import FetchResponse
 
 # In place of a broker's id: whoever runs the cluster.

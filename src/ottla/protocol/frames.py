@@ -20,12 +20,12 @@ from ottla.protocol.errors import (
     UnsupportedVersion,
 )
 from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages import API_VERSIONS
 from ottla.protocol.messages.headers import RequestHeader
 from ottla.protocol.primitives import Decoder, Encoder
 
 LENGTH_BYTES = 4
 FRAME_BYTES_MAX = 0x7FFFFFFF
-API_VERSIONS_KEY = 18
 # Small frames are cut out of one read of this size; what is longer gets a buffer of its own.
 STAGE_BYTES = 65536
 # What a connection may claim on trust before it has sent frames as large.
@@ -57,7 +57,7 @@ def encode_response(correlation_id: int, message: ApiMessage, version: int) -> l
     """The chunks of a response frame, length first; raises UnsupportedField or InvalidValue."""
     _check_version(message, version)
     encoder = Encoder(_LENGTH_AND_CORRELATION.pack(0, correlation_id))
-    if version >= message.FLEXIBLE_FROM and message.API_KEY != API_VERSIONS_KEY:
+    if version >= message.FLEXIBLE_FROM and message.API_KEY != API_VERSIONS:
         encoder.out.append(0)
     return _frame(encoder, message, version)
 
@@ -92,9 +92,9 @@ def decode_response(frame: memoryview, request_class: type[ApiMessage], version:
     """
     decoder = Decoder(frame)
     correlation_id = decoder.int32()
-    if request_class.API_KEY == API_VERSIONS_KEY and frame[4:6] == _UNSUPPORTED_VERSION:
+    if request_class.API_KEY == API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
         version = 0
-    if version >= request_class.FLEXIBLE_FROM and request_class.API_KEY != API_VERSIONS_KEY:
+    if version >= request_class.FLEXIBLE_FROM and request_class.API_KEY != API_VERSIONS:
         decoder.skip_tags()
     return correlation_id, _message(RESPONSES[request_class.API_KEY], decoder, version)
 

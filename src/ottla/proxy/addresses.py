@@ -12,14 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ottla.protocol.messages import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_QUORUM,
+    FETCH,
+    FIND_COORDINATOR,
+    METADATA,
+    PRODUCE,
+)
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
-API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS = 18, 60, 75
 # From which version on the answers of an API name addresses.
 NAMES_ADDRESSES_FROM = {PRODUCE: 10, FETCH: 16, METADATA: 0, FIND_COORDINATOR: 0, DESCRIBE_CLUSTER: 0}
-# Answers that name addresses, in APIs that our protocol does not have: DescribeQuorum, ShareFetch, ShareAcknowledge.
-HIDDEN = frozenset((55, 78, 79))
+_SHARE_FETCH, _SHARE_ACKNOWLEDGE = 78, 79
+# Answers that name addresses, and that this proxy does not change.
+HIDDEN = frozenset((DESCRIBE_QUORUM, _SHARE_FETCH, _SHARE_ACKNOWLEDGE))
 BROKER, CONTROLLER = "broker", "controller"
 _CONTROLLERS = 2  # the endpoint type of DescribeCluster (KIP-919)
 

@@ -22,9 +22,10 @@ from ottla.errors import UserMistake
 from ottla.faults.plan import Action, FaultPlan
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.frames import correlation_id_of, encode_response
+from ottla.protocol.messages import PRODUCE, SASL_HANDSHAKE
 from ottla.proxy import addresses, answers, refusals
 from ottla.proxy.events import CloseClient, CloseUpstream, FaultFired, Output, ToClient, ToUpstream, Unseen
-from ottla.proxy.request import SASL_HANDSHAKE, TOKEN, Request, framed
+from ottla.proxy.request import TOKEN, Request, framed
 from ottla.proxy.request_contexts import RequestContexts
 from ottla.proxy.sasl_tokens import SaslTokens
 
@@ -315,9 +316,7 @@ class Passage:
         )
         context = request.context
         if context is not None and context.may_fire_later:
-            stored = (
-                refusals.stored(message, self._shared.topic_names) if request.api_key == addresses.PRODUCE else None
-            )
+            stored = refusals.stored(message, self._shared.topic_names) if request.api_key == PRODUCE else None
             action = self._shared.plan.after_append(context, stored)
             if action is not None:
                 self._told(action, request)

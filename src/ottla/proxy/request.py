@@ -8,12 +8,10 @@ from typing import Any
 from ottla.faults.plan import Action, FaultContext
 from ottla.protocol.errors import UnknownApi, UnsupportedVersion
 from ottla.protocol.frames import decode_request
-from ottla.protocol.messages import MODULES
+from ottla.protocol.messages import FETCH, LIST_OFFSETS, MODULES, PRODUCE, SASL_HANDSHAKE
 from ottla.protocol.messages.headers import RequestHeader
 from ottla.protocol.primitives import Decoder
-from ottla.proxy.addresses import FETCH, PRODUCE
 
-LIST_OFFSETS, SASL_HANDSHAKE = 2, 17
 # What touches partitions, so that faults may ask which.
 WITH_PARTITIONS = (PRODUCE, FETCH, LIST_OFFSETS)
 _LENGTH = Struct(">i")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.faults.plan import FaultContext, fault_context
-from ottla.proxy.addresses import FETCH
+from ottla.protocol.messages import FETCH
 from ottla.proxy.request import WITH_PARTITIONS, Request
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from ottla.protocol.apis import REQUESTS
 from ottla.protocol.errors import ProtocolError, UnknownApi, UnsupportedVersion
 from ottla.protocol.frames import correlation_id_of, decode_request, decode_response
+from ottla.protocol.messages import SASL_HANDSHAKE
 from ottla.protocol.messages.headers import RequestHeader
 from ottla.protocol.primitives import Decoder
 from ottla.tap.api_names import API_NAMES, SECRET_APIS
@@ -27,8 +28,6 @@ from ottla.tap.content import Content
 from ottla.tap.exchange import Entry, Exchange, Outcome, Remark, RemarkKind, Way
 from ottla.tap.frame_stream import FRAME_BYTES_MAX, LENGTH_BYTES, Frame, FrameStream
 
-_SASL_HANDSHAKE = 17
-_SASL_AUTHENTICATE = 36
 # The shortest header: API key, version, correlation id, no client id.
 _HEADER_BYTES_MIN = 10
 # No API of Kafka 4.3 has as many versions.
@@ -177,7 +176,7 @@ class Conversation:
             return found
         self._has_spoken = True
         asked, message = self._decoded(header, frame, now_us)
-        if header.request_api_key == _SASL_HANDSHAKE and header.request_api_version == 0:
+        if header.request_api_key == SASL_HANDSHAKE and header.request_api_version == 0:
             self._expects_tokens = True
         if getattr(message, "acks", None) == 0:
             return [self._exchange(asked, Outcome.NOT_DUE)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import ALTER_CONFIGS
 from ottla.broker.client_metrics_settings import CLIENT_METRICS_BY_NAME, client_metrics_fault
 from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
@@ -34,6 +33,7 @@ from ottla.broker.topic_settings import (
     topic_config_fault,
 )
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import ALTER_CONFIGS
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.create_topics import CreatableTopicConfigs

@@ -19,17 +19,6 @@ from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import (
-    ALTER_CLIENT_QUOTAS,
-    ALTER_CONFIGS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    ELECT_LEADERS,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-)
 from ottla.broker.controller.configs import ClusterConfigs
 from ottla.broker.controller.leadership import Leadership
 from ottla.broker.controller.liveness import Liveness, tell_of_loss
@@ -46,6 +35,17 @@ from ottla.broker.events import (
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import (
+    ALTER_CLIENT_QUOTAS,
+    ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+)
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 
 if TYPE_CHECKING:
