@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.audit import findings as kinds
-from ottla.audit.findings import Anomaly, Finding
-from ottla.audit.promises import PROPERTIES
+from ottla.audit.findings import PROPERTIES, Anomaly, Finding
 from ottla.audit.properties import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, judge_properties
 
 KINDS = tuple(value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str))

@@ -49,6 +49,44 @@ FAULTLESS = "fault that did not fire"
 UNCONTROLLED = "control run that was not caught"
 UNREPEATABLE = "not repeatable"
 
+
+@dataclass(slots=True, frozen=True)
+class Property:
+    """One property: its number, what it is about, and the kinds of `findings` that would break it."""
+
+    number: int
+    name: str
+    kinds: tuple[str, ...]
+
+
+PROPERTIES = (
+    Property(1, "every record has one outcome", (UNSETTLED,)),
+    Property(2, "nothing acknowledged is lost", (LOST,)),
+    Property(3, "no duplicate that is not allowed", (DUPLICATED, REPEATED)),
+    Property(4, "nothing that failed is stored", (FAILED_BUT_STORED,)),
+    Property(5, "each record stays at the offset told", (WRONG_OFFSET, CHANGED)),
+    Property(6, "order within a partition", (REORDERED,)),
+    Property(7, "readers skip and repeat nothing", (MISPOLLED, MISREAD)),
+    Property(8, "unaltered, and in the right partition", (ALTERED, MISPLACED, CORRUPT)),
+    Property(9, "sequence numbers and fencing", (SEQUENCE, REFUSED, FENCED)),
+    Property(10, "leaders and replicas agree", (EPOCH, WATERMARK, TRUNCATED, DIVERGED)),
+    Property(11, "acked once all in-sync replicas had it", (UNDER_REPLICATED,)),
+    Property(
+        12,
+        "transactions",
+        (ABORTED_READ, TORN, EARLY_READ, ZOMBIE, GROUP_OFFSET, HANGING),
+    ),
+    Property(13, "the guarantee claimed was kept", (BROKEN_PROMISE,)),
+    Property(
+        14,
+        "nothing stuck, late or failed without cause",
+        (STUCK, OVERDUE, KEPT_WAITING, UNCAUSED),
+    ),
+    Property(15, "faults fired; weaker settings show damage", (FAULTLESS, UNCONTROLLED)),
+    Property(16, "the same seed gives the same run", (UNREPEATABLE,)),
+)
+"""All that a cluster and its clients promise, in the order of their numbers."""
+
 KINDS = (LOST, DUPLICATED, REORDERED, ALTERED, FAILED_BUT_STORED, WRONG_OFFSET, MISREAD)
 
 EVIDENCE_MAX = 3

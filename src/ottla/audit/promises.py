@@ -1,4 +1,4 @@
-"""What is promised, in one table: the three delivery guarantees, and the sixteen properties that are judged.
+"""What is promised, in one table: the three delivery guarantees.
 
 At-most-once never sends anything twice, at-least-once sends again until it is answered, exactly-once does so too and
 lets the broker recognise what it already has (idempotence, KIP-98; it holds within one producer session). Which of them
@@ -101,41 +101,3 @@ def claimed(*, acks: int, idempotent: bool) -> Promise:
     if acks == 0:
         return PROMISES[AT_MOST_ONCE]
     return PROMISES[EXACTLY_ONCE if idempotent else AT_LEAST_ONCE]
-
-
-@dataclass(slots=True, frozen=True)
-class Property:
-    """One property: its number, what it is about, and the kinds of `findings` that would break it."""
-
-    number: int
-    name: str
-    kinds: tuple[str, ...]
-
-
-PROPERTIES = (
-    Property(1, "every record has one outcome", (kinds.UNSETTLED,)),
-    Property(2, "nothing acknowledged is lost", (kinds.LOST,)),
-    Property(3, "no duplicate that is not allowed", (kinds.DUPLICATED, kinds.REPEATED)),
-    Property(4, "nothing that failed is stored", (kinds.FAILED_BUT_STORED,)),
-    Property(5, "each record stays at the offset told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
-    Property(6, "order within a partition", (kinds.REORDERED,)),
-    Property(7, "readers skip and repeat nothing", (kinds.MISPOLLED, kinds.MISREAD)),
-    Property(8, "unaltered, and in the right partition", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
-    Property(9, "sequence numbers and fencing", (kinds.SEQUENCE, kinds.REFUSED, kinds.FENCED)),
-    Property(10, "leaders and replicas agree", (kinds.EPOCH, kinds.WATERMARK, kinds.TRUNCATED, kinds.DIVERGED)),
-    Property(11, "acked once all in-sync replicas had it", (kinds.UNDER_REPLICATED,)),
-    Property(
-        12,
-        "transactions",
-        (kinds.ABORTED_READ, kinds.TORN, kinds.EARLY_READ, kinds.ZOMBIE, kinds.GROUP_OFFSET, kinds.HANGING),
-    ),
-    Property(13, "the guarantee claimed was kept", (kinds.BROKEN_PROMISE,)),
-    Property(
-        14,
-        "nothing stuck, late or failed without cause",
-        (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING, kinds.UNCAUSED),
-    ),
-    Property(15, "faults fired; weaker settings show damage", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
-    Property(16, "the same seed gives the same run", (kinds.UNREPEATABLE,)),
-)
-"""All that a cluster and its clients promise, in the order of their numbers."""

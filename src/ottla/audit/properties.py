@@ -1,6 +1,6 @@
 """The sixteen properties: what one run says of each, by its checkers' findings or by why there are none.
 
-A property is the kinds of anomaly that would break it (`promises.PROPERTIES`); findings of both judges count. It is
+A property is the kinds of anomaly that would break it (`findings.PROPERTIES`); findings of both judges count. It is
 *violated* where any was found, *held* where all were looked for everywhere, *held in part* where something could not be
 seen, and *not judged* where nothing of it could: that is never called passed. A property that held proves nothing
 beyond what was looked at.
@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.audit.findings import Finding, add_findings
-from ottla.audit.promises import PROPERTIES, Property
+from ottla.audit.findings import PROPERTIES, Finding, Property, add_findings
 
 HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED = "held", "held in part", "not judged", "violated"
 
