@@ -139,8 +139,8 @@ def test_what_is_no_text_is_shown_as_digits_and_what_is_long_in_part(
     long = b'{"a": "' + b"x" * 500_000 + b'"}'
     sent(cluster, kafka_name, [b"\x00\xff\x01", b"", None, "häh <b>&".encode(), long])
     values = [each["value"] for each in asking.get(f"api/topics/{kafka_name}/records?start=oldest")["records"]]
-    assert values[0] == {"bytes": 3, "as": "hex", "text": "00 ff 01", "cut": False}
-    assert values[1] == {"bytes": 0, "as": "text", "text": "", "cut": False}
+    assert values[0] == {"bytes": 3, "as": "hex", "text": "00 ff 01", "cut": False, "shown_bytes": 3}
+    assert values[1] == {"bytes": 0, "as": "text", "text": "", "cut": False, "shown_bytes": 0}
     assert values[2] is None
     assert values[3]["text"] == "häh <b>&"
     assert (values[4]["bytes"], values[4]["cut"], len(values[4]["text"])) == (len(long), True, 4096)

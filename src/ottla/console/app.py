@@ -275,11 +275,12 @@ def _raw(console: Console) -> Any:
             if part not in ("key", "value"):
                 raise UserMistake(f"a record has a key and a value, and no {part:.20}")
             place = number(given, "partition"), number(given, "offset")
-            stored = await run_in_threadpool(record_views.raw, console.kafka, given["topic"], *place, part)
+            size, pieces = await run_in_threadpool(record_views.raw, console.kafka, given["topic"], *place, part)
         except Exception as error:
             return _refusal(error, request)
         name = f"{given['topic']}-{place[0]}-{place[1]}.{part}"
-        return Response(stored, media_type="application/octet-stream", headers=_as_file(name))
+        headers = {**_as_file(name), "content-length": str(size)}
+        return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
     return endpoint
 

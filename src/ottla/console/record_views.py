@@ -14,14 +14,15 @@ from ottla.client.offset_lookup import Place
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.batches import Batches
 from ottla.console.kafka import Kafka
-from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Registry, as_shown
+from ottla.console.long_records import LongBatch, all_batches, parts_of
+from ottla.console.rows import Rows
+from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Registry
 from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.reader.position import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from ottla.client.reader import Reader
     from ottla.reader.events import Fetched
 
 LIMIT_MAX = 200
@@ -61,7 +62,7 @@ class Page:
             with self._kafka.reader(assigned, long=False) as reader:
                 try:
                     for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
-                        self._take(reader, fetched)
+                        self._take(reader, fetched, left[fetched.partition][1])
                         budget -= len(fetched.records)
                         if budget <= 0 or time.monotonic() > until:
                             self.errors.append(_ENDS_EARLY)
@@ -75,15 +76,18 @@ class Page:
                     done = {partition: self.reached.get(partition, each[0]) for partition, each in left.items()}
                     left = {each: (done[each], left[each][1]) for each in left if done[each] < left[each][1]}
 
-    def _take(self, reader: Any, fetched: Fetched) -> None:
-        batches = self.batches.setdefault(fetched.partition, Batches(self._topic, fetched.partition))
-        batches.take(fetched)
-        for piece in reader.decode_pieces(fetched, rows_enough=_ROWS_AT_ONCE):
-            self.records += self._rows(fetched.partition, piece)
-        self.reached[fetched.partition] = reader.reached(self._topic, fetched.partition) or fetched.fetch_offset
-
-    def _rows(self, partition: int, piece: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        yield from rows_of(self._topic, partition, piece, self._most_bytes, self._registry)
+    def _take(self, reader: Reader, fetched: Fetched, end: int) -> None:
+        partition = fetched.partition
+        self.batches.setdefault(partition, Batches(self._topic, partition)).take(fetched)
+        rows = Rows(self._topic, partition, self._most_bytes, self._registry)
+        for part in parts_of(fetched):
+            if isinstance(part, LongBatch):
+                self.records += rows.of_long(part.header, part.records(end, rows.taken_bytes, reader._settings))
+                self.reached[partition] = min(end, part.header.last_offset + 1)
+                continue
+            for piece in reader.decode_pieces(part, rows_enough=_ROWS_AT_ONCE):
+                self.records += rows.of_columns(piece)
+            self.reached[partition] = reader.reached(self._topic, partition) or fetched.fetch_offset
 
     def with_transactions(self) -> list[dict[str, Any]]:
         """The records, each with how its transaction ended (None: it is in none)."""
@@ -92,41 +96,6 @@ class Page:
         for record in self.records:
             record["transaction"] = self.batches[record["partition"]].transaction(record["offset"])
         return self.records
-
-
-def rows_of(
-    topic: str, partition: int, piece: pa.RecordBatch, most_bytes: int, registry: Registry | None
-) -> Iterator[dict[str, Any]]:
-    """The rows of decoded columns as JSON; of a long key or value only the beginning becomes an object of Python."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    times = piece.column("timestamp").cast(pa.int64()).to_pylist()
-    offsets = piece.column("offset").to_pylist()
-    kinds = piece.column("timestamp_type").to_pylist()
-    headers = piece.column("headers").to_pylist()
-    parts = []
-    for name in ("key", "value"):
-        column: Any = piece.column(name)
-        sizes = pc.binary_length(column).to_pylist()
-        # What a registry decodes is wanted whole, as far as it can be shown.
-        whole = RECORD_BYTES if registry is not None else most_bytes
-        parts.append((sizes, pc.binary_slice(column, 0, whole).to_pylist()))
-    (key_sizes, keys), (value_sizes, values) = parts
-    for row, offset in enumerate(offsets):
-        of_record = tuple((each["key"], each["value"]) for each in headers[row] or ())
-        more: dict[str, Any] = {"topic": topic, "headers": of_record, "registry": registry}
-        yield {
-            "partition": partition,
-            "offset": offset,
-            "timestamp_ms": times[row],
-            "timestamp_type": "LogAppendTime" if kinds[row] else "CreateTime",
-            "key": as_shown(keys[row], key_sizes[row] or 0, most_bytes, part="key", **more),
-            "value": as_shown(values[row], value_sizes[row] or 0, most_bytes, part="value", **more),
-            "headers": [
-                {"name": name, "value": as_shown(value, len(value or b""), LIST_BYTES)} for name, value in of_record
-            ],
-        }
 
 
 def page(
@@ -276,17 +245,18 @@ def record(kafka: Kafka, topic: str, partition: int, offset: int, registry: Regi
     return {**only, "batch": found.batches[partition].described(offset)}
 
 
-def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> bytes:
-    """The key or the value of one record as it is stored; UserMistake where there is none."""
+def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> tuple[int, Iterator[bytes]]:
+    """How long the key or the value of one record is, and all of it in pieces; UserMistake where there is none."""
     _check_offset(kafka, topic, partition, offset)
     with kafka.reader({(topic, partition): (offset, offset + 1)}, long=False) as reader:
         for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
-            for piece in reader.decode_pieces(fetched):
-                if piece.num_rows:
-                    stored = piece.column(part)[0].as_py()
-                    if stored is None:
-                        raise UserMistake(f"the record at offset {offset} of {topic}-{partition} has no {part}.")
-                    return bytes(stored)
+            for batch in all_batches(fetched):
+                found = batch.part(part, reader._settings)
+                if found is None:
+                    continue
+                if found[0] < 0:
+                    raise UserMistake(f"the record at offset {offset} of {topic}-{partition} has no {part}.")
+                return found
     raise _no_record(topic, partition, offset)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.conditions import Conditions
 from ottla.console.kafka import Kafka
-from ottla.console.record_views import bounds, by_partition, rows_of
+from ottla.console.record_views import bounds, by_partition
+from ottla.console.rows import Rows
 from ottla.console.shown import LIST_BYTES, Registry
 from ottla.errors import OttlaError
 
@@ -117,7 +118,7 @@ class _Search:
             found = piece.take(rows[: self._limit - self._matches]) if rows else None
             behind = reader.reached(self._topic, partition)
             if found is not None:
-                for record in rows_of(self._topic, partition, found, LIST_BYTES, self._registry):
+                for record in Rows(self._topic, partition, LIST_BYTES, self._registry).of_columns(found):
                     self._matches += 1
                     yield {"match": record}
             self._records += piece.num_rows

@@ -12,6 +12,8 @@ from ottla.errors import OttlaError, RegistryError, fresh
 from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, Frame, read_frame
 
 Headers = tuple[tuple[str, bytes | None], ...]
+# Of a key, value or header how many bytes it has, and the first of them; None where it is null.
+Beginning = tuple[int, bytes | None]
 # Of a long value so much is shown in a list, and in a record of its own.
 LIST_BYTES, RECORD_BYTES = 4 << 10, 256 << 10
 _HEX_BYTES = 1 << 10
@@ -95,7 +97,10 @@ def as_shown(
     headers: Headers = (),
     registry: Registry | None = None,
 ) -> dict[str, Any] | None:
-    """One key or value: `as` says what `text` is. `stored` may be the beginning alone of `size` bytes."""
+    """One key or value: `as` says what `text` is, `shown_bytes` of how many of its bytes (None: of what was decoded).
+
+    `stored` may be the beginning alone of `size` bytes.
+    """
     if stored is None:
         return None
     told: dict[str, Any] = {"bytes": size}
@@ -103,14 +108,17 @@ def as_shown(
         try:
             decoded, kind = registry.decode(topic, part, stored, headers)
             text = json.dumps(decoded, ensure_ascii=False, default=_plain)
-            return {**told, "as": kind.lower(), "text": text[:most], "cut": len(text) > most}
+            return {**told, "as": kind.lower(), "text": text[:most], "cut": len(text) > most, "shown_bytes": None}
         except (OttlaError, ValueError, RecursionError) as error:
             told["error"] = str(error)[:500]
     cut = stored[:most]
     text_or_none = _text(cut, is_cut=size > len(cut))
-    if text_or_none is not None:
-        return {**told, "as": "text", "text": text_or_none, "cut": size > len(cut)}
-    return {**told, "as": "hex", "text": cut[:_HEX_BYTES].hex(" "), "cut": size > min(len(cut), _HEX_BYTES)}
+    if text_or_none is None:
+        cut = cut[:_HEX_BYTES]
+        told |= {"as": "hex", "text": cut.hex(" ")}
+    else:
+        told |= {"as": "text", "text": text_or_none}
+    return {**told, "cut": size > len(cut), "shown_bytes": len(cut)}
 
 
 def _text(stored: bytes, *, is_cut: bool) -> str | None:

@@ -14,7 +14,7 @@ librdkafka does, and read raw or in the xerial framing of Kafka's Java clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ottla.errors import ConfigError
@@ -158,18 +158,24 @@ def _compress_snappy(data: Buffer, level: int) -> Buffer:
 def _decompress_snappy(data: Buffer, allowance: Allowance) -> Buffer:
     if bytes(data[:8]) != _XERIAL_MAGIC:
         return _decompress_snappy_raw(data, allowance)
-    blocks: list[Buffer] = []
-    position = _XERIAL_HEADER_BYTES
+    return b"".join(snappy_blocks(data, allowance))
+
+
+def snappy_blocks(data: Buffer, allowance: Allowance) -> Iterator[Buffer]:
+    """What `decompress` gives of snappy, block by block; raw snappy is one block."""
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        yield _decompress_snappy_raw(data, allowance)
+        return
+    begin = position = _XERIAL_HEADER_BYTES
     while position < len(data):
-        if blocks:
+        if position > begin:
             allowance.spend(PART_BYTES, "snappy")
         length = int.from_bytes(data[position : position + 4], "big", signed=True)
         position += 4
         if length < 0 or length > len(data) - position:
             raise _not_valid("snappy", "a block is cut short")
-        blocks.append(_decompress_snappy_raw(data[position : position + length], allowance))
+        yield _decompress_snappy_raw(data[position : position + length], allowance)
         position += length
-    return b"".join(blocks)
 
 
 def _decompress_snappy_raw(data: Buffer, allowance: Allowance) -> Buffer:

@@ -49,7 +49,8 @@ const none = (value) => (value === null ? "none" : String(value));
 function part(name, record, which, title) {
   const shown = record[which];
   if (shown === null) return [h("h3", {}, title), h("p", { class: "dim" }, "null")];
-  const notes = [`${bytes(shown.bytes)}, shown as ${shown.as}`, shown.cut && "only its beginning"];
+  const notes = [bytes(shown.bytes), `shown as ${shown.as}`, shown.cut && (shown.shown_bytes === null
+    ? "only the beginning of it" : `only the first ${bytes(shown.shown_bytes)}`)];
   return [
     h("h3", {}, title), h("p", { class: "dim" }, notes.filter(Boolean).join(", "), " ",
       h("button", { class: "plain", "aria-label": `Download the ${which}`, onclick: () =>
