@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ottla
+from ottla import Listener
 from ottla.bench import run
 from ottla.bench.clients import CLIENTS
 from ottla.bench.order import Order
+from ottla.bench.security import for_kafka_python, for_others
 from ottla.bench.worker import measure
 from ottla.cli import main
 from ottla.cluster.cluster import Cluster
@@ -32,7 +36,7 @@ def bench(capfd: pytest.CaptureFixture[str]) -> Bench:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_client_was_told_of_is_stored(kafka_cluster: Cluster, kafka_topic: str, client: str) -> None:
-    measured = measure(Order(client, kafka_cluster.bootstrap_servers, kafka_topic, 100, 0.05))
+    measured = measure(Order(client, kafka_cluster.bootstrap_servers, kafka_topic, 100, 0.05, {}))
     with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
         assert sum(admin.end_offsets(kafka_topic).values()) == measured.sent
     assert measured.records >= 500
@@ -86,3 +90,74 @@ def test_what_cannot_be_measured_is_refused(bench: Bench, monkeypatch: pytest.Mo
     ):
         out, err = bench(*arguments, status=2)
         assert (out, said in err, len(err.splitlines())) == ("", True, 1), err
+
+
+@pytest.mark.prove
+def test_every_client_comes_in_by_what_the_file_says_of_security(bench: Bench, tmp_path: Path) -> None:
+    pytest.importorskip("scramp")
+    listener = Listener(protocol="SASL_PLAINTEXT", users={"ada": "lovelace-0815"})
+    with Cluster(1, listeners={"SASL_PLAINTEXT": listener}) as cluster:
+        config = tmp_path / "client.properties"
+        config.write_text(
+            f"bootstrap.servers={cluster.bootstrap_servers_of('SASL_PLAINTEXT')}\n"
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="ada" password="lovelace-0815";\ncompression.type=zstd\n'
+        )
+        out, err = bench("--command-config", str(config), "--seconds", "1", "--json")
+    assert err == ""
+    told = json.loads(out)
+    assert [(row["client"], row["error"]) for row in told["clients"]] == [(name, None) for name in CLIENTS]
+    assert "lovelace" not in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, {"security.protocol": "PLAINTEXT"}),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "ada", "sasl_password": "x"},
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "ada",
+                "sasl.password": "x",
+            },
+        ),
+        (
+            {"security_protocol": "SSL", "ssl_truststore_location": "ca.pem"},
+            {"security.protocol": "SSL", "ssl.ca.location": "ca.pem"},
+        ),
+        (
+            {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""},
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
+        ),
+        ({"security_protocol": "SSL", "ssl_truststore_location": "ca.jks"}, "a truststore that is not PEM"),
+        ({"security_protocol": "SSL", "ssl_keystore_location": "me.pem"}, "a keystore"),
+    ],
+)
+def test_security_is_told_under_other_clients_names(
+    settings: dict[str, Any], told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ca.pem").write_text("-----BEGIN CERTIFICATE-----")
+    Path("ca.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    assert for_others(settings) == told
+
+
+def test_security_is_told_under_kafka_pythons_names() -> None:
+    told = {"sasl.username": "ada", "ssl.ca.location": "ca.pem", "ssl.endpoint.identification.algorithm": "none"}
+    assert for_kafka_python(told) == {
+        "sasl_plain_username": "ada",
+        "ssl_cafile": "ca.pem",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_clients_that_cannot_be_told_the_security_are_not_measured(bench: Bench, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SSL\nssl.keystore.location=me.p12\n")
+    refused = bench("--command-config", str(config), "--client", "kafka-python", status=2)
+    assert "--client kafka-python cannot be told a keystore" in refused[1]
+    names, _ = run.chosen((), "a keystore")
+    assert names == ["ottla", "ottla send_table"]

@@ -133,7 +133,7 @@ def test_reset_prepares_a_group_that_is_yet_to_come(groups: Groups) -> None:
 
 
 def test_deleted_groups_are_gone(groups: Groups, billing: str) -> None:
-    groups("delete", billing)
+    assert json.loads(groups("delete", billing, "--json")) == {"deleted": [billing]}
     assert billing not in groups()
 
 

@@ -144,8 +144,14 @@ def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> 
         assert (ended.returncode, ended.stderr) == (0, "")
         return ended.stdout
 
-    done("create", "by-hand", "--partitions", "2", "--replicas", "3", "--config", "retention.ms=60000")
-    done("alter", "by-hand", "--partitions", "3", "--config", "max.message.bytes=5000", "--default", "retention.ms")
+    created = done("create", "by-hand", "--partitions", "2", "--replicas", "3", "--config", "retention.ms=60000")
+    assert created == ""
+    changes = "--config", "max.message.bytes=5000", "--default", "retention.ms"
+    assert json.loads(done("alter", "by-hand", "--partitions", "3", *changes, "--json")) == {
+        "altered": "by-hand",
+        "partitions": 3,
+        "configs": {"max.message.bytes": "5000", "retention.ms": None},
+    }
     shown = json.loads(done("describe", "by-hand", "--json"))
     assert (shown["topic"], shown["configs"]) == ("by-hand", {"max.message.bytes": "5000"})
     assert [(each["partition"], len(each["replicas"]), each["end_offset"]) for each in shown["partitions"]] == [
@@ -156,7 +162,9 @@ def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> 
     assert done("by-hand").splitlines()[-1] == "settings: max.message.bytes=5000"
     listed = json.loads(done("--json"))
     assert {"topic": "by-hand", "partitions": 3, "replicas": 3, "records": 0} in listed
-    done("delete", "by-hand")
+    made = json.loads(done("create", "by-hand-2", "--json"))
+    assert made == {"created": "by-hand-2", "partitions": 1, "configs": {}}
+    assert json.loads(done("delete", "by-hand", "by-hand-2", "--json")) == {"deleted": ["by-hand", "by-hand-2"]}
     assert "by-hand" not in done()
 
 

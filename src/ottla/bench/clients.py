@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ottla.bench.order import BATCH_BYTES, RECORDS_MAX
+from ottla.bench.security import for_kafka_python
 
 Records = Sequence[tuple[bytes, bytes]]
 
@@ -23,8 +24,8 @@ class Client(ABC):
     acked = 0
 
     @abstractmethod
-    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int) -> None:
-        """Connect; the topic is there."""
+    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int, settings: dict[str, Any]) -> None:
+        """Connect; the topic is there. `settings` are about security: ottla's keywords, else librdkafka's names."""
 
     @abstractmethod
     def send_all(self, records: Records) -> None:
@@ -53,10 +54,12 @@ class OttlaSend(Client):
     library = "ottla"
     tells_each = True
 
-    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int, settings: dict[str, Any]) -> None:
         from ottla.client.producer import Producer
 
-        self._producer = Producer(bootstrap_servers, acks="all", linger_ms=linger_ms, batch_size=BATCH_BYTES)
+        self._producer = Producer(
+            bootstrap_servers, **settings, acks="all", linger_ms=linger_ms, batch_size=BATCH_BYTES
+        )
         self._topic = topic
         self._sent = 0
 
@@ -105,11 +108,12 @@ class ConfluentKafka(Client):
     library = "confluent-kafka"
     tells_each = True
 
-    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int, settings: dict[str, Any]) -> None:
         from confluent_kafka import Producer
 
         self._producer = Producer(
             {
+                **settings,
                 "bootstrap.servers": bootstrap_servers,
                 "acks": "all",
                 "enable.idempotence": True,
@@ -167,10 +171,11 @@ class KafkaPython(Client):
     library = "kafka-python"
     tells_each = True
 
-    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, linger_ms: int, settings: dict[str, Any]) -> None:
         from kafka import KafkaProducer
 
         self._producer = KafkaProducer(
+            **for_kafka_python(settings),
             bootstrap_servers=bootstrap_servers.split(","),
             acks="all",
             enable_idempotence=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LINGER_MS = 5
 # The default of librdkafka, whose users rarely change it.
@@ -20,6 +20,8 @@ class Order(NamedTuple):
     topic: str
     record_bytes: int
     seconds: float
+    # About security, under the names that this client has for it.
+    settings: dict[str, Any]
 
 
 class Measured(NamedTuple):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ottla.bench.clients import CLIENTS, MODULES
 from ottla.bench.order import Measured, Order
+from ottla.bench.security import for_others
 from ottla.client.admin import Admin
 from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError, UserMistake
@@ -30,25 +32,45 @@ class Row(NamedTuple):
     error: str | None
 
 
-def chosen(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(clients to measure, clients that are not installed); all there are unless some are named. UserMistake."""
+def chosen(names: Sequence[str], untold: str | None = None) -> tuple[list[str], list[str]]:
+    """(clients to measure, clients that are not installed); all there are unless some are named. UserMistake.
+
+    `untold`: what of the security only ottla's clients can be told, so that no other is measured.
+    """
     for name in names:
         if name not in CLIENTS:
             raise UserMistake(f"--client {name} is not known: give one of {', '.join(CLIENTS)}")
+        if untold is not None and CLIENTS[name].library != "ottla":
+            raise UserMistake(f"--client {name} cannot be told {untold} by `ottla bench`: measure ottla alone")
     missing = [name for name, module in MODULES.items() if find_spec(module) is None]
     for name in names:
         if name in missing:
             raise UserMistake(f"--client {name} needs {MODULES[name]}, which is not installed: pip install {name}")
-    return [name for name in names or CLIENTS if name not in missing], [] if names else missing
+    here = [name for name in names or CLIENTS if name not in missing]
+    if untold is not None:
+        here = [name for name in here if CLIENTS[name].library == "ottla"]
+    return here, [] if names else missing
 
 
-def bench(names: Sequence[str], bootstrap_servers: str, *, record_bytes: int, seconds: float) -> Iterator[Row]:
-    """Measure these clients, one after the other; each row is given when it is there. Raises Unreachable."""
-    with Admin(bootstrap_servers) as admin:
+def bench(
+    names: Sequence[str],
+    bootstrap_servers: str,
+    *,
+    record_bytes: int,
+    seconds: float,
+    security: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Row]:
+    """Measure these clients, one after the other; each row is given when it is there. Raises Unreachable.
+
+    `security`: settings about it, by keyword; clients other than ottla's must be able to be told them.
+    """
+    others = for_others(security) if security else {}
+    with Admin(bootstrap_servers, **security) as admin:
         admin.cluster()
         for name in names:
             with _topic(admin) as topic:
-                yield _measured(admin, Order(name, bootstrap_servers, topic, record_bytes, seconds))
+                settings: Any = security if CLIENTS[name].library == "ottla" else others
+                yield _measured(admin, Order(name, bootstrap_servers, topic, record_bytes, seconds, dict(settings)))
 
 
 @contextmanager
@@ -69,13 +91,19 @@ def _topic(admin: Admin) -> Iterator[str]:
 
 
 def _measured(admin: Admin, order: Order) -> Row:
-    command = [sys.executable, "-P", "-m", "ottla.bench.worker", json.dumps(order)]
+    command = [sys.executable, "-P", "-m", "ottla.bench.worker"]
     # A session of its own: Ctrl+C is for us, who then end it.
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as worker:
         try:
-            out, err = worker.communicate(timeout=2 * order.seconds + _PATIENCE_S)
+            # A password stands on no command line.
+            out, err = worker.communicate(json.dumps(order), timeout=2 * order.seconds + _PATIENCE_S)
         except subprocess.TimeoutExpired:
             return Row(order.client, None, f"it had not ended {_PATIENCE_S} s after its time")
         finally:

@@ -1,4 +1,4 @@
-"""One client, measured in a process of its own: `python -m ottla.bench.worker` with an `Order` as JSON.
+"""One client, measured in a process of its own: `python -m ottla.bench.worker` with an `Order` as JSON on stdin.
 
 warm up -> send as fast as it goes, flush -> send at a pace, flush -> a `Measured` as JSON on stdout
 """
@@ -22,7 +22,7 @@ def measure(order: Order) -> Measured:
     """Send as the order says; at first some records that do not count, for connections and first requests."""
     records = _made(order.record_bytes)
     kind = CLIENTS[order.client]
-    client: Client = kind(order.bootstrap_servers, order.topic, LINGER_MS)
+    client: Client = kind(order.bootstrap_servers, order.topic, LINGER_MS, order.settings)
     piece = len(records) if not kind.tells_each else _STRETCH
     client.send_all(records[: _WARM_UP if kind.tells_each else piece])
     client.flush()
@@ -40,7 +40,7 @@ def measure(order: Order) -> Measured:
     client.close()
     latencies: list[float] = []
     if kind.tells_each:
-        paced: Client = kind(order.bootstrap_servers, order.topic, 0)
+        paced: Client = kind(order.bootstrap_servers, order.topic, 0, order.settings)
         latencies = _paced(paced, records, order.seconds)
         acked += paced.acked
         paced.close()
@@ -85,4 +85,4 @@ def _made(record_bytes: int) -> Records:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(measure(Order(*json.loads(sys.argv[1])))))
+    sys.stdout.write(json.dumps(measure(Order(*json.load(sys.stdin)))))

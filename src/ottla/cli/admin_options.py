@@ -5,6 +5,7 @@ What stands behind the verb goes before what stands before it.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -48,9 +49,12 @@ class NamingGroup(Group):
         return super().resolve_command(ctx, args)
 
 
-def wants_json(context: typer.Context, as_json: bool) -> bool:
-    """Whether JSON was asked for, before the verb or behind it."""
-    return as_json or context.obj.as_json
+def told_as_json(context: typer.Context, as_json: bool, what: Any) -> bool:
+    """Whether JSON was asked for, before the verb or behind it; then this is printed."""
+    if not (as_json or context.obj.as_json):
+        return False
+    typer.echo(json.dumps(what))
+    return True
 
 
 def admin_arguments(

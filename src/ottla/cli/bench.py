@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.options import Json, whole
+from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.cli.progress import Counter
 
@@ -29,6 +30,7 @@ def bench(
             metavar="ADDRESSES",
         ),
     ] = None,
+    command_config: CommandConfig = None,
     client: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,25 +68,42 @@ def bench(
     learn the outcome of every record. What was acknowledged is compared with what the topic holds. The machine should
     have nothing else to do; figures of different machines cannot be compared.
 
+    Of the file of --command-config the settings about security count, and are told to every client. Clients that
+    cannot be told them (a keystore, tokens) are not measured.
+
     For example: `ottla bench`, `ottla bench -b localhost:9092 --seconds 10 --record-bytes 1000`
 
     Exit status: 0 when all were measured, 1 when one failed, 2 when an address or an option cannot be used.
     """
     from ottla.bench import run
+    from ottla.bench.security import for_others, security_of
+    from ottla.producer.settings import ProducerSettings
 
-    names, missing = run.chosen(client or ())
+    security: dict[str, Any] = {}
+    if command_config is not None:
+        bootstrap_servers, settings = client_arguments(
+            command_config, ProducerSettings, bootstrap_servers or DEFAULT_BOOTSTRAP, DEFAULT_BOOTSTRAP
+        )
+        security = security_of(settings)
+    others = for_others(security)
+    untold = others if isinstance(others, str) else None
+    names, missing = run.chosen(client or (), untold)
     rows: list[Row] = []
     with (
         nullcontext(bootstrap_servers) if bootstrap_servers else run.own_cluster() as servers,
         Counter("measure", "clients", len(names)) as counter,
     ):
-        for row in run.bench(names, servers, record_bytes=record_bytes, seconds=seconds):
+        for row in run.bench(names, servers, record_bytes=record_bytes, seconds=seconds, security=security):
             rows.append(row)
             counter.count += 1
     if as_json:
         typer.echo(json.dumps(_told(rows, missing, bootstrap_servers, record_bytes, seconds)))
     else:
         _show(rows, missing, record_bytes)
+    if untold is not None:
+        typer.echo(
+            f"ottla: clients other than ottla's cannot be told {untold} here, so they are not measured", err=True
+        )
     if any(row.error for row in rows):
         raise typer.Exit(_FAILED)
 

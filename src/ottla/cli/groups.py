@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
+from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, told_as_json
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.narrow_help import Command
@@ -74,9 +73,9 @@ def _list(
     for broker_id, why in told["untold"].items():
         typer.echo(f"ottla: groups of broker {broker_id} are missing: {why}", err=True)
     rows = told["groups"]
-    if wants_json(context, as_json):
-        typer.echo(json.dumps(rows))
-    elif rows:
+    if told_as_json(context, as_json, rows):
+        return
+    if rows:
         table = new_table("group", "protocol", "state", "coordinator", "lag", right=("coordinator", "lag"))
         for row in rows:
             table.add_row(row["id"], row["protocol"], row["state"], f"{row['coordinator']}", _number(row["lag"]))
@@ -98,8 +97,7 @@ def describe(
 
     with _kafka(context, bootstrap_servers, command_config) as kafka:
         told = group_views.group(kafka, group)
-    if wants_json(context, as_json):
-        typer.echo(json.dumps(told))
+    if told_as_json(context, as_json, told):
         return
     assignor = f", assignor {told['assignor']}" if told["assignor"] else ""
     tell(
@@ -121,10 +119,12 @@ def delete(
     names: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Delete groups that have no members, with their committed offsets."""
     with _kafka(context, bootstrap_servers, command_config) as kafka:
         kafka.groups.delete(names)
+    told_as_json(context, as_json, {"deleted": names})
 
 
 @groups.command(cls=Command)
@@ -177,8 +177,8 @@ def reset(
             planned = plan_reset(kafka.groups, lookup, group, topic or (), partition or (), where)
         if execute:
             lookup.commit(group, {each.place: each.new for each in planned}, _COMMIT_MS)
-    if wants_json(context, as_json):
-        typer.echo(json.dumps({"group": group, "executed": execute, "offsets": [_told(each) for each in planned]}))
+    offsets = [_told(each) for each in planned]
+    if told_as_json(context, as_json, {"group": group, "executed": execute, "offsets": offsets}):
         return
     numbers = "partition", "committed", "new", "first", "end"
     table = new_table("topic", *numbers, right=numbers)

@@ -7,13 +7,12 @@ them.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, wants_json
+from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, told_as_json
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.completion import complete_topics
 from ottla.cli.narrow_help import Command
@@ -77,9 +76,9 @@ def _list(
 ) -> None:
     with _admin(context, bootstrap_servers, command_config) as admin:
         rows = [_row(admin, name) for name in admin.list_topics()]
-    if wants_json(context, as_json):
-        typer.echo(json.dumps(rows))
-    elif rows:
+    if told_as_json(context, as_json, rows):
+        return
+    if rows:
         table = new_table("topic", "partitions", "replicas", "records", right=("partitions", "replicas", "records"))
         for row in rows:
             table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
@@ -102,8 +101,7 @@ def describe(
         configs = {
             each.name: each.value for each in admin.describe_configs(topic=topic).values() if each.source == "topic"
         }
-    if wants_json(context, as_json):
-        typer.echo(json.dumps({"topic": topic, "configs": configs, "partitions": places}))
+    if told_as_json(context, as_json, {"topic": topic, "configs": configs, "partitions": places}):
         return
     names = "partition", "leader", "replicas", "in sync", "first offset", "end offset"
     table = new_table(*names, right=names)
@@ -142,10 +140,13 @@ def create(
     config: Configs = None,
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Make a topic."""
+    configs = _pairs(config)
     with _admin(context, bootstrap_servers, command_config) as admin:
-        admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=_pairs(config))
+        admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=configs)
+    told_as_json(context, as_json, {"created": topic, "partitions": partitions, "configs": configs})
 
 
 @topics.command(cls=Command)
@@ -168,6 +169,7 @@ def alter(
     ] = None,
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Change a topic's settings, or give it more partitions."""
     changes: dict[str, str | None] = {**_pairs(config), **dict.fromkeys(default or ())}
@@ -178,6 +180,8 @@ def alter(
             admin.alter_configs(changes, topic=topic)
         if partitions is not None:
             admin.create_partitions(topic, partitions)
+    # None: it was not asked for, and the default again.
+    told_as_json(context, as_json, {"altered": topic, "partitions": partitions, "configs": changes})
 
 
 @topics.command(cls=Command)
@@ -186,10 +190,12 @@ def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """Delete topics with all their records."""
     with _admin(context, bootstrap_servers, command_config) as admin:
         admin.delete_topics(names)
+    told_as_json(context, as_json, {"deleted": names})
 
 
 @topics.command(cls=Command)
@@ -217,9 +223,8 @@ def trim(
         if everything:
             offsets = {place.partition: _ALL_RECORDS for place in admin.describe(topic).partitions}
         begins = admin.delete_records(topic, offsets)
-    if wants_json(context, as_json):
-        begins_told = [{"partition": partition, "first_offset": offset} for partition, offset in begins.items()]
-        typer.echo(json.dumps({"topic": topic, "partitions": begins_told}))
+    told = [{"partition": partition, "first_offset": offset} for partition, offset in begins.items()]
+    if told_as_json(context, as_json, {"topic": topic, "partitions": told}):
         return
     for partition, offset in begins.items():
         tell(f"{topic}-{partition} begins at offset {offset} now")
