@@ -16,6 +16,8 @@ from ottla.remote.client import RemoteCluster
 VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
 _LIVE_S = 0.1
 _METRICS_S = 1.0
+# The page cache is looked at once a second as long as that takes no more than this share of the time.
+_RESIDENT_SHARE = 0.02
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
 # How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.
 _STAGE = "TimeMs"
@@ -91,6 +93,8 @@ class Served:
                     metrics_due = began + _METRICS_S
                 if topic:
                     now["logs"] = self._logs_now(topic, resident, is_due=is_due)
+                    if is_due:
+                        metrics_due = max(metrics_due, began + (time.monotonic() - began) / _RESIDENT_SHARE)
                 else:
                     now.update(self._control.get("brokers"))
                     if is_due:
