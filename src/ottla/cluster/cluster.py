@@ -251,6 +251,17 @@ class Cluster:
         found: list[dict[str, Any]] = self._ask("client_metrics")
         return found
 
+    def connections(self) -> list[dict[str, Any]]:
+        """The connections of clients to brokers that run, and what is under way on each, all at one moment.
+
+        One dict a connection: broker, listener, address, user, client_id (None before its first request),
+        software_name, software_version, request (the kind of the one that the broker is at, or None),
+        requests_in_flight (that one, and those behind it that the broker has read) and unread_bytes: what has arrived
+        and waits in the socket, for a broker reads on when it has answered.
+        """
+        found: list[dict[str, Any]] = self._ask("connections")
+        return found
+
     def record(self, topic: str, number_header: str = "") -> None:
         """Have the brokers note from now on what happens to a topic; `recorded` tells it, and a test may look at that.
 

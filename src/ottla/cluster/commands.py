@@ -72,6 +72,7 @@ class Commands:
             "logs": self._describe_logs,
             "metrics": self._metrics,
             "client_metrics": self._client_metrics,
+            "connections": self._connections,
             "await_partition": self._await_partition,
             "elect_leader": self._elect_leader,
             "move_leader": self._move_leader,
@@ -422,6 +423,9 @@ class Commands:
 
     def _client_metrics(self, answer: Answer) -> None:
         answer([each for server in self._running().servers() for each in server.read_client_metrics()])
+
+    def _connections(self, answer: Answer) -> None:
+        answer([each for server in self._running().servers() for each in server.read_connections()])
 
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
         """Put a fault in force, and answer with its id once that is known."""

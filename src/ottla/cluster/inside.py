@@ -1,13 +1,17 @@
-"""What only the brokers themselves know of a log: its files, how much of them is synced, and the dedupe window.
+"""What only the brokers themselves know: a log's files, how much of them is synced, its dedupe window; and connections.
 
 All of it is of one moment, for nothing happens between two looks of the brokers' loop.
 """
 
 from __future__ import annotations
 
+import sys
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import Any
 
 from ottla.errors import OttlaError
+from ottla.protocol.apis import REQUESTS
 
 # A partition may remember thousands of producers; the last ones are shown.
 _PRODUCERS_MAX = 50
@@ -34,6 +38,32 @@ def described_log(log: Any, write_back: Any, known: dict[str, tuple[int, int]]) 
         "files": files,
         "producers": _producers(log),
     }
+
+
+def described_connection(client: Any) -> dict[str, Any]:
+    """Who is at the other end of a client's connection, and what is under way on it."""
+    known = client._client
+    return {
+        "listener": client.listener,
+        "address": client.peer,
+        "user": known.user,
+        "client_id": client.client_id,
+        "software_name": known.software_name,
+        "software_version": known.software_version,
+        "request": _request_name(client.stages.api_key) if client._busy else None,
+        "requests_in_flight": int(client._busy) + client.queued,
+        "unread_bytes": _unread_bytes(client._socket.fileno()),
+    }
+
+
+def _request_name(api_key: int) -> str | None:
+    kind = REQUESTS.get(api_key)
+    return None if kind is None else kind.__name__.removesuffix("Request")
+
+
+def _unread_bytes(descriptor: int) -> int:
+    """What has arrived on a socket, and nobody has read yet."""
+    return int.from_bytes(ioctl(descriptor, FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _synced_offset(log: Any, files: list[dict[str, Any]], known: dict[str, tuple[int, int]]) -> int:

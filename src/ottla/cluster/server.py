@@ -218,6 +218,12 @@ class BrokerServer:
             self._full = False
             self._accept_on()
 
+    def read_connections(self) -> list[dict[str, Any]]:
+        """The connections of this broker, as `Cluster.connections` tells them."""
+        from ottla.cluster.inside import described_connection
+
+        return [{"broker": self.broker_id, **described_connection(each)} for each in self.clients.by_id.values()]
+
     def read_client_metrics(self) -> list[dict[str, Any]]:
         """What clients have pushed of their metrics to this broker, as `Cluster.client_metrics` tells it."""
         return [

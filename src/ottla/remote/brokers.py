@@ -78,6 +78,10 @@ def _client_metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     return {"clients": cluster.client_metrics()}
 
 
+def _connections(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {"connections": cluster.connections()}
+
+
 def _show_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     clock = cluster.clock
     if clock is None:
@@ -137,6 +141,7 @@ ROUTES = (
     ),
     Route("GET", "/v1/metrics", _metrics, "the metrics of each running broker, under the names of Kafka's JMX beans"),
     Route("GET", "/v1/client-metrics", _client_metrics, "what clients have pushed of their own metrics (KIP-714)"),
+    Route("GET", "/v1/connections", _connections, "the connections of clients, and what is under way on each"),
     Route("GET", "/v1/clock", _show_clock, "the time of the cluster's clock, in milliseconds since 1970"),
     Route("POST", "/v1/clock", _advance_clock, "set the cluster's clock ahead", wanted=(_ADVANCE,)),
 )

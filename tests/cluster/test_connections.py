@@ -1,0 +1,53 @@
+"""What a cluster tells of its clients' connections: who is there, and what is under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ottla
+
+_PATIENCE_S = 30
+
+
+def until(found: Callable[[], Any]) -> Any:
+    give_up = time.monotonic() + _PATIENCE_S
+    while not (value := found()):
+        assert time.monotonic() < give_up
+    return value
+
+
+def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
+    with ottla.Cluster(1) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        settings: dict[str, Any] = {"client_id": "shop", "linger_ms": 0, "batch_size": 100_000}
+
+        def of_shop() -> list[dict[str, Any]]:
+            return [each for each in cluster.connections() if each["client_id"] == "shop"]
+
+        with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
+            producer.send("orders", b"first").result(_PATIENCE_S)
+            until(lambda: all(each["requests_in_flight"] == 0 for each in of_shop()))
+            with cluster.faults.hold(topic="orders", api="Produce") as held:
+                for number in range(20):
+                    producer.send("orders", bytes(90_000), partition=number % 2)
+                held.await_fired(1, timeout=_PATIENCE_S)
+                # The one that is held, the one behind it, and what the broker reads only when it has answered.
+                [found] = until(
+                    lambda: [
+                        each for each in of_shop() if each["requests_in_flight"] == 2 and each["unread_bytes"] > 90_000
+                    ]
+                )
+                assert (found["broker"], found["request"], found["listener"]) == (1, "Produce", "PLAINTEXT")
+                assert (found["software_name"], found["user"]) == ("ottla", "ANONYMOUS")
+                assert found["address"].startswith("127.0.0.1:")
+            producer.flush()
+            [found] = until(
+                lambda: [
+                    each
+                    for each in of_shop()
+                    if (each["request"], each["requests_in_flight"], each["unread_bytes"]) == (None, 0, 0)
+                ]
+            )
+        assert until(lambda: not of_shop())
