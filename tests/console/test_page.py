@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,48 @@ def test_brokers_are_killed_and_started_and_faults_put_in_force_and_healed(
     page.get_by_role("button", name="Put it in force").click()
     page.locator("#state").get_by_text("nth").wait_for()
     opened.said[:] = [each for each in opened.said if "400" not in each]
+
+
+@pytest.mark.prove
+def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cluster: ottla.Cluster) -> None:
+    cluster.create_topic("limited", partitions=6)
+    page = opened.go("served")
+    choose(page, "Clients push their metrics", "1000")
+    page.get_by_role("button", name="Ask for them").click()
+    page.get_by_text("Clients that connect from now on push their metrics.").wait_for()
+    is_over = threading.Event()
+
+    def send(producer: ottla.Producer) -> None:
+        while not is_over.is_set():
+            producer.send("limited", bytes(1000))
+
+    with ottla.Producer(
+        cluster.bootstrap_servers, client_id=HOSTILE, buffer_memory=1 << 17, compression_type="none"
+    ) as producer:
+        sending = threading.Thread(target=send, args=(producer,))
+        sending.start()
+        try:
+            connections = page.get_by_role("region", name="Connections")
+            connections.get_by_text(HOSTILE).first.wait_for()
+            card = page.locator(f"main section.card[data-client*='{producer.client_instance_id(30)}']")
+            card.get_by_text("buffer.memory is small").first.wait_for(timeout=60_000)
+            assert HOSTILE in card.inner_text()
+            assert "batch.size=16384 and linger.ms=5 are assumed" in card.inner_text()
+            card.locator("summary").click()
+            card.get_by_text("org.apache.kafka.producer.record.send.total").wait_for()
+            assert opened.serious() == []
+            with cluster.faults.hold(topic="limited", api="Produce") as held:
+                held.await_fired(1)
+                row = connections.get_by_role("row").filter(has_text="Produce").first
+                row.wait_for()
+                assert row.locator("td").nth(1).inner_text() != "0"
+        finally:
+            is_over.set()
+            sending.join()
+    card.get_by_text("has ended").wait_for()
+    choose(page, "Clients push their metrics", "0")
+    page.get_by_role("button", name="Ask for them").click()
+    page.get_by_text("Clients are not asked for metrics here.").wait_for()
 
 
 @pytest.mark.prove

@@ -225,6 +225,16 @@ def test_metrics_are_those_of_the_brokers_that_run(http: Http, cluster: ottla.Cl
     assert set(told[0]["metrics"]) == set(cluster.metrics(2))
 
 
+def test_connections_are_told_with_their_requests(http: Http, cluster: ottla.Cluster) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, client_id="shop") as producer:
+        producer.send("orders", b"order").result(60)
+        told = http.get("/v1/connections")["connections"]
+    shop = [each for each in told if each["client_id"] == "shop"]
+    assert shop
+    assert {each["requests_in_flight"] for each in shop} <= {0, 1}
+    assert {each["software_name"] for each in shop} == {"ottla"}
+
+
 def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeout(
     http: Http, cluster: ottla.Cluster
 ) -> None:

@@ -28,6 +28,7 @@ from ottla.console.console import Console
 from ottla.console.door import Door
 from ottla.console.fields import cursor_of, flag, number, text
 from ottla.console.search import MATCHES_MAX, search
+from ottla.console.served import INTERVAL_MS_MAX
 from ottla.errors import KafkaError, NotKafka, OttlaError, RegistryError, Unreachable, UserMistake
 
 logger = logging.getLogger("ottla.console")
@@ -117,7 +118,14 @@ _VIEWS: tuple[tuple[str, str, View], ...] = (
     ("POST", "/api/producers/abort", lambda console, given: _abort(console, given)),
     ("GET", "/api/served", lambda console, given: console.served.overview()),
     ("GET", "/api/served/requests", lambda console, given: console.served.requests()),
-    ("GET", "/api/served/clients", lambda console, given: console.served.clients()),
+    ("GET", "/api/served/clients", lambda console, given: console.served.clients(console.kafka)),
+    (
+        "POST",
+        "/api/served/subscription",
+        lambda console, given: console.served.subscribe(
+            console.kafka, number(given, "interval_ms", most=INTERVAL_MS_MAX)
+        ),
+    ),
     ("GET", "/api/served/topics/{topic}", lambda console, given: console.served.logs(given["topic"])),
     (
         "POST",

@@ -10,7 +10,16 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ottla.connection.core import ANY_NODE
+from ottla.console.client_diagnosis import diagnosis
+from ottla.console.kafka import Kafka
 from ottla.errors import OttlaError, UserMistake
+from ottla.protocol.error_codes import kafka_error
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.remote.client import RemoteCluster
 
 VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
@@ -21,6 +30,10 @@ _RESIDENT_SHARE = 0.02
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
 # How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.
 _STAGE = "TimeMs"
+# Of IncrementalAlterConfigs: the type of a subscription to clients' metrics, and what is done to a setting.
+_CLIENT_METRICS, _SET, _DELETE = 16, 0, 1
+_SUBSCRIPTION = "ottla-console"
+INTERVAL_MS_MAX = 3_600_000
 
 Line = dict[str, Any]
 
@@ -55,9 +68,29 @@ class Served:
                     _add(found.setdefault(request, {"request": request, "count": 0, "stages": {}}), name, attributes)
         return {"requests": [found[name] for name in sorted(found)]}
 
-    def clients(self) -> dict[str, Any]:
-        """What clients have pushed of their own metrics."""
-        return self._control.get("client-metrics")
+    def clients(self, kafka: Kafka) -> dict[str, Any]:
+        """What clients have pushed of their own metrics, and what those of producers say of what limits them."""
+        clients: list[dict[str, Any]] = self._control.get("client-metrics")["clients"]
+        partitions = _partition_counts(kafka) if clients else {}
+        for each in clients:
+            each["diagnosis"] = diagnosis(each["metrics"], lambda topic: partitions.get(topic, 1))
+        return {"clients": clients}
+
+    def subscribe(self, kafka: Kafka, interval_ms: int) -> dict[str, Any]:
+        """Have all clients push their metrics so often (KIP-714); 0: no longer. KafkaError where brokers refuse."""
+        wanted = {"metrics": "*", "interval.ms": str(interval_ms)}
+        changes = [
+            AlterableConfig(name=name, config_operation=_SET, value=value)
+            if interval_ms
+            else AlterableConfig(name=name, config_operation=_DELETE, value=None)
+            for name, value in wanted.items()
+        ]
+        resource = AlterConfigsResource(resource_type=_CLIENT_METRICS, resource_name=_SUBSCRIPTION, configs=changes)
+        answer = kafka.driver.ask(IncrementalAlterConfigsRequest(resources=[resource]), ANY_NODE).message
+        for told in answer.responses:
+            if told.error_code:
+                raise kafka_error(told.error_code, told.error_message or "")
+        return {"interval_ms": interval_ms}
 
     def act(self, broker: str, verb: str) -> dict[str, Any]:
         """Kill, pause ... a broker, or `all`."""
@@ -79,7 +112,8 @@ class Served:
     def live(self, topic: str | None) -> Iterator[Line]:
         """What has changed, looked at ten times a second, without an end.
 
-        Lines of {"logs"} of a topic, or of {"brokers"}, {"faults"} and {"requests"}; and {"error"}, a sentence or None.
+        Lines of {"logs"} of a topic, or of {"brokers"}, {"faults"}, {"connections"} and {"requests"}; and {"error"}, a
+        sentence or None.
         """
         before: dict[str, Any] = {}
         metrics_due = 0.0
@@ -97,6 +131,7 @@ class Served:
                         metrics_due = max(metrics_due, began + (time.monotonic() - began) / _RESIDENT_SHARE)
                 else:
                     now.update(self._control.get("brokers"))
+                    now.update(self._control.get("connections"))
                     if is_due:
                         now["requests"] = self.requests()["requests"]
             except OttlaError as error:
@@ -121,6 +156,14 @@ class Served:
                     resident[place] = file["resident_bytes"]
                 file["resident_bytes"] = resident.get(place)
         return told
+
+
+def _partition_counts(kafka: Kafka) -> dict[str, int]:
+    """{topic: number of its partitions}, empty where no broker tells."""
+    try:
+        return {each.name: len(each.partitions) for each in kafka.metadata().topics}
+    except OttlaError:
+        return {}
 
 
 def _add(row: dict[str, Any], name: str, attributes: Mapping[str, float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,12 @@ def _metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 
 
 def _client_metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    return {"clients": cluster.client_metrics()}
+    clients = cluster.client_metrics()
+    for metric in (each for client in clients for each in client["metrics"]):
+        if type(metric["value"]) is float and not math.isfinite(metric["value"]):
+            # An average of nothing: JSON has no word for what is no number.
+            metric["value"] = None
+    return {"clients": clients}
 
 
 def _connections(cluster: Cluster, asked: Asked) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, fill, field, choice, error, badge } from "./dom.js";
-import { count, milliseconds } from "./format.js";
+import { bytes, count, milliseconds } from "./format.js";
 import { table } from "./table.js";
 import { watch } from "./logs.js";
 
@@ -11,15 +11,19 @@ const VERBS = { running: ["kill", "power-off", "pause", "stop"], paused: ["resum
 // In the order in which a request goes through them.
 const STAGES = ["RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseQueueTimeMs", "ResponseSendTimeMs",
   "TotalTimeMs"];
+const CLIENTS_S = 2;
+const INTERVALS = [["1000", "every second"], ["5000", "every 5 seconds"], ["30000", "every 30 seconds"],
+  ["0", "not any more"]];
 const OF_TIMES = [["Mean", "mean"], ["99thPercentile", "99 %"], ["Max", "max"]];
 
-export async function served({ place, signal, say }) {
+export async function served({ place, signal, say, every }) {
   const found = await api.get("served", {}, signal);
   const isFixed = api.current().read_only;
   const trouble = h("div");
   const brokers = h("div", { class: "cards" });
   const faults = h("div");
   const requests = h("div", {}, h("p", { class: "dim" }, "Loading"));
+  const connections = connectionTable();
   const clients = h("div");
   let before = "";
   let measured = "";
@@ -71,10 +75,17 @@ export async function served({ place, signal, say }) {
     list.update(all);
   }
 
+  let pushed = "";
+
   async function askClients() {
     try {
-      fill(clients, shownClients((await api.get("served/clients", {}, signal)).clients));
+      const all = (await api.get("served/clients", {}, signal)).clients;
+      const now = JSON.stringify(all);
+      if (now === pushed) return;
+      pushed = now;
+      drawClients(clients, all);
     } catch (problem) {
+      pushed = "";
       if (!signal.aborted) fill(clients, error(problem.message));
     }
   }
@@ -83,13 +94,17 @@ export async function served({ place, signal, say }) {
     h("h2", {}, "Faults in force"), faults, !isFixed && faultForm(found.kinds, act),
     h("h2", {}, "Requests"), requests, h("p", { class: "dim" },
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
-    h("h2", {}, "Metrics that clients have pushed"), clients);
+    h("h2", {}, "Connections"), h("p", { class: "dim" }, "What each broker sees: the request that it is at, how many ",
+      "it has read and not answered, and bytes that wait in the socket until it reads on."), connections.element,
+    h("h2", {}, "Clients"), !isFixed && subscription(act), clients);
   drawBrokers(found.brokers);
   drawFaults(found.faults);
   askClients();
+  every(CLIENTS_S, askClients);
   watch({}, signal, (changed) => {
     if (changed.brokers) drawBrokers(changed.brokers);
     if (changed.faults) drawFaults(changed.faults);
+    if (changed.connections) connections.update(changed.connections);
     if (changed.requests) drawRequests(changed.requests);
     if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
   });
@@ -137,14 +152,82 @@ function requestTable(stages) {
   });
 }
 
-function shownClients(all) {
+function connectionTable() {
+  return table({
+    label: "Connections",
+    key: (row) => `${row.broker} ${row.address}`,
+    empty: "No client is connected.",
+    columns: [
+      { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "not told" },
+      { title: "Broker", width: 6, kind: "number", value: (row) => row.broker, cell: (row) => String(row.broker) },
+      { title: "In flight", width: 8, kind: "number", value: (row) => row.requests_in_flight,
+        cell: (row) => count(row.requests_in_flight) },
+      { title: "Unread", width: 9, kind: "number", value: (row) => row.unread_bytes, cell: (row) => bytes(row.unread_bytes) },
+      { title: "Request", width: 18, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
+      { title: "Library", width: 22, minor: true, value: (row) => row.software_name,
+        cell: (row) => `${row.software_name} ${row.software_version}`.trim() },
+      { title: "Listener", width: 14, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
+      { title: "Address", width: 20, minor: true, value: (row) => row.address, cell: (row) => row.address },
+    ],
+  });
+}
+
+function subscription(act) {
+  const interval = choice(INTERVALS, "5000");
+  return h("form", { class: "bar", onsubmit: (event) => {
+    event.preventDefault();
+    const wanted = Number(interval.value);
+    act(wanted ? "Clients that connect from now on push their metrics." : "Clients are not asked for metrics here.",
+      () => api.post("served/subscription", { interval_ms: wanted }));
+  } }, field("Clients push their metrics (KIP-714)", interval), h("button", {}, "Ask for them"));
+}
+
+// Each client in a place of its own: what is open stays open, and a table keeps how it is sorted.
+function drawClients(place, all) {
   if (!all.length) {
-    return h("p", { class: "dim" }, "None: clients push where a CLIENT_METRICS subscription asks for it (KIP-714).");
+    fill(place, h("p", { class: "dim" }, "None has pushed metrics: clients do where a subscription asks for it when they connect."));
+    return;
   }
-  return all.map((client) => h("details", {}, h("summary", {}, `${client.client_id || client.client_instance_id} `,
-    `(${client.software_name} ${client.software_version}), ${count(client.pushes)} pushes to broker ${client.broker}`),
-  table({ label: `Metrics of ${client.client_id}`, rows: client.metrics, key: (row) => row.name, columns: [
-    { title: "Metric", header: true, value: (row) => row.name, cell: (row) => row.name },
-    { title: "Value", width: 16, kind: "number", value: (row) => row.value, cell: (row) => String(row.value) },
-  ] }).element));
+  const before = new Map([...place.children].filter((each) => each.draw).map((each) => [each.dataset.client, each]));
+  const drawn = all.map((client) => {
+    const id = `${client.client_instance_id} ${client.broker}`;
+    const made = before.get(id) || clientCard(id);
+    made.draw(client);
+    return made;
+  });
+  if (drawn.length !== place.children.length || drawn.some((each) => !each.parentNode)) fill(place, drawn);
+}
+
+function clientCard(id) {
+  const name = h("h3");
+  const limits = h("div");
+  const metrics = table({ label: "Metrics that it pushed", key: (row) => `${row.name} ${JSON.stringify(row.attributes)}`, columns: [
+    { title: "Metric", header: true, value: (row) => row.name, cell: (row) =>
+      [row.name, ...Object.values(row.attributes || {})].join(" ") },
+    { title: "Value", width: 16, kind: "number", value: (row) => row.value,
+      cell: (row) => row.value === null ? "of nothing" : String(row.value) },
+  ] });
+  const made = h("section", { class: "card", "data-client": id }, name, limits,
+    h("details", {}, h("summary", {}, "Metrics"), metrics.element));
+  made.draw = (client) => {
+    fill(name, `${client.client_id || client.client_instance_id} `, client.is_terminated && badge("has ended"));
+    fill(limits, shownDiagnosis(client), h("p", { class: "dim" }, `${client.software_name} ${client.software_version}, ${
+      count(client.pushes)} ${client.pushes === 1 ? "push" : "pushes"} to broker ${client.broker}${inFlight(client)}`));
+    metrics.update(client.metrics);
+  };
+  return made;
+}
+
+function inFlight(client) {
+  const found = client.metrics.find((each) => each.name === "org.apache.kafka.producer.requests.in.flight");
+  return found ? `; ${count(found.value)} requests in flight by its own count` : "";
+}
+
+function shownDiagnosis({ diagnosis }) {
+  if (!diagnosis) return h("p", { class: "dim" }, "What limits it is not told: it has pushed no metrics of a producer.");
+  const sentences = diagnosis.findings.length ? diagnosis.findings : [diagnosis];
+  const assumed = Object.entries(diagnosis.assumed).map(([name, value]) => `${name}=${value}`).join(" and ");
+  return [h("ul", {}, sentences.map((each) => h("li", {}, each.limit && [h("b", {}, each.limit), ": "], each.sentence))),
+    h("p", { class: "dim" }, `From what it pushed about ${diagnosis.seconds.toFixed(1)} s. It does not push its settings: ${
+      assumed} are assumed. Whether it waits for each record is not pushed, either.`)];
 }
