@@ -318,7 +318,8 @@ def test_a_hanging_transaction_is_found_and_aborted(trusting: tuple[ottla.Cluste
     answer = wire.ask(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=5000, topic_data=[topic]), 11)
     assert answer.responses[0].partition_responses[0].error_code == 0
     wire.close()
-    [found] = asking.get("api/producers")["producers"]
+    [found] = asking.get("api/topics/stuck/producers")["producers"]
+    assert found in asking.get("api/producers")["producers"]
     assert (found["hangs"], found["producer_id"], found["transaction_offset"]) == (True, 4711, 0)
     status, told = asking.change("POST", "api/producers/abort", {**found, "producer_id": 4712})
     assert (status, "does not hang (any more)" in told["error"]) == (400, True)
