@@ -9,7 +9,7 @@ import pytest
 from tests.client.in_time import ahead
 
 import ottla
-from ottla.connection.core import ANY_NODE
+from ottla.connection.request import ANY_NODE
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 

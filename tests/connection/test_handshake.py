@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.core import ANY_NODE
 from ottla.connection.events import Connected, Disconnected, Received
 from ottla.connection.loss import failed
 from ottla.connection.node import TRANSITIONS, ConnectionEvent, ConnectionState, Node
+from ottla.connection.request import ANY_NODE
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchRequest

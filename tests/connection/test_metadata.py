@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.core import CONTROLLER
 from ottla.connection.metadata import Metadata
+from ottla.connection.request import CONTROLLER
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest

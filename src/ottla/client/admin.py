@@ -18,7 +18,7 @@ from ottla.client.authorized_operations import read_operations
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
-from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
+from ottla.connection.request import ANY_NODE, CONTROLLER, Answer
 from ottla.connection.setting import shown
 from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
 from ottla.foreign_names import OF_ADMIN, no_attribute, servers_come_first

@@ -16,7 +16,7 @@ from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
 from ottla.connection.address_book import LastingTrouble
 from ottla.connection.asking import AskingCore, Question
-from ottla.connection.core import ANY_NODE, Answer
+from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.reader.settings import ReaderSettings
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.offset_lookup import Place
-from ottla.connection.core import ANY_NODE, Answer
+from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.admin_driver import AdminDriver
-from ottla.connection.core import Answer
+from ottla.connection.request import Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
 from ottla.client.authorized_operations import check_allowed, read_operations
 from ottla.client.channel import SocketBuffers
-from ottla.connection.core import ANY_NODE, Answer
+from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.admin_driver import AdminDriver
-from ottla.connection.core import ANY_NODE, Answer
+from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.producer.coordinator import coordinators_in, search
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to

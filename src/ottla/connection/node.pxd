@@ -3,14 +3,8 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from ottla.connection.request cimport Pending
 from ottla.connection.traffic cimport NodeMeter
-
-
-@cython.final
-cdef class Pending:
-    cdef public object token
-    cdef public int64_t sent_us
-    cdef public bint answered
 
 
 @cython.final

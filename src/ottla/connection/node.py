@@ -1,8 +1,8 @@
 """One broker as a client sees it: its address and the life of the connection to it.
 
 A `Node` has at most one connection at a time. The states and the events that move between them stand in
-`TRANSITIONS`; whatever is not in that table cannot happen, and trying it raises. The `ConnectionCore` owns the nodes
-and does what a transition calls for (opening, closing, handshaking); this file only keeps the books.
+`TRANSITIONS`; whatever is not in that table cannot happen, and trying it raises. `Connections` does what a
+transition calls for (opening, closing, handshaking); this file only keeps the books.
 
 Invariants: a connection id is used once; requests are pending only in HANDSHAKING (ApiVersions alone),
 AUTHENTICATING (SASL alone), READY, and RENEWING (SASL behind what was sent before).
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.connection.authentication import SaslConversation
 
+from ottla.connection.request import Pending
 from ottla.connection.traffic import NodeMeter
 
 
@@ -73,17 +74,6 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 def address_of(host: str, port: int) -> str:
     """host:port, with the brackets an IPv6 address needs."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class Pending:
-    """A request that was handed to the driver and is not settled yet."""
-
-    __slots__ = ("answered", "sent_us", "token")
-
-    def __init__(self, token: Any, sent_us: int, answered: bool) -> None:
-        self.token = token
-        self.sent_us = sent_us
-        self.answered = answered
 
 
 class Node:
@@ -160,6 +150,10 @@ class Node:
             raise RuntimeError(
                 f"connection to {self.address}: {event.name} cannot happen in {self.state.name}"
             ) from None
+
+    def highest_version(self, api_key: int) -> int:
+        """The newest version of an API that the broker said it speaks, -1 where it has not said so."""
+        return self.versions.get(api_key, (-1, -1))[1]
 
     def oldest_sent_us(self) -> int | None:
         """When the oldest unsettled request was sent, None where nothing is pending."""

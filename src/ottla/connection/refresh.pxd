@@ -13,7 +13,7 @@ cdef class MetadataRefresh:
     cdef public dict topics
     cdef public object unanswered_since_us
     cdef public Metadata _metadata
-    cdef public object _backoff
+    cdef public object _rng
     cdef public object _backoff_ms
     cdef public object _backoff_max_ms
     cdef public object _age_max_us

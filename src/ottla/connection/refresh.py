@@ -13,9 +13,11 @@ Invariant: at most one request is in flight, so its answer is newer than all ans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from random import Random
 from typing import Any
 
+from ottla.connection.backoff import backoff_us
 from ottla.connection.metadata import Metadata
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -30,12 +32,11 @@ INVALID_TOPIC = 17
 
 
 class MetadataRefresh:
-    """Decides when to ask; `backoff(failures, first_ms, most_ms)` gives a jittered pause in microseconds."""
+    """Decides when to ask, and for which topics."""
 
     __slots__ = (
         "_age_max_us",
         "_auto_create_topics",
-        "_backoff",
         "_backoff_max_ms",
         "_backoff_ms",
         "_failures",
@@ -44,6 +45,7 @@ class MetadataRefresh:
         "_missing",
         "_not_before_us",
         "_on_first_questions",
+        "_rng",
         "in_flight",
         "in_flight_for_all",
         "needed",
@@ -55,7 +57,7 @@ class MetadataRefresh:
         self,
         settings: ConnectionSettings,
         metadata: Metadata,
-        backoff: Callable[[int, int, int], int],
+        rng: Random,
         auto_create_topics: bool,
     ) -> None:
         self.in_flight = False
@@ -68,7 +70,7 @@ class MetadataRefresh:
         # Since when metadata is being asked for in vain (KIP-1102); None while nothing is asked or all is well.
         self.unanswered_since_us: int | None = None
         self._metadata = metadata
-        self._backoff = backoff
+        self._rng = rng
         self._backoff_ms = settings.retry_backoff_ms
         self._backoff_max_ms = settings.retry_backoff_max_ms
         self._age_max_us = settings.metadata_max_age_ms * 1000
@@ -176,14 +178,17 @@ class MetadataRefresh:
             if incomplete:
                 # A new topic is requested again soon, however long the backoff of the other topics is by now.
                 self._failures = 1
-                soon_us = now_us + self._backoff(1, self._backoff_ms, self._backoff_max_ms)
+                soon_us = now_us + self._pause_us(1)
                 if self._not_before_us <= now_us or soon_us < self._not_before_us:
                     self._not_before_us = soon_us
             return
         if not (incomplete or self.needed):
             self._failures = 0
         self._failures += 1
-        self._not_before_us = now_us + self._backoff(self._failures, self._backoff_ms, self._backoff_max_ms)
+        self._not_before_us = now_us + self._pause_us(self._failures)
+
+    def _pause_us(self, failures: int) -> int:
+        return backoff_us(self._rng, failures, self._backoff_ms, self._backoff_max_ms)
 
     def _something_is_missing(self, response: Any, now_us: int) -> bool:
         missing = False

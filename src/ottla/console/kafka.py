@@ -17,7 +17,7 @@ from ottla.client.group_admin import GroupAdmin
 from ottla.client.offset_lookup import Place
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import TransactionAdmin
-from ottla.connection.core import ANY_NODE
+from ottla.connection.request import ANY_NODE
 from ottla.errors import KafkaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.metadata import MetadataRequest

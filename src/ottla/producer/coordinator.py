@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.errors import KafkaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -2,7 +2,8 @@
 
 cimport cython
 
-from ottla.connection.core cimport Answer, ConnectionCore
+from ottla.connection.core cimport ConnectionCore
+from ottla.connection.request cimport Answer
 from ottla.producer.accumulator cimport Accumulator
 from ottla.producer.idempotence cimport Idempotence
 from ottla.producer.metrics cimport ProducerMetrics

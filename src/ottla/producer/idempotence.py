@@ -22,7 +22,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.errors import OttlaError
 from ottla.producer.batch import Batch, BatchEvent, BatchState
 from ottla.protocol.error_codes import ErrorCode, kafka_error

@@ -3,7 +3,8 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from ottla.connection.core cimport Answer, ConnectionCore
+from ottla.connection.core cimport ConnectionCore
+from ottla.connection.request cimport Answer
 from ottla.producer.accumulator cimport Accumulator, NodeQueues, PartitionQueue
 from ottla.producer.batch cimport Batch
 from ottla.producer.flight_limit cimport FlightLimit

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.errors import KafkaError, OttlaError
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.batch import Batch, BatchEvent, BatchState

@@ -23,7 +23,8 @@ from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.producer.events import ClientInstanceKnown, MetricsRead, MetricsWanted, TelemetryBegun
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.pushed_metrics import PushedMetrics

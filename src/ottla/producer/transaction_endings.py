@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
 from ottla.producer.coordinator import coordinators_in, search

@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.errors import OttlaError, TransactionAborted, TransactionError, TransactionMisuse, TransactionUnknown
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.coordinator import GROUP, Coordinator

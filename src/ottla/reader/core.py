@@ -31,7 +31,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ConnectionCore
+from ottla.connection.request import Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.connection.asking import AskingCore, Question
-from ottla.connection.core import Answer
+from ottla.connection.request import Answer
 from ottla.connection.settings import ConnectionSettings
 from ottla.host.runner import Runner
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.connection.core import ANY_NODE
+from ottla.connection.request import ANY_NODE
 from ottla.faults.failing_disk import FailingDisk
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
-from ottla.connection.core import ANY_NODE
+from ottla.connection.request import ANY_NODE
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions

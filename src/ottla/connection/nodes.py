@@ -1,0 +1,169 @@
+"""Which nodes a client knows, and which of them it turns to when any will do.
+
+Until the first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2 and so on; a bootstrap
+connection whose address turns out to be a broker's is kept for that broker. When all known brokers are unreachable, the
+bootstrap addresses are tried again (KIP-899); when metadata could not be had for
+`metadata.recovery.rebootstrap.trigger.ms`, all known brokers are given up for them (KIP-1102).
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from ottla.connection.connections import Connections
+from ottla.connection.metadata import BrokerMetadata, Metadata
+from ottla.connection.node import ConnectionState, Node
+from ottla.connection.settings import ConnectionSettings
+from ottla.errors import OttlaError
+
+_READY = ConnectionState.READY
+_ABSENT = ConnectionState.ABSENT
+_RENEWING = ConnectionState.RENEWING
+_UNDER_WAY = (
+    ConnectionState.CONNECTING,
+    ConnectionState.HANDSHAKING,
+    ConnectionState.AUTHENTICATING,
+    _RENEWING,
+)
+
+
+class Nodes:
+    """All nodes by their id; the bootstrap addresses from the beginning."""
+
+    def __init__(self, settings: ConnectionSettings, rng: Random, metadata: Metadata, connections: Connections) -> None:
+        self.by_id: dict[int, Node] = {}
+        self._bootstrap_servers = settings.bootstrap_servers
+        self._rebootstraps = settings.metadata_recovery_strategy == "rebootstrap"
+        self._rebootstrap_trigger_us = settings.metadata_recovery_rebootstrap_trigger_ms * 1000
+        self._refused_patience_us = settings.bootstrap_refused_timeout_ms * 1000
+        self._rng = rng
+        self._metadata = metadata
+        self._connections = connections
+        self._add_bootstrap_nodes()
+
+    # --- which there are -----------------------------------------------------------------------------------------
+
+    def _add_bootstrap_nodes(self) -> None:
+        taken = {(node.host, node.port) for node in self.by_id.values()}
+        for number, (host, port) in enumerate(self._bootstrap_servers, 1):
+            if -number not in self.by_id and (host, port) not in taken:
+                self.by_id[-number] = Node(-number, host, port)
+
+    def match_brokers(self, now_us: int) -> None:
+        """Make the nodes those of the metadata; a connection whose address is the broker's is kept."""
+        brokers = self._metadata.brokers
+        for broker in brokers.values():
+            node = self.by_id.get(broker.broker_id)
+            if node is not None:
+                if node.host == broker.host and node.port == broker.port:
+                    continue
+                self._connections.drop(node, "the broker moved to another address", now_us)
+            self.by_id[broker.broker_id] = self._adopt_bootstrap(broker) or Node(
+                broker.broker_id, broker.host, broker.port
+            )
+        for node_id, node in list(self.by_id.items()):
+            if node_id not in brokers and not node.pending:
+                self._connections.drop(node, "no longer needed", now_us)
+                del self.by_id[node_id]
+
+    def _adopt_bootstrap(self, broker: BrokerMetadata) -> Node | None:
+        for node_id, node in self.by_id.items():
+            if node_id < 0 and node.host == broker.host and node.port == broker.port:
+                del self.by_id[node_id]
+                node.node_id = broker.broker_id
+                self._rename_meter(node_id, broker.broker_id)
+                return node
+        return None
+
+    def _rename_meter(self, bootstrap_id: int, node_id: int) -> None:
+        meters = self._connections.meters
+        meter, earlier = meters.pop(bootstrap_id, None), meters.get(node_id)
+        if meter is None:
+            return
+        if earlier is not None:
+            meter.absorb(earlier)
+        meters[node_id] = meter
+
+    def rebootstrap_due_us(self, unanswered_since_us: int | None) -> int | None:
+        """Return when all brokers known are to be given up: metadata is asked for in vain since then (KIP-1102)."""
+        if unanswered_since_us is None or not self._rebootstraps or max(self.by_id, default=-1) < 0:
+            return None
+        # Longer than the trigger, not as long: with 0 an answer still has a moment to come.
+        return unanswered_since_us + self._rebootstrap_trigger_us + 1000
+
+    def rebootstrap(self, now_us: int) -> None:
+        """Give up every broker known, and begin again with the addresses the user gave, where the settings allow it."""
+        if not self._rebootstraps:
+            return
+        for node_id in list(self.by_id):
+            self._connections.drop(self.by_id.pop(node_id), "the client began again with bootstrap.servers", now_us)
+        self._add_bootstrap_nodes()
+
+    # --- which to take -------------------------------------------------------------------------------------------
+
+    def any_node(self, now_us: int, avoid: int | None = None) -> Node | None:
+        """Return the ready node with the fewest requests in flight; None while one must first be connected to.
+
+        `avoid` is the id of a node that is taken only when no other can be reached.
+        """
+        ready: Node | None = None
+        connecting = others = False
+        for node in self.by_id.values():
+            if node.node_id == avoid:
+                continue
+            others = others or node.state is _ABSENT or self._connections.has_rested(node, now_us)
+            self._connections.renews(node, now_us)
+            if node.state is _READY and node.throttled_until_us <= now_us:
+                if ready is None or len(node.pending) < len(ready.pending):
+                    ready = node
+            elif node.state in _UNDER_WAY:
+                connecting = True
+        if ready is not None:
+            return ready
+        if avoid is not None and not connecting and not others:
+            return self.any_node(now_us)
+        if not connecting:
+            self._connect_to_some(now_us, avoid)
+        return None
+
+    def _connect_to_some(self, now_us: int, avoid: int | None) -> None:
+        rested = [n for n in self.by_id.values() if n.state is _ABSENT or self._connections.has_rested(n, now_us)]
+        rested = [n for n in rested if n.node_id != avoid] or rested
+        if not rested and self._metadata.version and self._rebootstraps:
+            # Every broker we knew is out of reach: the addresses the user gave may know newer ones (KIP-899).
+            self._add_bootstrap_nodes()
+            rested = [n for n in self.by_id.values() if n.state is _ABSENT]
+        if rested:
+            self._connections.open_when_rested(rested[self._rng.randrange(len(rested))], now_us)
+            return
+        for node in self.by_id.values():
+            node.wanted = True
+
+    # --- what is wrong with them ---------------------------------------------------------------------------------
+
+    def trouble(self) -> OttlaError | None:
+        """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
+        addresses = self._connections.addresses
+        if addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in self.by_id.values()):
+            return None
+        return addresses.error()
+
+    def refused(self, now_us: int) -> OttlaError | None:
+        """Return `trouble` where waiting will not help.
+
+        That is: no broker known and this client trust each other, as Java sees it, too; or no broker was ever met, and
+        every bootstrap address has refused for a while.
+        """
+        addresses = self._connections.addresses
+        if addresses.is_empty:
+            return None
+        losses = [addresses.loss(node.host, node.port) for node in self.by_id.values()]
+        if all(loss is not None and loss.is_unauthenticated for loss in losses):
+            return self.trouble()
+        return self.trouble() if addresses.have_refused_for(self._refused_patience_us, now_us) else None
+
+    def why_not(self, node_id: int) -> str | None:
+        """Return "host:port, cannot be used: reason" where the last try to reach this node failed, else None."""
+        node = self.by_id.get(node_id)
+        loss = None if node is None else self._connections.addresses.loss(node.host, node.port)
+        return None if node is None or loss is None else f"{node.address}, cannot be used: {loss.detail}"
