@@ -26,7 +26,7 @@ _PATIENCE_S = 60
 
 def coordinator(side: Side, transactional_id: str) -> int:
     with ottla.Admin(side.bootstrap_servers) as admin:
-        answer = admin._ask(FindCoordinatorRequest(key=transactional_id, key_type=1), ANY_NODE)
+        answer = admin._driver.ask(FindCoordinatorRequest(key=transactional_id, key_type=1), ANY_NODE).message
     assert answer.error_code == 0
     return int(answer.node_id)
 

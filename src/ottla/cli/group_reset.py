@@ -12,7 +12,8 @@ from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.group_admin import GroupAdmin
-    from ottla.client.offset_lookup import OffsetLookup, Place
+    from ottla.client.offset_lookup import OffsetLookup
+    from ottla.client.partition_offsets import Place
 
 _EARLIEST, _LATEST = -2, -1
 

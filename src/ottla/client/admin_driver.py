@@ -66,23 +66,11 @@ class AdminDriver(Driver):
             raise self.loop.addresses.error_after(timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
-        if where < 0:
-            raise Unreachable(f"{name} could not be asked: {reason}")
-        raise Unreachable(f"{name} could not be asked of broker {where}: {reason}", broker_id=where)
+        raise _not_asked(name, where, reason)
 
     def _ask_once(self, message: Any, where: int, timeout_ms: int, reach_ms: int | None) -> Answer | None:
         (answer,) = self.ask_all([(message, where)], timeout_ms, reach_ms=reach_ms)
         return answer
-
-    def ask_leader(self, message: Any, leader_id: int, timeout_ms: int) -> Answer | Unreachable:
-        """What the leader answered, or why it did not: before long another one may lead."""
-        try:
-            timeout_ms = min(timeout_ms, self._settings.default_api_timeout_ms)
-            return self.ask(message, leader_id, timeout_ms=timeout_ms, reach_ms=min(timeout_ms, LEADER_PATIENCE_MS))
-        except Unreachable as error:
-            if error.broker_id != leader_id:
-                raise
-            return error
 
     def ask_all(
         self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None, version: int = -1
@@ -141,6 +129,23 @@ class AdminDriver(Driver):
         if isinstance(output, Answer):
             self._answers[output.token] = output
             self._changed = True
+
+
+def unanswered(what: str, answer: Answer | None, where: int) -> Unreachable:
+    """The error for a question, named by its API, that this node (or any, below 0) has not answered."""
+    return _not_asked(what, where, answer.failure if answer is not None and answer.failure else "no answer")
+
+
+def left_out(what: str, answer: Answer, *, topic: str | None = None, partition: int | None = None) -> Unreachable:
+    """The error for an answer without `what`, which was asked for."""
+    told = f"the broker's answer leaves out {what}"
+    return Unreachable(told, topic=topic, partition=partition, broker_id=answer.broker_id)
+
+
+def _not_asked(what: str, where: int, reason: str) -> Unreachable:
+    if where < 0:
+        return Unreachable(f"{what} could not be asked: {reason}")
+    return Unreachable(f"{what} could not be asked of broker {where}: {reason}", broker_id=where)
 
 
 def _bears_repeating(answer: Answer, where: int) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver
-from ottla.client.offset_lookup import Place
+from ottla.client.admin_driver import AdminDriver, unanswered
+from ottla.client.partition_offsets import Place
 from ottla.connection.request import ANY_NODE, Answer
-from ottla.errors import OttlaError, Unreachable
+from ottla.errors import OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -188,8 +188,7 @@ class GroupAdmin:
 
 def _trouble(answer: Answer | None, what: str, broker_id: int, code: int) -> OttlaError | None:
     if answer is None or answer.message is None:
-        why = answer.failure if answer is not None and answer.failure else "no answer"
-        return Unreachable(f"{what} could not be asked of broker {broker_id}: {why}", broker_id=broker_id)
+        return unanswered(what, answer, broker_id)
     return kafka_error(code, what, broker_id=broker_id) if code else None
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver
+from ottla.client.admin_driver import AdminDriver, unanswered
 from ottla.connection.request import Answer
-from ottla.errors import OttlaError, Unreachable
+from ottla.errors import OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
@@ -82,10 +82,10 @@ def _question(topics: Mapping[str, Iterable[int]] | None) -> DescribeLogDirsRequ
 
 def _refusal(answer: Answer | None, broker_id: int) -> OttlaError | None:
     if answer is None or answer.message is None:
-        why = answer.failure if answer is not None and answer.failure else "no answer"
         if answer is not None and answer.unsupported:
-            return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"DescribeLogDirs: {why}", broker_id=broker_id)
-        return Unreachable(f"DescribeLogDirs could not be asked of broker {broker_id}: {why}", broker_id=broker_id)
+            told = f"DescribeLogDirs: {answer.failure}"
+            return kafka_error(ErrorCode.UNSUPPORTED_VERSION, told, broker_id=broker_id)
+        return unanswered("DescribeLogDirs", answer, broker_id)
     # Without the permission, older brokers leave out all folders; a broker has one at least.
     code = answer.message.error_code
     if not code and not answer.message.results:

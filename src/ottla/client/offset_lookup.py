@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
+from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, unanswered
 from ottla.client.authorized_operations import check_allowed, read_operations
 from ottla.client.channel import SocketBuffers
-from ottla.connection.request import ANY_NODE, Answer
+from ottla.client.partition_offsets import OffsetQuestion, Place, list_offsets
+from ottla.connection.request import ANY_NODE
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
 
 _log = logging.getLogger("ottla.client")
-
-Place = tuple[str, int]
-"""(topic, partition)"""
 
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 1_000_000
@@ -123,7 +120,11 @@ class OffsetLookup:
             unknown = {topic for each in left for topic, _ in each if topic not in self._leaders}
             if unknown:
                 self._ask_leaders(sorted(unknown))
-            trouble = self._list_offsets(left, found, read_committed)
+            leaders = {place: self._leader_of(*place) for each in left for place in each}
+            questions = [OffsetQuestion(each, read_committed) for each in left]
+            told, trouble = list_offsets(self._driver, leaders, questions, self._patience_ms)
+            for known, new in zip(found, told, strict=True):
+                known.update(new)
             if trouble is not None:
                 # Whoever leads now; forgotten topics are asked for in the next attempt.
                 self._forget(topic for each in left for topic, _ in each)
@@ -259,67 +260,17 @@ class OffsetLookup:
         if topics:
             self._driver.until_well(attempt)
 
-    def _list_offsets(
-        self, left: Sequence[Mapping[Place, int]], found: list[dict[Place, int]], read_committed: bool
-    ) -> OttlaError | None:
-        """Ask every leader once for what is left; what came of it goes to `found`, why not all is returned."""
-        trouble: OttlaError | None = None
-        questions: list[tuple[Any, int]] = []
-        numbers: list[int] = []
-        for number, each in enumerate(left):
-            by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
-            for (topic, partition), asked in each.items():
-                leader_id, leader_epoch = self._leader_of(topic, partition)
-                if leader_id < 0:
-                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
-                    continue
-                topics = by_leader.setdefault(leader_id, {})
-                topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
-                    ListOffsetsPartition(partition_index=partition, current_leader_epoch=leader_epoch, timestamp=asked)
-                )
-            for leader_id, topics in by_leader.items():
-                request = ListOffsetsRequest(
-                    replica_id=-1,
-                    isolation_level=1 if read_committed else 0,
-                    topics=list(topics.values()),
-                )
-                questions.append((request, leader_id))
-                numbers.append(number)
-        answers = self._driver.ask_all(questions, self._patience_ms)
-        for number, (request, leader_id), answer in zip(numbers, questions, answers, strict=True):
-            if answer is None or answer.message is None:
-                trouble = _unanswered(f"ListOffsets could not be asked of broker {leader_id}", answer, leader_id)
-                continue
-            parts = {
-                (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
-            }
-            for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
-                told = parts.get(place)
-                if told is None:
-                    left_out = f"the broker's answer leaves out the offset of {place[0]}-{place[1]}"
-                    trouble = Unreachable(left_out, topic=place[0], partition=place[1], broker_id=leader_id)
-                elif told.error_code:
-                    trouble = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)
-                else:
-                    found[number][place] = told.offset
-        return trouble
-
     # ---- groups -------------------------------------------------------------------------------------------------
 
     def _ask_coordinator(self, request: OffsetCommitRequest, group_id: str, node_id: int) -> OttlaError | None:
-        what = f"the offsets of group {group_id!r} could not be committed"
         (answer,) = self._driver.ask_all([(request, node_id)], self._patience_ms)
         if answer is None or answer.message is None:
-            return _unanswered(what, answer, node_id)
+            return unanswered(f"OffsetCommit for group {group_id!r}", answer, node_id)
         for topic in answer.message.topics:
             for told in topic.partitions:
                 if told.error_code:
+                    what = f"the offsets of group {group_id!r} could not be committed"
                     return kafka_error(
                         told.error_code, what, topic=topic.name, partition=told.partition_index, broker_id=node_id
                     )
         return None
-
-
-def _unanswered(what: str, answer: Answer | None, broker_id: int) -> Unreachable:
-    why = answer.failure if answer is not None and answer.failure else "no answer"
-    return Unreachable(f"{what}: {why}", broker_id=broker_id)

@@ -1,20 +1,31 @@
-"""Offsets of many partitions, each leader asked once: what is not told now is left out, and nobody is waited for.
-
-For who shows a cluster as it is. `OffsetLookup` is for who needs the offsets, and waits for leaders that move.
-"""
+"""Offsets of many partitions (ListOffsets): every leader is asked at the same time, and once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
-from ottla.client.offset_lookup import Place
+from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, left_out, unanswered
+from ottla.errors import OttlaError
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+class OffsetQuestion(NamedTuple):
+    """`timestamps`: {(topic, partition): ms since 1970, -1 for the end or -2 for the beginning}.
+
+    With `read_committed` the end is the last stable offset. A time behind the last record gives -1.
+    """
+
+    timestamps: Mapping[Place, int]
+    read_committed: bool
 
 
 class Wanted(NamedTuple):
-    """One question: `timestamp` in ms since 1970, -1 for the end or -2 for the beginning."""
+    """One question about all partitions: `timestamp` in ms since 1970, -1 for the end or -2 for the beginning."""
 
     timestamp: int
     read_committed: bool = False
@@ -23,41 +34,58 @@ class Wanted(NamedTuple):
 def partition_offsets(driver: AdminDriver, leaders: Mapping[Place, int], *wanted: Wanted) -> list[dict[Place, int]]:
     """For each question {(topic, partition): offset} of those whose leaders, {(topic, partition): broker id}, answer.
 
-    With `read_committed` the end is the last stable offset. A time behind the last record gives -1.
+    For who shows a cluster as it is: what is not told now is left out, and nobody is waited for. `OffsetLookup` is for
+    who needs the offsets, and waits for leaders that move.
     """
-    by_leader: dict[int, dict[str, list[int]]] = {}
-    for (topic, partition), leader in leaders.items():
-        by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
-    asked = [
-        (
-            ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=int(question.read_committed),
-                topics=[
-                    ListOffsetsTopic(
-                        name=name,
-                        partitions=[
-                            ListOffsetsPartition(
-                                partition_index=each, current_leader_epoch=-1, timestamp=question.timestamp
-                            )
-                            for each in partitions
-                        ],
-                    )
-                    for name, partitions in topics.items()
-                ],
-            ),
-            leader,
-        )
-        for question in wanted
-        for leader, topics in by_leader.items()
-    ]
-    found: list[dict[Place, int]] = [{} for _ in wanted]
-    for number, answer in enumerate(driver.ask_all(asked, LEADER_PATIENCE_MS)):
+    known = {place: (leader_id, -1) for place, leader_id in leaders.items()}
+    questions = [OffsetQuestion(dict.fromkeys(leaders, each.timestamp), each.read_committed) for each in wanted]
+    return list_offsets(driver, known, questions, LEADER_PATIENCE_MS)[0]
+
+
+def list_offsets(
+    driver: AdminDriver,
+    leaders: Mapping[Place, tuple[int, int]],
+    questions: Sequence[OffsetQuestion],
+    timeout_ms: int,
+) -> tuple[list[dict[Place, int]], OttlaError | None]:
+    """For each question {(topic, partition): offset}, and the last reason why one is missing; None where none is.
+
+    `leaders`: {(topic, partition): (broker id or -1, leader epoch or -1)}.
+    """
+    trouble: OttlaError | None = None
+    numbers: list[int] = []
+    asked: list[tuple[Any, int]] = []
+    for number, question in enumerate(questions):
+        by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
+        for (topic, partition), timestamp in question.timestamps.items():
+            leader_id, leader_epoch = leaders[topic, partition]
+            if leader_id < 0:
+                trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                continue
+            of_leader = by_leader.setdefault(leader_id, {})
+            of_leader.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
+                ListOffsetsPartition(partition_index=partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
+            )
+        for leader_id, topics in by_leader.items():
+            request = ListOffsetsRequest(
+                replica_id=-1, isolation_level=int(question.read_committed), topics=list(topics.values())
+            )
+            numbers.append(number)
+            asked.append((request, leader_id))
+    found: list[dict[Place, int]] = [{} for _ in questions]
+    for number, (request, leader_id), answer in zip(numbers, asked, driver.ask_all(asked, timeout_ms), strict=True):
         if answer is None or answer.message is None:
+            trouble = unanswered("ListOffsets", answer, leader_id)
             continue
-        of_question = found[number // len(by_leader)]
-        for topic in answer.message.topics:
-            for part in topic.partitions:
-                if not part.error_code:
-                    of_question[topic.name, part.partition_index] = part.offset
-    return found
+        parts = {
+            (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
+        }
+        for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
+            told = parts.get(place)
+            if told is None:
+                trouble = left_out(f"the offset of {place[0]}-{place[1]}", answer, topic=place[0], partition=place[1])
+            elif told.error_code:
+                trouble = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)
+            else:
+                found[number][place] = told.offset
+    return found, trouble

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver
-from ottla.client.offset_lookup import Place
+from ottla.client.admin_driver import AdminDriver, unanswered
+from ottla.client.partition_offsets import Place
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import kafka_error
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -64,8 +64,7 @@ def describe_producers(
     untold: dict[Place, str] = {}
     for (request, leader), answer in zip(asked, driver.ask_all(asked, _ANSWER_MS, reach_ms=_REACH_MS), strict=True):
         if answer is None or answer.message is None:
-            why = answer.failure if answer is not None and answer.failure else "no answer"
-            told = f"DescribeProducers could not be asked of broker {leader}: {why}"
+            told = str(unanswered("DescribeProducers", answer, leader))
             untold.update({(topic.name, each): told for topic in request.topics for each in topic.partition_indexes})
             continue
         for topic in answer.message.topics:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver
+from ottla.client.admin_driver import AdminDriver, unanswered
 from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.producer.coordinator import coordinators_in, search
@@ -279,8 +279,7 @@ def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:
     if answer.unsupported:
         return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=known)
     if answer.message is None:
-        where = "" if known is None else f" of broker {known}"
-        return Unreachable(f"{what} could not be asked{where}: {answer.failure}", broker_id=known)
+        return unanswered(what, answer, broker_id)
     code = getattr(answer.message, "error_code", 0)
     return kafka_error(code, what, broker_id=known) if code else None
 

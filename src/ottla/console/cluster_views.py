@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.client.admin import ConfigDescription
+from ottla.client.config_admin import ConfigDescription
 from ottla.client.log_dirs import LogDirDescription, describe_log_dirs
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.kafka import Kafka

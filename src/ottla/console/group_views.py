@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.client.offset_lookup import Place
-from ottla.client.partition_offsets import Wanted, partition_offsets
+from ottla.client.partition_offsets import Place, Wanted, partition_offsets
 from ottla.console.kafka import Kafka
 from ottla.reader.position import LATEST
 

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.client.admin import Admin, transactions_of
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.group_admin import GroupAdmin
-from ottla.client.offset_lookup import Place
+from ottla.client.partition_offsets import Place
 from ottla.client.reader import Reader
 from ottla.client.transaction_admin import TransactionAdmin
 from ottla.connection.request import ANY_NODE

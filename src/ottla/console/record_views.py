@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.offset_lookup import Place
-from ottla.client.partition_offsets import Wanted, partition_offsets
+from ottla.client.partition_offsets import Place, Wanted, partition_offsets
 from ottla.console.batches import Batches
 from ottla.console.kafka import Kafka
 from ottla.console.long_records import LongBatch, all_batches, parts_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ottla.client.offset_lookup import Place
+from ottla.client.partition_offsets import Place
 from ottla.client.producer_admin import PartitionProducer, abort_hanging, describe_producers, hanging
 from ottla.console.kafka import Kafka
 from ottla.errors import OttlaError, UserMistake

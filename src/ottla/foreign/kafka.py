@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.admin import Admin, BrokerDescription
+from ottla.client.admin import Admin
+from ottla.client.topic_admin import BrokerDescription
 from ottla.connection.security_settings import SECURITY_SETTINGS
 from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
 from ottla.protocol.error_codes import ErrorCode
