@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
     "foreign": {"client", "connection", "protocol", "proxy"},
-    "bench": {"client", "cluster"},
+    "bench": CLIENT_SIDE | {"client", "cluster"},
     "showcase": REAL | {"foreign", "proxy"},
     "trial": REAL | {"foreign", "proxy"},
     "cli": REAL

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ottla.connection.core import ANY_NODE
+from ottla.connection.request import ANY_NODE
 from ottla.console.client_diagnosis import diagnosis
 from ottla.console.kafka import Kafka
 from ottla.errors import OttlaError, UserMistake
