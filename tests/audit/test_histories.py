@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from tests.audit.model import Model
 from tests.audit.planted import SPOILERS, Planted, Run, Spoil
+from tests.tiers import some_tested
 
 from ottla.audit import findings as kinds
 from ottla.audit.chronicles.chronicle import Chronicle
@@ -21,22 +22,23 @@ from ottla.audit.ledgers.verdict import judge as judge_ledgers
 from ottla.ledger.schema import ACKED, EXACTLY_ONCE, FAILED, UNKNOWN
 
 SOUND = 1_000
-# In all 1,000 and a few more: as many of each.
+# In all 1,000 and a few more: as many of each. A tenth of them in `make test`.
 PLANTED = -(-1_000 // len(SPOILERS))
 BLOCK = 250
 
 
-@pytest.mark.parametrize("first", range(0, SOUND, BLOCK))
+@pytest.mark.parametrize("first", some_tested(range(0, SOUND, BLOCK), 0))
 def test_a_sound_history_is_acquitted(first: int) -> None:
     for seed in range(first, first + BLOCK):
         found = [finding for finding in judge(Model(seed).run()) if finding.count]
         assert not found, f"seed {seed}"
 
 
+@pytest.mark.parametrize("count", some_tested((PLANTED // 10, PLANTED), PLANTED // 10))
 @pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
-def test_a_planted_anomaly_is_convicted_by_its_name(spoil: Spoil) -> None:
+def test_a_planted_anomaly_is_convicted_by_its_name(spoil: Spoil, count: int) -> None:
     seed = 0
-    for _ in range(PLANTED):
+    for _ in range(count):
         seed, chronicle, planted = _spoilt(spoil, seed)
         finding = next(each for each in judge(chronicle) if each.kind == planted.kind)
         assert finding.count, f"seed {seed}: {planted}"

@@ -21,7 +21,7 @@ from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
 
 SEEDS_PER_TEST = 10
-FIXED = fixed_seeds(50, kept=(260755892,))
+FIXED = fixed_seeds(25, kept=(260755892,))
 OF_THE_COMMIT = commit_seeds(150, soak=20_000)
 # So many storms bring about every verdict.
 SEEDS_MAX = 200
