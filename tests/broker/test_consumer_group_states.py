@@ -18,7 +18,7 @@ from ottla.broker.groups.assignors import Partitions, TopicPartition
 from ottla.broker.groups.consumer_group import ConsumerGroup, ConsumerGroupState
 from ottla.broker.groups.consumer_member import MemberState
 from ottla.broker.groups.consumer_records import part_of_key, take_record, unsaved_pairs
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.settings import BrokerSettings
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 
@@ -123,7 +123,7 @@ class Story:
                 member.start += 1
         try:
             answer = self.group.heartbeat(member.request(epoch), "client", self.image, self.now_us)
-        except GroupRefusal:
+        except Refused:
             # Fenced or unknown: it gives up everything and joins again. Who waits for its own session does the same.
             member.forget()
             self.write()
@@ -147,7 +147,7 @@ class Story:
     def leave(self, member: Member, epoch: int) -> None:
         member.owned = {}
         if member.epoch is not None:
-            with suppress(GroupRefusal):
+            with suppress(Refused):
                 self.group.heartbeat(member.request(epoch), "client", self.image, self.now_us)
         member.forget()
         member.start += 1

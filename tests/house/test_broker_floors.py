@@ -31,6 +31,7 @@ FLOORS: list[list[list[str]]] = [
             "otlp",
             "outbox",
             "purgatory",
+            "refused",
             "request",
             "setting_documentation",
             "settings",

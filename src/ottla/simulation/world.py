@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ottla.broker.controller.state import CHANGES_FILE
 from ottla.broker.events import BrokerAddress, ClusterImage, RequestReceived
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
@@ -186,7 +186,7 @@ class World:
             core: Any = runner.core
             try:
                 group = core.groups.find(group_id, self.scheduler.now_us)
-            except GroupRefusal:
+            except Refused:
                 continue  # coordinated elsewhere
             return {} if group is None else {place: each.offset for place, each in group.offsets.items()}
         return {}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
-from ottla.broker.transactions.transaction import TransactionRefusal
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -35,5 +35,5 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     producer = (message.producer_id, message.producer_epoch)
     try:
         broker.transactions.add(message.transactional_id, producer, [place], 0, done, now_us)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         done(refusal.error_code, now_us)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
-from ottla.broker.transactions.transaction import Place, TransactionRefusal, verify
+from ottla.broker.transactions.transaction import Place, verify
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -82,7 +83,7 @@ def _one(
             done(_verified(broker, asked.transactional_id, producer, places, now_us), now_us)
         else:
             broker.transactions.add(asked.transactional_id, producer, places, client_version, all_of_them, now_us)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         all_of_them(refusal.error_code, now_us)
 
 
@@ -95,7 +96,7 @@ def _verified(
         try:
             verify(transaction, *producer, place)
             codes[place] = 0
-        except TransactionRefusal as refusal:
+        except Refused as refusal:
             codes[place] = refusal.error_code
     return codes
 

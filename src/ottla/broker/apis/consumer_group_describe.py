@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.assignors import TopicPartition
 from ottla.broker.groups.consumer_group import ConsumerGroup, partitions_by_topic
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import (
@@ -36,14 +36,14 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 def _describe(broker: BrokerPort, group_id: str, now_us: int) -> DescribedGroup:
     try:
         if not broker.settings.group_version:
-            raise GroupRefusal(ErrorCode.UNSUPPORTED_VERSION)
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
         if not group_id:
-            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
         group = broker.groups.find(group_id, now_us)
         if group is None:
-            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, detail=f"there is no group {group_id!r}")
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, detail=f"there is no group {group_id!r}")
         return _told(broker, group.consumers)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         return DescribedGroup(group_id=group_id, error_code=refusal.error_code, error_message=refusal.detail)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.heartbeat_checks import check_heartbeat
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -25,9 +25,9 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 
     try:
         if not broker.settings.group_version:
-            raise GroupRefusal(ErrorCode.UNSUPPORTED_VERSION)
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
         check_heartbeat(request.message, request.version)
         broker.groups.heartbeat(request, answer, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         message = ConsumerGroupHeartbeatResponse(error_code=refusal.error_code, error_message=refusal.detail)
         broker.answer(request, message, now_us)

@@ -6,7 +6,7 @@ NON_EMPTY_GROUP where somebody is, GROUP_ID_NOT_FOUND where there is no such gro
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -24,11 +24,11 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 def _delete(broker: BrokerPort, group_id: str, now_us: int) -> int:
     try:
         if not group_id:
-            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
         group = broker.groups.find(group_id, now_us)
         if group is None:
-            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         broker.groups.delete(group, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         return refusal.error_code
     return 0

@@ -11,7 +11,8 @@ from __future__ import annotations
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.group import Group
-from ottla.broker.groups.members import GroupRefusal, GroupState
+from ottla.broker.groups.members import GroupState
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
@@ -28,7 +29,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 def _describe(broker: BrokerPort, group_id: str, version: int, now_us: int) -> DescribedGroup:
     try:
         group = broker.groups.find(group_id, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         return DescribedGroup(group_id=group_id, error_code=refusal.error_code)
     if group is not None and isinstance(group.members, Group):
         return _told(group.members)

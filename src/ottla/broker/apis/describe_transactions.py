@@ -7,8 +7,9 @@ not begun started at -1.
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
-from ottla.broker.transactions.transaction import TransactionRefusal, TransactionState
+from ottla.broker.transactions.transaction import TransactionState
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TopicData
 from ottla.protocol.messages.describe_transactions import TransactionState as Described
@@ -25,7 +26,7 @@ def _described(broker: BrokerPort, transactional_id: str, now_us: int) -> Descri
         return Described(transactional_id=transactional_id, error_code=ErrorCode.INVALID_REQUEST)
     try:
         found = broker.transactions.find(transactional_id, now_us)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         return Described(transactional_id=transactional_id, error_code=refusal.error_code)
     if found is None or found.data.state is TransactionState.DEAD:
         return Described(transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

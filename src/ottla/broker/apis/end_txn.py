@@ -9,8 +9,8 @@ PRODUCER_FENCED (before version 2 INVALID_PRODUCER_EPOCH); the other verdict: IN
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
-from ottla.broker.transactions.transaction import TransactionRefusal
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -32,5 +32,5 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     producer = (message.producer_id, message.producer_epoch)
     try:
         broker.transactions.end(message.transactional_id, producer, message.committed, client_version, done, now_us)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         done(refusal.error_code, -1, -1, now_us)

@@ -6,7 +6,7 @@ UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and NOT_COORDINATOR as
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 
@@ -17,7 +17,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     try:
         group = broker.groups.known(message.group_id, now_us)
         group.classic.heartbeat(message.member_id, message.group_instance_id, message.generation_id, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         error_code = refusal.error_code
     broker.answer(request, HeartbeatResponse(error_code=error_code), now_us)
     if group is not None:

@@ -38,7 +38,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 
 def _initialize(broker: BrokerPort, request: Request, transactional_id: str, now_us: int) -> None:
     # Imported here: most clusters never see a transaction.
-    from ottla.broker.transactions.transaction import TransactionRefusal
+    from ottla.broker.refused import Refused
 
     message: InitProducerIdRequest = request.message
     expected = (message.producer_id, message.producer_epoch) if message.producer_id != -1 else None
@@ -52,7 +52,7 @@ def _initialize(broker: BrokerPort, request: Request, transactional_id: str, now
     try:
         timeout_ms = message.transaction_timeout_ms
         broker.transactions.initialize(transactional_id, timeout_ms, expected, done, now_us)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         done(refusal.error_code, -1, -1, now_us)
 
 

@@ -10,7 +10,7 @@ kinds than consumers (Kafka Connect) are welcome: what they say to each other is
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
@@ -22,25 +22,25 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     try:
         if not message.group_id:
-            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
         if not least <= message.session_timeout_ms <= most:
-            raise GroupRefusal(ErrorCode.INVALID_SESSION_TIMEOUT)
+            raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
         if message.member_id:
             broker.groups.known(message.group_id, now_us)
         elif not message.protocol_type or not message.protocols:
-            raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group = broker.groups.classic_group(message.group_id, now_us)
         members = group.classic
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         _refuse(broker, request, refusal, now_us)
         return
     try:
         members.join(request, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         _refuse(broker, request, refusal, now_us)
     broker.groups.settle(group, now_us)
 
 
-def _refuse(broker: BrokerPort, request: Request, refusal: GroupRefusal, now_us: int) -> None:
+def _refuse(broker: BrokerPort, request: Request, refusal: Refused, now_us: int) -> None:
     member_id = refusal.member_id or request.message.member_id
     broker.answer(request, JoinGroupResponse(error_code=refusal.error_code, member_id=member_id), now_us)

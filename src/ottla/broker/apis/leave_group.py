@@ -7,7 +7,7 @@ member may be named by its instance id alone, as admin tools do.
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -21,9 +21,9 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     leaving = message.members if many else [MemberIdentity(member_id=message.member_id)]
     try:
         if not message.group_id:
-            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
         group = broker.groups.find(message.group_id, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         broker.answer(request, LeaveGroupResponse(error_code=refusal.error_code), now_us)
         return
     results = []
@@ -31,9 +31,9 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         error_code = 0
         try:
             if group is None:
-                raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
             group.classic.leave(each.member_id, each.group_instance_id, now_us)
-        except GroupRefusal as refusal:
+        except Refused as refusal:
             error_code = refusal.error_code
         results.append(
             MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error_code)

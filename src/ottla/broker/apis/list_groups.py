@@ -6,7 +6,7 @@ Filters by state (version 4) and type (version 5) are names in any case; names t
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 
@@ -26,7 +26,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             for members in (group.members for group in broker.groups.all_groups(now_us))
             if (not states or members.state.value.lower() in states) and (not types or members.group_type in types)
         ]
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         broker.answer(request, ListGroupsResponse(error_code=refusal.error_code), now_us)
         return
     broker.answer(request, ListGroupsResponse(groups=groups), now_us)

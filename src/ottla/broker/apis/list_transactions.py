@@ -11,8 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
-from ottla.broker.transactions.transaction import TransactionRefusal, TransactionState
+from ottla.broker.transactions.transaction import TransactionState
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.list_transactions import TransactionState as Listed
@@ -42,7 +43,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             if _passes(message, pattern, each, broker.wall_ms(now_us))
         ]
         answer = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
-    except TransactionRefusal as refusal:
+    except Refused as refusal:
         answer = ListTransactionsResponse(error_code=refusal.error_code)
     broker.answer(request, answer, now_us)
 

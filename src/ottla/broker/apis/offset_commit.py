@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.offset_commit import (
@@ -57,7 +57,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         if group is None:
             if generation >= 0:
                 named = request.version >= _GROUP_MAY_BE_UNKNOWN_FROM_VERSION
-                raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION)
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION)
             group = broker.groups.find_or_make(message.group_id, now_us)
         member = message.member_id, message.group_instance_id, generation
         group.check_commit(member, topic_partitions(broker, offsets), request.version, now_us)
@@ -65,7 +65,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             broker.groups.commit(group, offsets, answer, now_us)
         else:
             answer(0, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         answer(refusal.error_code, now_us)
     if group is not None:
         broker.groups.settle(group, now_us)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.coordinated_group import CoordinatedGroup
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage
@@ -30,9 +30,9 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     try:
         group = broker.groups.find(message.group_id, now_us)
         if group is None:
-            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not group.members.is_empty and group.members.protocol_type != _CONSUMERS:
-            raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
+            raise Refused(ErrorCode.NON_EMPTY_GROUP)
         topics = [
             OffsetDeleteResponseTopic(
                 name=topic.name,
@@ -48,7 +48,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         ]
         places = [(t.name, p.partition_index) for t in topics for p in t.partitions if not p.error_code]
         broker.groups.forget(group, places, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         broker.answer(request, OffsetDeleteResponse(error_code=refusal.error_code), now_us)
         return
     broker.answer(request, OffsetDeleteResponse(topics=topics), now_us)

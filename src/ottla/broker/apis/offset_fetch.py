@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
@@ -91,7 +91,7 @@ def _group(
         group = broker.groups.find(group_id, now_us)
         if group is not None:
             group.check_fetch(wanted.member_id, wanted.member_epoch)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.error_code)
     offsets = group.offsets if group is not None else {}
     if asked is None:

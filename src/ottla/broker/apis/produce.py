@@ -16,13 +16,14 @@ with REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.client_quotas import PRODUCED
-from ottla.broker.log.validation import DECODED_BYTES_MAX, Invalid, is_plain, prepare
+from ottla.broker.log.validation import DECODED_BYTES_MAX, is_plain, prepare
 from ottla.broker.partition import Partition
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.faults.plan import Action
@@ -57,15 +58,6 @@ _CODEC_MASK = 0x07
 _MAGIC_POSITION = 16
 _MAGIC = 2
 _NOTHING_VERIFIED: Mapping[tuple[str, int], Verified] = {}
-
-
-class Refused(Exception):
-    """Why a batch is not appended: Kafka's error code, a sentence, and [(number in the batch, sentence)] of records."""
-
-    def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(detail)
-        self.error_code = error_code
-        self.records = records
 
 
 class PendingProduce:
@@ -227,10 +219,7 @@ def _append(
         limit = partition.settings.max_message_bytes
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
     if not is_plain(header, partition.settings, wall_ms):
-        try:
-            records, header = prepare(records, header, partition.settings, wall_ms, allowance)
-        except Invalid as invalid:
-            raise Refused(invalid.error_code, str(invalid), invalid.records) from invalid
+        records, header = prepare(records, header, partition.settings, wall_ms, allowance)
         if header.log_append_time:
             answer.log_append_time_ms = header.max_timestamp
     if acks == -1 and len(partition.isr) < partition.min_isr:

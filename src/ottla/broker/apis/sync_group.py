@@ -8,7 +8,7 @@ rebalance timeout are out of the group.
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupResponse
@@ -26,7 +26,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     try:
         group = broker.groups.known(message.group_id, now_us)
         group.classic.sync(request, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         broker.answer(request, SyncGroupResponse(error_code=refusal.error_code), now_us)
         return
     broker.groups.settle(group, now_us)

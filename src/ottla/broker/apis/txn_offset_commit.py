@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 
 from ottla.broker.apis.offset_commit import offset_fault, topic_partitions
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.broker.transactions.verification import First, Question, Verified
@@ -119,7 +119,7 @@ def _refusal(
             return ErrorCode.ILLEGAL_GENERATION if message.generation_id >= 0 else 0
         member = message.member_id, message.group_instance_id, message.generation_id
         group.check_transactional_commit(member, topic_partitions(broker, offsets))
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         return refusal.error_code
     return 0
 
@@ -142,7 +142,7 @@ def _store(
     try:
         group = broker.groups.find_or_make(message.group_id, now_us)
         broker.groups.commit_in_transaction(group, offsets, _producer(message), answer, now_us)
-    except GroupRefusal as refusal:
+    except Refused as refusal:
         answer(refusal.error_code, now_us)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.client_metrics_settings import CLIENT_METRICS_BY_NAME, client_metrics_fault
-from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.dynamic_settings import (
     ALL_BROKERS_SOURCE,
@@ -24,6 +23,7 @@ from ottla.broker.dynamic_settings import (
     values_of,
 )
 from ottla.broker.events import ClusterImage, TopicImage
+from ottla.broker.refused import Refused
 from ottla.broker.settings import LIST, BrokerSettings, Setting, text_of
 from ottla.broker.topic_names import topic_name_fault
 from ottla.broker.topic_settings import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.controller.topics import PARTITIONS_MAX, Topics
 from ottla.broker.events import ClusterImage, TopicImage
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -11,9 +11,9 @@ from ipaddress import ip_address
 from math import inf
 
 from ottla.broker.client_quotas import CLIENT_ID, CONSUMED, IP, PRODUCED, USER
-from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, QuotaEntity
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

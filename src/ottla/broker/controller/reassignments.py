@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from ottla.broker.controller import moves
 from ottla.broker.controller.leadership import Leadership
-from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.controller.topics import Topics
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

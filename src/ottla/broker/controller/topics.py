@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.broker.controller.configs import configs_of_created
-from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
+from ottla.broker.refused import Refused
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_ids import topics_asked
 from ottla.broker.topic_names import topic_name_fault

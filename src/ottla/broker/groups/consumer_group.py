@@ -30,8 +30,8 @@ from ottla.broker.groups.consumer_member import (
 )
 from ottla.broker.groups.deadlines import Deadlines
 from ottla.broker.groups.heartbeat_checks import owned_in
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.topic_patterns import matching
+from ottla.broker.refused import Refused
 from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -118,7 +118,7 @@ class ConsumerGroup:
     def heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, client_id: str, image: ClusterImage, now_us: int
     ) -> ConsumerGroupHeartbeatResponse:
-        """A checked ConsumerGroupHeartbeat (`heartbeat_checks.py`) and its answer; GroupRefusal changes nothing."""
+        """A checked ConsumerGroupHeartbeat (`heartbeat_checks.py`) and its answer; Refused changes nothing."""
         if message.member_epoch < JOINING_EPOCH:
             return self._leave(message)
         owned = owned_in(message)
@@ -148,26 +148,26 @@ class ConsumerGroup:
         )
 
     def check_commit(self, member_id: str, epoch: int, places: list[TopicPartition], version: int) -> None:
-        """May these offsets be committed? GroupRefusal. Without an epoch: only while nobody is in the group."""
+        """May these offsets be committed? Refused. Without an epoch: only while nobody is in the group."""
         if epoch < 0 and not self.members:
             return
         member = self._known(member_id)
         if version < _COMMITS_FROM_VERSION:
-            raise GroupRefusal(ErrorCode.UNSUPPORTED_VERSION)
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
         member.check_commit(epoch, places)
 
     def check_transactional_commit(
         self, member_id: str, instance_id: str | None, epoch: int, places: list[TopicPartition]
     ) -> None:
-        """May a transaction commit offsets? GroupRefusal. Producers that do not say whose they are may (KIP-447)."""
+        """May a transaction commit offsets? Refused. Producers that do not say whose they are may (KIP-447)."""
         says_nothing = epoch == -1 and not member_id and instance_id is None
         if not says_nothing and (epoch >= 0 or self.members):
             self._known(member_id).check_commit(epoch, places)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May these offsets be read? GroupRefusal. Who does not say who it is may."""
+        """May these offsets be read? Refused. Who does not say who it is may."""
         if (member_id is not None or epoch >= 0) and self._known(member_id or "").epoch != epoch:
-            raise GroupRefusal(ErrorCode.STALE_MEMBER_EPOCH)
+            raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
 
     def subscribes_to(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
@@ -210,7 +210,7 @@ class ConsumerGroup:
         """The member that heartbeats, and whether it has just come into the group."""
         member_id, instance_id, epoch = message.member_id, message.instance_id, message.member_epoch
         if len(self.members) >= self._settings.group_consumer_max_size and member_id not in self.members:
-            raise GroupRefusal(
+            raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, detail=f"the group has {len(self.members)} members, as many as it may"
             )
         if epoch > JOINING_EPOCH:
@@ -235,9 +235,9 @@ class ConsumerGroup:
         """A static member joins that has been in the group before."""
         if former.epoch != LEAVING_STATIC_EPOCH:
             detail = f"member {former.member_id} has the instance id {former.instance_id} and has not left"
-            raise GroupRefusal(ErrorCode.UNRELEASED_INSTANCE_ID, detail=detail)
+            raise Refused(ErrorCode.UNRELEASED_INSTANCE_ID, detail=detail)
         if member_id in self.members and member_id != former.member_id:
-            raise GroupRefusal(ErrorCode.INVALID_REQUEST, detail=f"another member has the id {member_id}")
+            raise Refused(ErrorCode.INVALID_REQUEST, detail=f"another member has the id {member_id}")
         member = former.come_back_as(member_id or self._new_member_id())
         del self.members[former.member_id]
         self._note_all(former)
@@ -264,16 +264,16 @@ class ConsumerGroup:
     def _known(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
         if member is None:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, detail=f"{member_id!r} is no member of {self.group_id!r}")
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, detail=f"{member_id!r} is no member of {self.group_id!r}")
         return member
 
     def _holder(self, member_id: str, instance_id: str) -> ConsumerMember:
         """The member that has the instance id, if it is this one."""
         holder_id = self._static.get(instance_id)
         if holder_id is None:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, detail=f"the instance id {instance_id!r} is not known")
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, detail=f"the instance id {instance_id!r} is not known")
         if holder_id != member_id:
-            raise GroupRefusal(ErrorCode.FENCED_INSTANCE_ID, detail=f"member {holder_id} has taken the instance id")
+            raise Refused(ErrorCode.FENCED_INSTANCE_ID, detail=f"member {holder_id} has taken the instance id")
         return self.members[member_id]
 
     def _remove(self, member: ConsumerMember) -> None:

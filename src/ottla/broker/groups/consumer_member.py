@@ -19,7 +19,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ottla.broker.groups.assignors import Partitions, TopicPartition
-from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -107,7 +107,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def check_epoch(self, epoch: int, owned: Partitions | None) -> None:
-        """May a heartbeat come with this epoch? GroupRefusal.
+        """May a heartbeat come with this epoch? Refused.
 
         The epoch before is accepted from who owns no more than it was given: the answer with the new one may be lost.
         Who joins again gives up all that it owned.
@@ -120,15 +120,15 @@ class ConsumerMember:
             raise _fenced(f"its epoch {epoch} is smaller than the one known here, {self.epoch}")
 
     def check_commit(self, epoch: int, places: list[TopicPartition]) -> None:
-        """May offsets of these partitions be committed with this epoch? GroupRefusal."""
+        """May offsets of these partitions be committed with this epoch? Refused."""
         if epoch == self.epoch:
             return
         if epoch > self.epoch:
-            raise GroupRefusal(ErrorCode.STALE_MEMBER_EPOCH)
+            raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
         for place in places:
             since = self.assigned.get(place, self.revoking.get(place))
             if since is None or epoch < since:
-                raise GroupRefusal(ErrorCode.STALE_MEMBER_EPOCH)
+                raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
 
     def reconcile(
         self, target_epoch: int, is_taken: Callable[[TopicPartition], bool], owned: Partitions | None
@@ -184,7 +184,7 @@ def _owns_any(owned: Partitions | None, partitions: dict[TopicPartition, int]) -
     return owned is None or any(place in partitions for place in owned)
 
 
-def _fenced(why: str) -> GroupRefusal:
-    return GroupRefusal(
+def _fenced(why: str) -> Refused:
+    return Refused(
         ErrorCode.FENCED_MEMBER_EPOCH, detail=f"{why}; the member must give up its partitions and join again"
     )

@@ -13,10 +13,10 @@ from ottla.broker.groups.assignors import TopicPartition
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.consumer_records import deletion_pairs, unsaved_pairs
 from ottla.broker.groups.group import Group
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset, group_key, group_value
 from ottla.broker.internal_topics import Pair
 from ottla.broker.partition import Partition
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 
 Place = tuple[str, int]
@@ -54,17 +54,17 @@ class CoordinatedGroup:
 
     @property
     def classic(self) -> Group:
-        """Its members by the classic protocol; GroupRefusal where they speak the other one: none of them is known."""
+        """Its members by the classic protocol; Refused where they speak the other one: none of them is known."""
         if isinstance(self.members, ConsumerGroup):
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         return self.members
 
     @property
     def consumers(self) -> ConsumerGroup:
-        """Its members by KIP-848; GroupRefusal where they speak the classic protocol."""
+        """Its members by KIP-848; Refused where they speak the classic protocol."""
         if isinstance(self.members, Group):
             detail = f"group {self.group_id!r} is not a consumer group"
-            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, detail=detail)
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, detail=detail)
         return self.members
 
     def become(self, members: Group | ConsumerGroup) -> None:
@@ -99,7 +99,7 @@ class CoordinatedGroup:
         version: int,
         now_us: int,
     ) -> None:
-        """May a member (id, instance id, generation or epoch) commit offsets of these partitions? GroupRefusal."""
+        """May a member (id, instance id, generation or epoch) commit offsets of these partitions? Refused."""
         member_id, instance_id, epoch = member
         if isinstance(self.members, ConsumerGroup):
             self.members.check_commit(member_id, epoch, places, version)
@@ -107,14 +107,14 @@ class CoordinatedGroup:
             self.members.check_commit(member_id, instance_id, epoch, now_us)
 
     def check_transactional_commit(self, member: tuple[str, str | None, int], places: list[TopicPartition]) -> None:
-        """May a transaction commit offsets for a member (id, instance id, generation or epoch)? GroupRefusal."""
+        """May a transaction commit offsets for a member (id, instance id, generation or epoch)? Refused."""
         if isinstance(self.members, ConsumerGroup):
             self.members.check_transactional_commit(*member, places)
         else:
             self.members.check_transactional_commit(*member)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May a member read committed offsets? GroupRefusal. Classic members say nothing of themselves."""
+        """May a member read committed offsets? Refused. Classic members say nothing of themselves."""
         if isinstance(self.members, ConsumerGroup):
             self.members.check_fetch(member_id, epoch)
 

@@ -26,13 +26,13 @@ from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.consumer_member import JOINING_EPOCH
 from ottla.broker.groups.coordinated_group import CoordinatedGroup, Place
 from ottla.broker.groups.group import Group
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset, offset_key, offset_value
 from ottla.broker.groups.stored_groups import StoredGroups, Undecided
 from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, Pair, replicated_batches
 from ottla.broker.log.end_markers import read_marker_record
 from ottla.broker.partition import Partition
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.wall_clock import WallClock
@@ -75,27 +75,27 @@ class GroupCoordinator:
         return self._topic.partition_of(group_id)
 
     def groups_beside(self, group_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedGroup]]:
-        """The partition that coordinates this group, and all groups there; GroupRefusal where that is not here."""
+        """The partition that coordinates this group, and all groups there; Refused where that is not here."""
         partition = self.home_of(group_id)
         if partition is None:
-            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
+            raise Refused(ErrorCode.NOT_COORDINATOR)
         return partition, self._groups_of(partition, now_us)
 
     def find(self, group_id: str, now_us: int) -> CoordinatedGroup | None:
-        """The group, or None where there is no such; GroupRefusal."""
+        """The group, or None where there is no such; Refused."""
         return self.groups_beside(group_id, now_us)[1].get(group_id)
 
     def known(self, group_id: str, now_us: int) -> CoordinatedGroup:
-        """The group a member speaks of; GroupRefusal."""
+        """The group a member speaks of; Refused."""
         if not group_id:
-            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refused(ErrorCode.INVALID_GROUP_ID)
         group = self.find(group_id, now_us)
         if group is None:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
     def find_or_make(self, group_id: str, now_us: int) -> CoordinatedGroup:
-        """The group, which may be new; GroupRefusal."""
+        """The group, which may be new; Refused."""
         partition, groups = self.groups_beside(group_id, now_us)
         group = groups.get(group_id)
         if group is None:
@@ -103,28 +103,28 @@ class GroupCoordinator:
         return group
 
     def classic_group(self, group_id: str, now_us: int) -> CoordinatedGroup:
-        """The group for somebody who joins it by the classic protocol, which may be new; GroupRefusal."""
+        """The group for somebody who joins it by the classic protocol, which may be new; Refused."""
         group = self.find_or_make(group_id, now_us)
         if isinstance(group.members, ConsumerGroup):
             if not group.members.is_empty:
-                raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             group.become(self._classic(group_id))
         return group
 
     def consumer_group(self, group_id: str, now_us: int, *, joins: bool) -> CoordinatedGroup:
-        """The group for somebody who is in it by KIP-848; for one who `joins` it may be new. GroupRefusal."""
+        """The group for somebody who is in it by KIP-848; for one who `joins` it may be new. Refused."""
         partition, groups = self.groups_beside(group_id, now_us)
         group = groups.get(group_id)
         if group is None:
             if not joins:
-                raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, detail=f"there is no group {group_id!r}")
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, detail=f"there is no group {group_id!r}")
             group = groups[group_id] = self._make(partition, group_id, self._consumers(group_id))
         elif joins and isinstance(group.members, Group) and group.members.is_empty:
             group.become(self._consumers(group_id))
         return group
 
     def heartbeat(self, request: Request, answer: Callable[[Any, int, int], None], now_us: int) -> None:
-        """A checked ConsumerGroupHeartbeat: call `answer(answer or None, error code, now)` once; GroupRefusal."""
+        """A checked ConsumerGroupHeartbeat: call `answer(answer or None, error code, now)` once; Refused."""
         message = request.message
         group = self.consumer_group(message.group_id, now_us, joins=message.member_epoch == JOINING_EPOCH)
         told = group.consumers.heartbeat(message, request.client_id or "", self._image(), now_us)
@@ -140,7 +140,7 @@ class GroupCoordinator:
         self._await(group.partition, group.end_offset, _nothing, replicated, now_us)
 
     def all_groups(self, now_us: int) -> Iterator[CoordinatedGroup]:
-        """Every group coordinated here; GroupRefusal."""
+        """Every group coordinated here; Refused."""
         for partition in list(self._topic.partitions.values()):
             if partition.is_leader:
                 yield from list(self._groups_of(partition, now_us).values())
@@ -165,7 +165,7 @@ class GroupCoordinator:
         if pairs:
             try:
                 group.end_offset = self._append(group.partition, pairs, now_us)
-            except GroupRefusal as refusal:
+            except Refused as refusal:
                 return refusal.error_code
             group.saved()
         return 0
@@ -177,7 +177,7 @@ class GroupCoordinator:
         answer: Callable[[int, int], None],
         now_us: int,
     ) -> None:
-        """Store offsets, then call `answer(error code, now)`; GroupRefusal where nothing was stored."""
+        """Store offsets, then call `answer(error code, now)`; Refused where nothing was stored."""
 
         end_offset = self._append(group.partition, _offset_pairs(group, offsets), now_us)
 
@@ -229,9 +229,9 @@ class GroupCoordinator:
         self._topic.await_replication(partition, end_offset, timeout_ms, apply, answer, now_us)
 
     def delete(self, group: CoordinatedGroup, now_us: int) -> None:
-        """Delete a group nobody is in, and its offsets; GroupRefusal."""
+        """Delete a group nobody is in, and its offsets; Refused."""
         if not group.members.is_empty:
-            raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
+            raise Refused(ErrorCode.NON_EMPTY_GROUP)
         pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in group.offsets]
         self._append(group.partition, [*pairs, *group.deletion_pairs()], now_us)
         group.end(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -239,7 +239,7 @@ class GroupCoordinator:
         self.settle(group, now_us)
 
     def forget(self, group: CoordinatedGroup, places: list[Place], now_us: int) -> None:
-        """Delete committed offsets; GroupRefusal where that cannot be stored."""
+        """Delete committed offsets; Refused where that cannot be stored."""
         present = [place for place in dict.fromkeys(places) if place in group.offsets]
         if present:
             pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in present]
@@ -283,7 +283,7 @@ class GroupCoordinator:
                     self._append(
                         group.partition, [(offset_key(group.group_id, *place), None) for place in places], now_us
                     )
-        except GroupRefusal:
+        except Refused:
             # Storage fails here: the offsets are of no topic, and are given to nobody who does not ask for it.
             pass
 
@@ -294,14 +294,14 @@ class GroupCoordinator:
         if found is not None and found[0] == partition.leader_epoch:
             return found[1]
         if not partition.open_log():
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._awaiting.pop(partition.index, None)
         try:
             groups = self._load(partition, now_us)
         except NotReplicated as early:
-            raise GroupRefusal(early.error_code) from early
+            raise Refused(early.error_code) from early
         except (OSError, CorruptBatch) as error:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         self._loaded[partition.index] = (partition.leader_epoch, groups)
         for group in groups.values():
             group.restore(now_us)
@@ -335,11 +335,11 @@ class GroupCoordinator:
     def _append(
         self, partition: Partition, pairs: list[Pair], now_us: int, *, producer: tuple[int, int] | None = None
     ) -> int:
-        """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
+        """Append records and return the log's end behind them; Refused where that cannot be."""
         try:
             return self._topic.append(partition, pairs, now_us, producer=producer)
         except NotAppended as refusal:
-            raise GroupRefusal(refusal.error_code) from refusal
+            raise Refused(refusal.error_code) from refusal
 
 
 def _offset_pairs(group: CoordinatedGroup, offsets: dict[Place, CommittedOffset]) -> list[Pair]:

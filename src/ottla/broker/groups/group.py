@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.broker.groups.deadlines import Deadlines
-from ottla.broker.groups.members import TRANSITIONS, GroupRefusal, GroupState, Member, protocols_of
+from ottla.broker.groups.members import TRANSITIONS, GroupState, Member, protocols_of
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -67,12 +68,12 @@ class Group:
     # Requests.
 
     def join(self, request: Request, now_us: int) -> None:
-        """JoinGroup; GroupRefusal."""
+        """JoinGroup; Refused."""
         message: JoinGroupRequest = request.message
         if self.state is GroupState.DEAD:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self._suits(message):
-            raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         member_id, instance_id = message.member_id, message.group_instance_id
         if not member_id:
             self._join_as_new(request, now_us)
@@ -82,7 +83,7 @@ class Group:
             return
         member = self.member(member_id, instance_id)
         if self.state is GroupState.EMPTY:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         same = member.protocols == protocols_of(message)
         if same and (self.state is _COMPLETING or (self.state is GroupState.STABLE and member_id != self.leader_id)):
             member.update(message)
@@ -93,15 +94,15 @@ class Group:
         self._rebalance(now_us)
 
     def sync(self, request: Request, now_us: int) -> None:
-        """SyncGroup; GroupRefusal."""
+        """SyncGroup; Refused."""
         message: SyncGroupRequest = request.message
         member = self.member(message.member_id, message.group_instance_id)
         self._check_generation(message.generation_id)
         for asked, chosen in ((message.protocol_type, self.protocol_type), (message.protocol_name, self.protocol)):
             if asked is not None and chosen is not None and asked != chosen:
-                raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.state is _PREPARING:
-            raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
         if self.state is GroupState.STABLE:
             self._heard(member, now_us)
             self._answers.append((request, self._synced(member)))
@@ -122,15 +123,15 @@ class Group:
                 self._heard(each, now_us)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now_us: int) -> None:
-        """Heartbeat; GroupRefusal."""
+        """Heartbeat; Refused."""
         member = self.member(member_id, instance_id)
         self._check_generation(generation)
         self._heard(member, now_us)
         if self.state is _PREPARING:
-            raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, member_id: str, instance_id: str | None, now_us: int) -> None:
-        """LeaveGroup of one member; GroupRefusal. A static member may be named by its instance id alone."""
+        """LeaveGroup of one member; Refused. A static member may be named by its instance id alone."""
         if instance_id is not None and not member_id:
             member_id = self._static.get(instance_id, "")
         elif self._promised.pop(member_id, None) is not None:
@@ -139,38 +140,38 @@ class Group:
         self._remove(self.member(member_id, instance_id), now_us)
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, now_us: int) -> None:
-        """May these offsets be committed? GroupRefusal. Without a generation: only while nobody is in the group."""
+        """May these offsets be committed? Refused. Without a generation: only while nobody is in the group."""
         if self.state is GroupState.DEAD:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.state is GroupState.EMPTY:
             return
         if generation < 0 and not member_id and instance_id is None:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.member(member_id, instance_id)
         self._check_generation(generation)
         if self.state is _COMPLETING:
-            raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
         self._heard(member, now_us)
 
     def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """May a transaction commit offsets? GroupRefusal. Producers that do not say whose they are may (KIP-447)."""
+        """May a transaction commit offsets? Refused. Producers that do not say whose they are may (KIP-447)."""
         if self.state is GroupState.DEAD:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation >= 0 or member_id or instance_id is not None:
             self.member(member_id, instance_id)
             self._check_generation(generation)
 
     def member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member; GroupRefusal where it is unknown, or another one has taken its instance id."""
+        """The member; Refused where it is unknown, or another one has taken its instance id."""
         if instance_id is not None:
             holder = self._static.get(instance_id)
             if holder is None:
-                raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
             if holder != member_id:
-                raise GroupRefusal(ErrorCode.FENCED_INSTANCE_ID)
+                raise Refused(ErrorCode.FENCED_INSTANCE_ID)
         found = self.members.get(member_id)
         if found is None:
-            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         return found
 
     # Around the requests.
@@ -232,7 +233,7 @@ class Group:
         if instance_id is None and request.version >= _KNOWN_MEMBERS_ONLY_FROM_VERSION:
             until_us = self._promised[member_id] = now_us + message.session_timeout_ms * 1000
             self._deadlines.note(member_id, until_us)
-            raise GroupRefusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            raise Refused(ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         if instance_id is not None and instance_id in self._static:
             self._come_back(instance_id, member_id, request, now_us)
         else:
@@ -395,7 +396,7 @@ class Group:
 
     def _check_generation(self, generation: int) -> None:
         if generation != self.generation:
-            raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
 
     # Answers.
 

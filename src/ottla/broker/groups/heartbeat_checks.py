@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.broker.groups.assignors import ASSIGNORS, Partitions
 from ottla.broker.groups.consumer_member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.topic_patterns import PatternError, compile_pattern
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -14,13 +14,13 @@ _OWN_IDS_FROM_VERSION = 1
 
 
 def check_heartbeat(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """GroupRefusal with what is wrong: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION."""
+    """Refused with what is wrong: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR or INVALID_REGULAR_EXPRESSION."""
     wrong = _mistake(message, version)
     if wrong is not None:
-        raise GroupRefusal(ErrorCode.INVALID_REQUEST, detail=wrong)
+        raise Refused(ErrorCode.INVALID_REQUEST, detail=wrong)
     if message.server_assignor is not None and message.server_assignor not in ASSIGNORS:
         known = ", ".join(ASSIGNORS)
-        raise GroupRefusal(
+        raise Refused(
             ErrorCode.UNSUPPORTED_ASSIGNOR, detail=f"there is no assignor {message.server_assignor!r}, but {known}"
         )
     if message.subscribed_topic_regex:
@@ -28,7 +28,7 @@ def check_heartbeat(message: ConsumerGroupHeartbeatRequest, version: int) -> Non
             compile_pattern(message.subscribed_topic_regex)
         except PatternError as error:
             detail = f"the pattern {message.subscribed_topic_regex!r} cannot be used: {error}"
-            raise GroupRefusal(ErrorCode.INVALID_REGULAR_EXPRESSION, detail=detail) from None
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, detail=detail) from None
 
 
 def owned_in(message: ConsumerGroupHeartbeatRequest) -> Partitions | None:

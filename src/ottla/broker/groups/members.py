@@ -29,19 +29,6 @@ TRANSITIONS: dict[GroupState, tuple[GroupState, ...]] = {
 }
 
 
-class GroupRefusal(Exception):
-    """Why a group does not do what it is asked: Kafka's error code; `member_id` where the answer names one.
-
-    `detail` says it in words, where the answer has room for them.
-    """
-
-    def __init__(self, error_code: int, member_id: str = "", *, detail: str | None = None) -> None:
-        super().__init__(error_code)
-        self.error_code = error_code
-        self.member_id = member_id
-        self.detail = detail
-
-
 class Member:
     """One member; `join` and `sync` are requests that wait for the others, None while there is none."""
 

@@ -16,8 +16,7 @@ of a request hold together is bounded where they must be read (`DECODED_BYTES_MA
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ottla.broker.refused import Refused
 from ottla.broker.settings import NEVER
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
@@ -40,15 +39,6 @@ DECODED_BYTES_MAX = 104_857_600
 _CODEC_MASK = 0x07
 
 
-class Invalid(Exception):
-    """Why a batch is not appended: Kafka's error code, a sentence, and [(number in the batch, sentence)] of records."""
-
-    def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(detail)
-        self.error_code = error_code
-        self.records = records
-
-
 def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool:
     """Whether the batch can be appended as it is."""
     return (
@@ -63,7 +53,7 @@ def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool
 def prepare(
     records: bytearray | memoryview, header: BatchHeader, settings: TopicSettings, wall_ms: int, allowance: Allowance
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """The batch as it is to be appended, with its header; Invalid where it may not be.
+    """The batch as it is to be appended, with its header; Refused where it may not be.
 
     `allowance` is what the batches of its request may still hold.
     """
@@ -73,14 +63,14 @@ def prepare(
             _check_records(records, settings, wall_ms, allowance, with_times=not stamped)
         if not stamped and (why := _wrong_time(header.max_timestamp, settings, wall_ms)):
             _check_records(records, settings, wall_ms, allowance, with_times=True)
-            raise Invalid(ErrorCode.INVALID_TIMESTAMP, why)
+            raise Refused(ErrorCode.INVALID_TIMESTAMP, why)
         wanted = _wanted_codec(header, settings)
         if wanted != header.codec:
             records = _recompressed(records, header, wanted, allowance)
     except BatchTooLarge as error:
-        raise Invalid(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CorruptBatch as error:
-        raise Invalid(ErrorCode.INVALID_RECORD, str(error)) from error
+        raise Refused(ErrorCode.INVALID_RECORD, str(error)) from error
     header = read_header(records)
     if stamped:
         header = _stamp_time(records, header, wall_ms, header.attributes | LOG_APPEND_TIME)
@@ -108,7 +98,7 @@ def _check_records(
     if refused:
         number, why = refused[0]
         detail = f"{len(refused)} of {len(rows)} records are refused; the first is number {number}: {why}"
-        raise Invalid(code, detail, refused)
+        raise Refused(code, detail, refused)
 
 
 def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:

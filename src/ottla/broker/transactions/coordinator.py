@@ -21,6 +21,7 @@ from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicat
 from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Partition
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.refused import Refused
 from ottla.broker.replicas import Replicas
 from ottla.broker.transactions.markers import MarkerWriter
 from ottla.broker.transactions.records import (
@@ -36,7 +37,6 @@ from ottla.broker.transactions.transaction import (
     ProducerIdWanted,
     Transaction,
     TransactionData,
-    TransactionRefusal,
     TransactionState,
     added_data,
     check_expected,
@@ -109,7 +109,7 @@ class TransactionCoordinator:
         self._sweep = _Later(self.forget_expired)
         self._loading_again = _Later(self.image_changed)
 
-    # Requests: each calls `done` once, or raises TransactionRefusal.
+    # Requests: each calls `done` once, or raises Refused.
 
     def initialize(
         self,
@@ -132,7 +132,7 @@ class TransactionCoordinator:
                 transaction = CoordinatedTransaction(self, partition, transactional_id, data)
                 transactions[transactional_id] = transaction
             if transaction.pending is not None or transaction.data.state in PREPARED:
-                raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+                raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
             check_expected(transaction.data, expected)
             if transaction.data.state is TransactionState.ONGOING:
                 self._fence(transaction, lambda code, later: done(code or _CONCURRENT, -1, -1, later), now_us)
@@ -146,7 +146,7 @@ class TransactionCoordinator:
                     return
                 try:
                     self.initialize(transactional_id, timeout_ms, expected, done, later_us, answer.producer_id)
-                except TransactionRefusal as refusal:
+                except Refused as refusal:
                     done(refusal.error_code, -1, -1, later_us)
 
             self._outbox.ask_controller(InitProducerIdRequest(transactional_id=None), given)
@@ -199,12 +199,12 @@ class TransactionCoordinator:
                 given_id = answer.producer_id
                 try:
                     self.end(transactional_id, producer, committed, client_version, done, later_us, given_id)
-                except TransactionRefusal as refusal:
+                except Refused as refusal:
                     done(refusal.error_code, -1, -1, later_us)
 
             self._outbox.ask_controller(InitProducerIdRequest(transactional_id=None), given)
             return
-        except TransactionRefusal as refusal:
+        except Refused as refusal:
             if refusal.error_code:
                 raise
             done(0, transaction.data.producer_id, transaction.data.epoch, now_us)
@@ -220,20 +220,20 @@ class TransactionCoordinator:
         self._store(transaction, data, stored, now_us)
 
     def known(self, transactional_id: str, now_us: int) -> CoordinatedTransaction:
-        """The transactional id a producer speaks of; TransactionRefusal."""
+        """The transactional id a producer speaks of; Refused."""
         if not transactional_id:
-            raise TransactionRefusal(ErrorCode.INVALID_REQUEST)
+            raise Refused(ErrorCode.INVALID_REQUEST)
         found = self.find(transactional_id, now_us)
         if found is None:
-            raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return found
 
     def find(self, transactional_id: str, now_us: int) -> CoordinatedTransaction | None:
-        """The transactional id, or None where there is no such; TransactionRefusal."""
+        """The transactional id, or None where there is no such; Refused."""
         return self._beside(transactional_id, now_us)[1].get(transactional_id)
 
     def all_transactions(self, now_us: int) -> Iterator[CoordinatedTransaction]:
-        """Every transactional id coordinated here; TransactionRefusal."""
+        """Every transactional id coordinated here; Refused."""
         for partition in list(self._topic.partitions.values()):
             if partition.is_leader:
                 yield from list(self._transactions_of(partition, now_us).values())
@@ -241,7 +241,7 @@ class TransactionCoordinator:
     # The course of a transaction.
 
     def _fence(self, transaction: CoordinatedTransaction, done: Done, now_us: int) -> None:
-        """Abort an open transaction so that its producer can do no more; TransactionRefusal."""
+        """Abort an open transaction so that its producer can do no more; Refused."""
         data = fenced_data(transaction, self.settings.transaction_version, self._clock.ms(now_us))
         self._store(transaction, data, done, now_us)
 
@@ -253,7 +253,7 @@ class TransactionCoordinator:
             try:
                 self._fence(transaction, _ignore, now_us)
                 return
-            except TransactionRefusal:
+            except Refused:
                 pass  # It cannot be written down now.
         again_ms = self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._purgatory.add(transaction, now_us + again_ms * 1000)
@@ -265,13 +265,13 @@ class TransactionCoordinator:
         data = completed_data(transaction.data, self._clock.ms(now_us))
         try:
             self._store(transaction, data, _ignore, now_us)
-        except TransactionRefusal:
+        except Refused:
             transaction.pending = data
             return False
         return True
 
     def _store(self, transaction: CoordinatedTransaction, data: TransactionData, done: Done, now_us: int) -> None:
-        """Append what comes next, take it over when it is replicated, then call `done`; TransactionRefusal."""
+        """Append what comes next, take it over when it is replicated, then call `done`; Refused."""
         transaction.prepare(data)
         partition = transaction.partition
         version = 1 if self.settings.transaction_version >= _EPOCH_PER_TRANSACTION else 0
@@ -280,7 +280,7 @@ class TransactionCoordinator:
             end_offset = self._topic.append(partition, [pair], now_us)
         except NotAppended as refusal:
             transaction.pending = None
-            raise TransactionRefusal(refusal.error_code) from refusal
+            raise Refused(refusal.error_code) from refusal
 
         def apply(later_us: int) -> None:
             if self._is_loaded(transaction):
@@ -328,7 +328,7 @@ class TransactionCoordinator:
     def _load(self, partition: Partition, now_us: int) -> None:
         try:
             self._transactions_of(partition, now_us)
-        except TransactionRefusal:
+        except Refused:
             if partition.high_watermark >= partition.epoch_start_offset:
                 # The storage fails. Whoever asks has it tried again; but if nobody does, transactions must end, too.
                 self._purgatory.remove(self._loading_again)
@@ -387,7 +387,7 @@ class TransactionCoordinator:
     def _beside(self, transactional_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedTransaction]]:
         partition = self._topic.partition_of(transactional_id)
         if partition is None:
-            raise TransactionRefusal(ErrorCode.NOT_COORDINATOR)
+            raise Refused(ErrorCode.NOT_COORDINATOR)
         return partition, self._transactions_of(partition, now_us)
 
     def _transactions_of(self, partition: Partition, now_us: int) -> dict[str, CoordinatedTransaction]:
@@ -395,13 +395,13 @@ class TransactionCoordinator:
         if found is not None and found[0] == partition.leader_epoch:
             return found[1]
         if not partition.open_log():
-            raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
             transactions = self._read(partition, now_us)
         except NotReplicated as early:
-            raise TransactionRefusal(early.error_code) from early
+            raise Refused(early.error_code) from early
         except (OSError, CorruptBatch) as error:
-            raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if not self._loaded:
             again_ms = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms
             self._purgatory.remove(self._sweep)

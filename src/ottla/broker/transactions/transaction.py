@@ -4,7 +4,7 @@
                      -> PrepareAbort  -> CompleteAbort  -> Ongoing ...
 
 `Transaction.data` is what is stored. Every `*_data` function gives what is to be stored next, or raises
-TransactionRefusal with Kafka's error code; the coordinator appends it to the log and takes it over (`settle`) once it
+Refused with Kafka's error code; the coordinator appends it to the log and takes it over (`settle`) once it
 is replicated. Until then, and while markers are written, it is `pending`, and further requests are told
 CONCURRENT_TRANSACTIONS.
 
@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 
 EPOCH_MAX = (1 << 15) - 1
@@ -57,14 +58,6 @@ TRANSITIONS: dict[TransactionState, tuple[TransactionState, ...]] = {
 }
 PREPARED = (_S.PREPARE_COMMIT, _S.PREPARE_ABORT)
 COMPLETE = (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
-
-
-class TransactionRefusal(Exception):
-    """Why a transaction does not do what it is asked: Kafka's error code (0: it has been done already)."""
-
-    def __init__(self, error_code: int) -> None:
-        super().__init__(error_code)
-        self.error_code = error_code
 
 
 class ProducerIdWanted(Exception):
@@ -129,7 +122,7 @@ def initialized_data(
     new_producer_id: int | None,
     now_ms: int,
 ) -> TransactionData:
-    """What InitProducerId makes of a transactional id that has no transaction; ProducerIdWanted, TransactionRefusal.
+    """What InitProducerId makes of a transactional id that has no transaction; ProducerIdWanted, Refused.
 
     `expected` is the (producer id, epoch) that the producer had and wants to go on with (KIP-360).
     """
@@ -153,36 +146,36 @@ def initialized_data(
         return empty._replace(epoch=data.epoch + 1, last_epoch=data.epoch)
     if given_epoch == data.last_epoch:
         return empty  # Asked again: the answer to the first request was lost.
-    raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
+    raise Refused(ErrorCode.PRODUCER_FENCED)
 
 
 def check_expected(data: TransactionData, expected: tuple[int, int] | None) -> None:
-    """TransactionRefusal where somebody else has the transactional id by now."""
+    """Refused where somebody else has the transactional id by now."""
     if expected is None or data.epoch == NO_EPOCH or expected[0] == data.producer_id:
         return
     if expected[0] != data.previous_producer_id or not _exhausted(expected[1]):
-        raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
+        raise Refused(ErrorCode.PRODUCER_FENCED)
 
 
 def _check_owner(transaction: Transaction, producer_id: int, epoch: int) -> None:
     if transaction.data.producer_id != producer_id:
-        raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.data.epoch != epoch:
-        raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
+        raise Refused(ErrorCode.PRODUCER_FENCED)
 
 
 def added_data(
     transaction: Transaction, producer_id: int, epoch: int, places: Iterable[Place], client_version: int, now_ms: int
 ) -> TransactionData:
-    """What adding partitions makes of it, which may begin a transaction; TransactionRefusal."""
+    """What adding partitions makes of it, which may begin a transaction; Refused."""
     data = transaction.data
     _check_owner(transaction, producer_id, epoch)
     if transaction.pending is not None or data.state in PREPARED:
-        raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     ongoing = data.state is _S.ONGOING
     partitions = tuple(dict.fromkeys((*data.partitions, *places)))
     if ongoing and len(partitions) == len(data.partitions):
-        raise TransactionRefusal(0)
+        raise Refused(0)
     return data._replace(
         state=_S.ONGOING,
         previous_producer_id=data.producer_id,
@@ -194,13 +187,13 @@ def added_data(
 
 
 def verify(transaction: Transaction, producer_id: int, epoch: int, place: Place) -> None:
-    """TransactionRefusal unless the partition is in the transaction."""
+    """Refused unless the partition is in the transaction."""
     data = transaction.data
     _check_owner(transaction, producer_id, epoch)
     if data.state in PREPARED:
-        raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if place not in data.partitions:
-        raise TransactionRefusal(ErrorCode.TRANSACTION_ABORTABLE)
+        raise Refused(ErrorCode.TRANSACTION_ABORTABLE)
 
 
 def fenced_data(transaction: Transaction, server_version: int, now_ms: int) -> TransactionData:
@@ -223,7 +216,7 @@ def ended_data(
     new_producer_id: int | None,
     now_ms: int,
 ) -> TransactionData:
-    """What EndTxn makes of it; ProducerIdWanted, TransactionRefusal."""
+    """What EndTxn makes of it; ProducerIdWanted, Refused."""
     data = transaction.data
     wanted = _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
     if client_version < 2:
@@ -232,33 +225,33 @@ def ended_data(
     else:
         repeated = _is_repeated(data, producer_id, epoch)
     if transaction.pending is not None:
-        raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if data.state is _S.ONGOING:
         return _ended(data, wanted, client_version, new_producer_id, now_ms)
     if data.state in PREPARED:
         same = data.state is wanted
-        raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
     if data.state in COMPLETE and repeated:
         same = data.state is (_S.COMPLETE_COMMIT if committed else _S.COMPLETE_ABORT)
-        raise TransactionRefusal(0 if same else ErrorCode.INVALID_TXN_STATE)
+        raise Refused(0 if same else ErrorCode.INVALID_TXN_STATE)
     if client_version < 2 or committed:
-        raise TransactionRefusal(ErrorCode.INVALID_TXN_STATE)
+        raise Refused(ErrorCode.INVALID_TXN_STATE)
     # Nothing has begun, as far as is known here; the producer gets its next epoch all the same.
     return _ended(data._replace(started_ms=now_ms), wanted, client_version, new_producer_id, now_ms)
 
 
 def _is_repeated(data: TransactionData, producer_id: int, epoch: int) -> bool:
-    """Whether a version 2 EndTxn speaks of the transaction before; TransactionRefusal for what nobody may say."""
+    """Whether a version 2 EndTxn speaks of the transaction before; Refused for what nobody may say."""
     overflow = data.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and data.epoch == 0
     repeated = overflow or data.epoch == epoch + 1
     if data.producer_id != producer_id and not overflow:
-        raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if data.state in PREPARED:
         valid = data.epoch == epoch + 1
     else:
         valid = epoch == data.epoch or (data.state in COMPLETE and repeated)
     if not valid:
-        raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
+        raise Refused(ErrorCode.PRODUCER_FENCED)
     return repeated
 
 

@@ -1,0 +1,27 @@
+"""Why a broker does not do what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Refused(Exception):
+    """Kafka's error code, and what is told with it where the answer has room for that.
+
+    `detail` is a sentence, None for none. `records` are [(number in the batch, sentence)] of a batch that is refused.
+    `member_id` is that of a group's member, where the answer names one. Code 0: it has been done already.
+    """
+
+    def __init__(
+        self,
+        error_code: int,
+        detail: str | None = None,
+        records: Sequence[tuple[int, str]] = (),
+        *,
+        member_id: str = "",
+    ) -> None:
+        super().__init__(error_code if detail is None else detail)
+        self.error_code = error_code
+        self.detail = detail
+        self.records = records
+        self.member_id = member_id
