@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 import ottla
 from ottla.cli import main
 from ottla.sink.barriers import Barrier
+from ottla.sink.commit import _to_decide
+from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
@@ -17,7 +22,7 @@ from ottla.sink.session import session_of
 from ottla.sink.transaction_log import Fate
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, make_job, visible_rows
 from .driver import Job
 from .test_lost_after_decision import decided
 
@@ -170,3 +175,33 @@ def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "One that is running is fenced" in said
     assert "1 when rows of the last batch are lost" in said
+
+
+def test_a_sink_with_another_control_topic_is_not_known_without_it(
+    job: Job, cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"control_topic": f"{job.topic}_decisions"}
+    settings = dataclasses.replace(job.settings(), **own)
+    planned = plan(session_of(settings))
+    messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)  # type: ignore[arg-type]
+    session_of(job.settings()).ensure_topics()
+    # What is decided there would be aborted here, as in no decision.
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 2
+    assert "--control-topic if it has another one" in capsys.readouterr().err
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers, "--control-topic", own["control_topic"]) == 0
+    assert "3 transactions committed, 0 aborted" in capsys.readouterr().out
+    assert_every_row_once(job, batches=1)
+
+
+def test_brokers_that_allow_short_transactions_alone_do_not_keep_a_sink_from_being_recovered(
+    kafka_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ottla.Cluster(brokers=1, settings={"transaction.max.timeout.ms": 30_000}) as cluster:
+        job = make_job(cluster, kafka_name, tmp_path, transaction_timeout_ms=30_000, margin_ms=3_000)
+        planned = plan(session_of(job.settings()))
+        driver.run_task(job, job.settings(), planned, 0, 0, 0)
+        assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
+        assert "0 transactions committed, 1 aborted" in capsys.readouterr().out

@@ -4,8 +4,11 @@
     ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 whose number is 0; nobody writes with it
     ottla-sink-6-orders/17/0/2/60000    such an attempt's: place 2, for transactions that may last 60,000 ms
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
+    ottla-sink-6-orders@own/17/0/turn   the count of a sink that keeps its decisions in topic `own`
 
-The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids.
+The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids. Who reads another
+topic than the one where a sink decides would abort what is decided: so he does not find its tasks. The driver has one id
+whatever the topic is: of two drivers with one sink id only the newest can decide.
 
 Two attempts that can be alive at once must not share a task's id. Looking at an id is not enough: an attempt may be
 held up between its look and the request by which it takes the id. So an attempt first takes a turn, by InitProducerId
@@ -23,6 +26,7 @@ from collections.abc import Collection
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.settings import CONTROL_TOPIC
 
 PLACES = 4
 TURNS_MOST = 4 * PLACES
@@ -30,9 +34,10 @@ _TURN = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
 
 
-def prefix_of(sink_id: str) -> str:
-    """What the transactional ids of this sink begin with, and of no other."""
-    return f"ottla-sink-{len(sink_id.encode())}-{sink_id}/"
+def prefix_of(sink_id: str, control_topic: str = CONTROL_TOPIC) -> str:
+    """What the transactional ids of this sink's tasks begin with, and of no other's that decides in this topic."""
+    elsewhere = "" if control_topic == CONTROL_TOPIC else f"@{control_topic}"
+    return f"ottla-sink-{len(sink_id.encode())}-{sink_id}{elsewhere}/"
 
 
 def coordinator_id(sink_id: str) -> str:
@@ -40,9 +45,9 @@ def coordinator_id(sink_id: str) -> str:
     return f"{prefix_of(sink_id)}driver"
 
 
-def turn_id(sink_id: str, partition_id: int, attempt_number: int) -> str:
-    """The transactional id that counts the attempts at this partition with this number."""
-    return f"{prefix_of(sink_id)}{partition_id}/{attempt_number}{_TURN}"
+def turn_id(prefix: str, partition_id: int, attempt_number: int) -> str:
+    """The transactional id that counts the attempts at this partition with this number, of the sink with this prefix."""
+    return f"{prefix}{partition_id}/{attempt_number}{_TURN}"
 
 
 def is_turn(transactional_id: str) -> bool:

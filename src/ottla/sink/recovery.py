@@ -87,7 +87,8 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
     """
     if not session.port.has_topics():
         return Recovered(None, (), (), ())
-    coordinator = session.fence()
+    # How long transactions of tasks may last does not matter to who has none.
+    coordinator = session.fence(has_tasks=False)
     decision = read_settled(session, coordinator)
     coordinator, lost, found = clean(session, coordinator, decision, accept_loss)
     if decision is not None:

@@ -15,7 +15,7 @@ from ottla.errors import OttlaError, ProducerFenced
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import Written, decode_marker
 from ottla.sink.refusals import taken_over
@@ -33,6 +33,8 @@ class Session:
         self.settings = settings
         self.port = port
         self.coordinator_id = coordinator_id(settings.sink_id)
+        self.prefix = prefix_of(settings.sink_id, settings.control_topic)
+        """What its tasks' transactional ids begin with."""
         self._key = settings.sink_id.encode()
         self._decisions = self._no_decisions()
         self.owner: str | None = None
@@ -133,14 +135,14 @@ class Session:
 
     # ---- transactions -------------------------------------------------------------------------------------------
 
-    def fence(self) -> TransactionIdentity:
+    def fence(self, has_tasks: bool = True) -> TransactionIdentity:
         """Become the one who may decide, once what an older driver was deciding is complete; UserMistake.
 
         The control topic has a control marker of this then (`has_read_fence`): a transaction without records is begun
         there, and aborted. Raises ProducerFenced where another driver does the same.
         """
         settings = self.settings
-        if not self._timeout_is_known:
+        if has_tasks and not self._timeout_is_known:
             # Only to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True

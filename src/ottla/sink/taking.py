@@ -30,7 +30,7 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
     that are found behind that. So the coordinator is looked at last: a task that lives on opens nothing after that.
     """
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
-    turns = turn_id(session.settings.sink_id, attempt.partition_id, attempt.attempt_number)
+    turns = turn_id(session.prefix, attempt.partition_id, attempt.attempt_number)
     for _ in range(TURNS_MOST):
         turn = port.next_identity(turns, timeout_ms)
         is_exact = port.transaction_version() >= 2
