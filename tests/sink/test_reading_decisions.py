@@ -250,6 +250,11 @@ class TestIdentities:
             assert not is_free(described(of._replace(producer_epoch=8), state), [of])
         assert is_free(None, [])
 
+    def test_an_id_whose_epochs_are_used_up_is_not_free(self) -> None:
+        # A timeout leaves it so, and Kafka could not end a transaction of this epoch.
+        assert is_free(described(identity("t", 4, 32_766), "CompleteAbort"), [])
+        assert not is_free(described(identity("t", 4, 32_767), "CompleteAbort"), [])
+
 
 class TestRecords:
     def test_a_decision_is_read_as_it_was_written(self) -> None:

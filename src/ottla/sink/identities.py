@@ -32,6 +32,7 @@ PLACES = 4
 TURNS_MOST = 4 * PLACES
 _TURN = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
+_EPOCH_MAX = 32_767
 
 
 def prefix_of(sink_id: str, control_topic: str = CONTROL_TOPIC) -> str:
@@ -76,8 +77,15 @@ def is_free(described: TransactionDescription | None, idle: Collection[Transacti
 
     `idle` are those that the plan found with an identity and without a transaction: whoever was given one of them is of
     an earlier plan. One found so since then belongs to an attempt of this plan that has not sent anything yet.
+
+    The last epoch of a producer id is for fencing (a timeout). A transaction of it could not be ended: Kafka gives each
+    end the next epoch (KIP-890), and there is none.
     """
-    if described is None or described.state in _FREE:
+    if described is None:
+        return True
+    if described.producer_epoch == _EPOCH_MAX:
+        return False
+    if described.state in _FREE:
         return True
     known = TransactionIdentity(described.transactional_id, described.producer_id, described.producer_epoch)
     return described.state == "Empty" and known in idle
