@@ -277,6 +277,13 @@ def test_a_decision_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.C
     assert_every_row_once(job, batches=1)
 
 
+@pytest.mark.parametrize("timeout_ms", [60_000, 100_000, 300_000, 900_000, 3_600_000])
+def test_a_decision_is_taken_back_before_what_it_names_though_brokers_look_every_ten_seconds(timeout_ms: int) -> None:
+    settings = SinkSettings("orders", "localhost:9092", transaction_timeout_ms=timeout_ms)
+    # transaction.abort.timed.out.transaction.cleanup.interval.ms
+    assert settings.decision_timeout_ms + 10_000 <= settings.margin <= timeout_ms // 4
+
+
 def of_tasks(job: Job, tasks: int, coordinator: TransactionIdentity) -> Decision:
     """A decision of so many tasks, which nobody has prepared."""
     entry = Entry(0, TransactionIdentity("ottla-sink-6-orders/0/0/0/60000", 1, 1), Totals(1, 1), 0)

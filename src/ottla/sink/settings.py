@@ -23,8 +23,10 @@ SINK_TOPICS = topics_of(CONTROL_TOPIC)
 """What all sinks of a cluster share, unless they are told another control topic."""
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
-_MARGIN_MS_MAX = 60_000
+_MARGIN_MS_MIN, _MARGIN_MS_MAX = 15_000, 60_000
 _DECISION_MS_MIN = 1_000
+# How often brokers look for transactions whose time is over (transaction.abort.timed.out.transaction.cleanup.interval.ms).
+_LOOK_MS = 10_000
 SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
 _OWN = (
@@ -45,7 +47,7 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
     either spelling. A batch whose transactions have less than `margin_ms` left is not decided any more (None: a tenth
-    of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those who set `transaction_timeout_ms` call it:
+    of `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `timeout_name` is what those who set `transaction_timeout_ms` call it:
     errors do so, too. `same_rows`: a batch that is done and comes again with other rows is refused; `same_rows_name` is
     what users call that. `of_checkpoint`: the id was made of where the checkpoint lies, and not given by the user.
     """
@@ -81,15 +83,18 @@ class SinkSettings:
     @property
     def margin(self) -> int:
         """How many milliseconds must be left of every transaction when the batch is decided."""
-        return min(_MARGIN_MS_MAX, self.transaction_timeout_ms // 10) if self.margin_ms is None else self.margin_ms
+        if self.margin_ms is not None:
+            return self.margin_ms
+        timeout_ms = self.transaction_timeout_ms
+        return min(_MARGIN_MS_MAX, max(timeout_ms // 10, min(_MARGIN_MS_MIN, timeout_ms // 4)))
 
     @property
     def decision_timeout_ms(self) -> int:
-        """How long the decision's own transaction may take: less than the margin, as far as brokers keep time.
+        """How long the decision's own transaction may take: less than the margin, also where brokers look late.
 
-        They look every ten seconds; one second is the least.
+        One second is the least, which is too long for a margin of less than eleven.
         """
-        return max(_DECISION_MS_MIN, self.margin // 2)
+        return max(_DECISION_MS_MIN, min(self.margin // 2, self.margin - _LOOK_MS))
 
     @property
     def markers_topic(self) -> str:
