@@ -6,9 +6,9 @@
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
     ottla-sink-6-orders@own/17/0/turn   the count of a sink that keeps its decisions in topic `own`
 
-The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids. Who reads another
-topic than the one where a sink decides would abort what is decided: so he does not find its tasks. The driver has one id
-whatever the topic is: of two drivers with one sink id only the newest can decide.
+The length of the sink id stands in front, so that no sink's prefix is the prefix of another one's ids. Whoever reads
+another topic than the one where a sink decides would abort what is decided, and so does not find its tasks. The driver
+has one id whatever the topic is: of two drivers with one sink id only the newest can decide.
 
 Two attempts that can be alive at once must not share a task's id. Looking at an id is not enough: an attempt may be
 held up between its look and the request by which it takes the id. So an attempt first takes a turn, by InitProducerId
@@ -47,7 +47,7 @@ def coordinator_id(sink_id: str) -> str:
 
 
 def turn_id(prefix: str, partition_id: int, attempt_number: int) -> str:
-    """The transactional id that counts the attempts at this partition with this number, of the sink with this prefix."""
+    """The transactional id that counts the attempts at this partition with this number; `prefix` is the sink's."""
     return f"{prefix}{partition_id}/{attempt_number}{_TURN}"
 
 

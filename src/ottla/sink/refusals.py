@@ -293,8 +293,8 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
 def too_many_tasks(decision: Decision, size: int, size_max: int) -> UserMistake:
     """The record that decides a batch is larger than any topic takes from the sink; nothing is decided."""
     return UserMistake(
-        f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) is larger than {size_max} bytes; "
-        "nothing of the batch is visible. Write with fewer tasks (coalesce)"
+        f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) is larger than {size_max} "
+        "bytes; nothing of the batch is visible. Write with fewer tasks (coalesce)"
     )
 
 

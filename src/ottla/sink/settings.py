@@ -25,7 +25,7 @@ SINK_TOPICS = topics_of(CONTROL_TOPIC)
 TRANSACTION_TIMEOUT_MS = 900_000
 _MARGIN_MS_MIN, _MARGIN_MS_MAX = 15_000, 60_000
 _DECISION_MS_MIN = 1_000
-# How often brokers look for transactions whose time is over (transaction.abort.timed.out.transaction.cleanup.interval.ms).
+# How often brokers look for transactions that are too old (transaction.abort.timed.out.transaction.cleanup.interval.ms).
 _LOOK_MS = 10_000
 SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
@@ -47,9 +47,10 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
     either spelling. A batch whose transactions have less than `margin_ms` left is not decided any more (None: a tenth
-    of `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `timeout_name` is what those who set `transaction_timeout_ms` call it:
-    errors do so, too. `same_rows`: a batch that is done and comes again with other rows is refused; `same_rows_name` is
-    what users call that. `of_checkpoint`: the id was made of where the checkpoint lies, and not given by the user.
+    of `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `timeout_name` is what those who set
+    `transaction_timeout_ms` call it: errors do so, too. `same_rows`: a batch that is done and comes again with other
+    rows is refused; `same_rows_name` is what users call that. `of_checkpoint`: the id was made of where the checkpoint
+    lies, and not given by the user.
     """
 
     sink_id: str
