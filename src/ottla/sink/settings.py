@@ -25,7 +25,8 @@ SINK_TOPICS = topics_of(CONTROL_TOPIC)
 TRANSACTION_TIMEOUT_MS = 900_000
 _MARGIN_MS_MIN, _MARGIN_MS_MAX = 15_000, 60_000
 _DECISION_MS_MIN = 1_000
-# How often brokers look for transactions that are too old (transaction.abort.timed.out.transaction.cleanup.interval.ms).
+# How often brokers look for transactions whose time is over:
+# transaction.abort.timed.out.transaction.cleanup.interval.ms.
 _LOOK_MS = 10_000
 SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
