@@ -191,7 +191,12 @@ class Session:
         return {identity: told.error for identity, told in self.port.end(identities, committed).items()}
 
     def is_given_up(self, coordinator: TransactionIdentity) -> bool:
-        """Whether what this identity of the coordinator's was deciding was aborted, and nobody has planned since."""
+        """Whether what this identity of the coordinator's was deciding was aborted, and nobody has planned since.
+
+        Before transaction version 2 nobody can tell: a timeout leaves the next epoch, and so does another driver's plan.
+        """
+        if self.port.transaction_version() < 2:
+            return False
         known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
         after = (coordinator.producer_id, coordinator.producer_epoch + 1)
         return (
