@@ -193,7 +193,7 @@ class Session:
     def is_given_up(self, coordinator: TransactionIdentity) -> bool:
         """Whether what this identity of the coordinator's was deciding was aborted, and nobody has planned since.
 
-        Before transaction version 2 nobody can tell: a timeout leaves the next epoch, and so does another driver's plan.
+        Before transaction version 2 nobody can tell: a timeout leaves the next epoch, and so does another's plan.
         """
         if self.port.transaction_version() < 2:
             return False

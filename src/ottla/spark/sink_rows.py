@@ -135,7 +135,8 @@ def _refuse_other_case(names: list[str]) -> None:
         meant = name.lower()
         if name != meant and meant in _TYPES and meant not in names:
             raise UserMistake(
-                f"Column {name!r} would be left out: the one that is written is called {meant!r}; rename it, or drop it."
+                f"Column {name!r} would be left out: the one that is written is called {meant!r}; rename it, or drop "
+                "it."
             )
 
 
