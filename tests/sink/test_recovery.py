@@ -139,6 +139,24 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     assert_every_row_once(job)
 
 
+def test_who_is_overtaken_by_another_recovery_is_told_so(
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = job.settings()
+    planned = plan(session_of(settings))
+    driver.run_task(job, settings, planned, 0, 0, 0)
+
+    def reach(barrier: Barrier) -> None:
+        monkeypatch.setattr("ottla.sink.planning.reach", lambda _: None)
+        assert len(recover(session_of(settings)).aborted) == 1
+
+    monkeypatch.setattr("ottla.sink.planning.reach", reach)
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 1
+    said = capsys.readouterr().err
+    assert f"another ottla sink recover has taken sink '{job.sink_id}' over meanwhile" in said
+    assert said.count("\n") == 1
+
+
 def test_a_query_that_runs_goes_on_where_recovery_came_between_two_batches(job: Job) -> None:
     settings = job.settings()
     for batch in range(2):

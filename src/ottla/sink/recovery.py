@@ -57,7 +57,7 @@ def describe(session: Session, history: bool = False) -> SinkState:
 
     `written` is that of the last decision, with `history` that of all which are still there.
     """
-    if not session.port.has_topics():
+    if not session.has_decisions():
         return SinkState(session.settings.sink_id, (), {}, (), False, {})
     last = session.read_decision()
     deciding = session.is_deciding(but=last)
@@ -85,7 +85,7 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
     With `accept_loss` the last batch counts as done with what is there of it: rows that a timeout took back are not
     written any more, nor are those of which nobody can tell.
     """
-    if not session.port.has_topics():
+    if not session.has_decisions():
         return Recovered(None, (), (), ())
     # How long transactions of tasks may last does not matter to who has none.
     coordinator = session.fence(has_tasks=False)

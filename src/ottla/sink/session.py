@@ -11,8 +11,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import OttlaError, ProducerFenced
+from ottla.errors import KafkaError, OttlaError, ProducerFenced
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
 from ottla.sink.identities import coordinator_id, prefix_of
@@ -45,6 +46,10 @@ class Session:
     def close(self) -> None:
         """Close the connections."""
         self.port.close()
+
+    def has_decisions(self) -> bool:
+        """Whether the topic of decisions exists."""
+        return self.port.has_topic(self.settings.control_topic)
 
     def ensure_topics(self) -> None:
         """Make the two topics where they are missing; UserMistake for topics that forget."""
@@ -116,7 +121,13 @@ class Session:
     def _read_markers(self, entries: Sequence[Entry]) -> TransactionLog:
         wanted = {entry.marker_offset for entry in entries}
         topic = self.settings.markers_topic
-        first_offset = max(min(wanted), self.port.begin_offset(topic))
+        try:
+            first_offset = max(min(wanted), self.port.begin_offset(topic))
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            # Somebody has deleted the topic: all that is wanted is gone.
+            return TransactionLog(lambda _: False, max(wanted) + 1)
         return self._read(topic, TransactionLog(lambda record: record.offset in wanted, first_offset))
 
     def _no_decisions(self) -> TransactionLog:
