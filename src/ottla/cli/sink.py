@@ -104,8 +104,8 @@ def recover(
         done = recovery.recover(session, accept_loss)
     except ProducerFenced:
         raise OttlaError(
-            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and brings it to an end; "
-            "ottla sink show tells what is left"
+            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and brings it to an "
+            "end; ottla sink show tells what is left"
         ) from None
     if as_json:
         written = session.written((*done.committed, *done.lost))
