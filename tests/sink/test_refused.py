@@ -277,6 +277,20 @@ def test_a_decision_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.C
     assert_every_row_once(job, batches=1)
 
 
+def test_a_marker_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Cluster, job: Job) -> None:
+    topic = f"{job.topic}-small"
+    cluster.create_topic(topic, configs={"cleanup.policy": "compact"})
+    cluster.create_topic(f"{topic}_markers", configs={"cleanup.policy": "compact", "max.message.bytes": "200"})
+    settings = dataclasses.replace(job.settings(), control_topic=topic)
+    told = (
+        rf"^the marker of partition 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
+        rf"ottla topics alter {topic}_markers --config max\.message\.bytes=65536 -b \S+\)$"
+    )
+    with pytest.raises(ottla.UserMistake, match=told):
+        run_batch(job, settings, 0)
+    assert busy(job) == []
+
+
 @pytest.mark.parametrize("timeout_ms", [60_000, 100_000, 300_000, 900_000, 3_600_000])
 def test_a_decision_is_taken_back_before_what_it_names_though_brokers_look_every_ten_seconds(timeout_ms: int) -> None:
     settings = SinkSettings("orders", "localhost:9092", transaction_timeout_ms=timeout_ms)

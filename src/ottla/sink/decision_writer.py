@@ -17,9 +17,8 @@ from typing import Self
 from ottla.client.producer import Producer
 from ottla.errors import DeliveryError, OttlaError, RecordError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.decision import Decision, encode
-from ottla.sink.refusals import decision_too_large, too_many_tasks
+from ottla.sink.refusals import decision_too_large, is_too_large, too_many_tasks
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
@@ -32,7 +31,6 @@ _OWN = {
     "buffer.memory": 2 * _REQUEST_BYTES_MAX,
     "compression.type": "gzip",
 }
-_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class DecisionWriter:
@@ -96,7 +94,7 @@ class DecisionWriter:
         except RecordError as error:
             raise too_many_tasks(decision, len(value), _REQUEST_BYTES_MAX) from error
         except DeliveryError as error:
-            if getattr(error.first, "code", None) in _TOO_LARGE:
+            if is_too_large(error):
                 raise decision_too_large(settings, decision, len(value)) from error
             raise
 
