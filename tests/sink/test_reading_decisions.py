@@ -177,7 +177,7 @@ class TestSweeping:
     def test_epochs_are_asked_for_where_they_matter(self) -> None:
         all_states = ("Ongoing", "Empty", "CompleteCommit", "PrepareAbort")
         names = [listed(identity(state), state) for state in all_states]
-        names.append(listed(identity(turn_id("orders", 17, 0)), "Empty"))
+        names.append(listed(identity(turn_id(prefix_of("orders"), 17, 0)), "Empty"))
         assert to_describe([*names, listed(identity("driver"), "Ongoing")], "driver") == ["Ongoing", "Empty"]
 
 
@@ -211,21 +211,22 @@ class TestIdentities:
     def test_no_sinks_prefix_begins_another_ones(self, one: str, other: str) -> None:
         if one != other:
             assert not prefix_of(other).startswith(prefix_of(one))
-            assert not turn_id(other, 0, 0).startswith(prefix_of(one))
+            assert not turn_id(prefix_of(other), 0, 0).startswith(prefix_of(one))
 
     def test_names_that_begin_alike(self) -> None:
         assert coordinator_id("orders") == "ottla-sink-6-orders/driver"
-        assert turn_id("orders", 17, 0) == "ottla-sink-6-orders/17/0/turn"
+        assert turn_id(prefix_of("orders"), 17, 0) == "ottla-sink-6-orders/17/0/turn"
         assert task_transactional_id(identity("ottla-sink-6-orders/17/0/turn", 5, 6)) == "ottla-sink-6-orders/17/0/2"
+        assert turn_id(prefix_of("orders", "own"), 17, 0) == "ottla-sink-6-orders@own/17/0/turn"
         assert not coordinator_id("orders-2").startswith(prefix_of("orders"))
         assert not coordinator_id("orders/driver").startswith(prefix_of("orders"))
 
     def test_attempts_share_an_id_only_where_as_many_turns_lie_between_as_there_are_places(self) -> None:
-        ids = [task_transactional_id(identity(turn_id("orders", 17, 0), 5, epoch)) for epoch in range(9)]
+        ids = [task_transactional_id(identity(turn_id(prefix_of("orders"), 17, 0), 5, epoch)) for epoch in range(9)]
         assert all(len({*ids[at : at + PLACES]}) == PLACES for at in range(9 - PLACES))
         assert len({*ids}) == PLACES
         assert not {*ids} & {
-            task_transactional_id(identity(turn_id("orders", *other), 5, epoch))
+            task_transactional_id(identity(turn_id(prefix_of("orders"), *other), 5, epoch))
             for other in ((17, 1), (1, 0), (0, 17))
             for epoch in range(PLACES)
         }
@@ -248,6 +249,11 @@ class TestIdentities:
         if state == "Empty":
             assert not is_free(described(of._replace(producer_epoch=8), state), [of])
         assert is_free(None, [])
+
+    def test_an_id_whose_epochs_are_used_up_is_not_free(self) -> None:
+        # A timeout leaves it so, and Kafka could not end a transaction of this epoch.
+        assert is_free(described(identity("t", 4, 32_766), "CompleteAbort"), [])
+        assert not is_free(described(identity("t", 4, 32_767), "CompleteAbort"), [])
 
 
 class TestRecords:

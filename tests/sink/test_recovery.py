@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 import ottla
 from ottla.cli import main
 from ottla.sink.barriers import Barrier
+from ottla.sink.commit import _to_decide
+from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
@@ -17,7 +22,7 @@ from ottla.sink.session import session_of
 from ottla.sink.transaction_log import Fate
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, make_job, visible_rows
 from .driver import Job
 from .test_lost_after_decision import decided
 
@@ -134,6 +139,24 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     assert_every_row_once(job)
 
 
+def test_who_is_overtaken_by_another_recovery_is_told_so(
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = job.settings()
+    planned = plan(session_of(settings))
+    driver.run_task(job, settings, planned, 0, 0, 0)
+
+    def reach(barrier: Barrier) -> None:
+        monkeypatch.setattr("ottla.sink.planning.reach", lambda _: None)
+        assert len(recover(session_of(settings)).aborted) == 1
+
+    monkeypatch.setattr("ottla.sink.planning.reach", reach)
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 1
+    said = capsys.readouterr().err
+    assert f"another ottla sink recover has taken sink '{job.sink_id}' over meanwhile" in said
+    assert said.count("\n") == 1
+
+
 def test_a_query_that_runs_goes_on_where_recovery_came_between_two_batches(job: Job) -> None:
     settings = job.settings()
     for batch in range(2):
@@ -170,3 +193,33 @@ def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "A query that is writing a batch is fenced" in said
     assert "1 when rows of the last batch are lost" in said
+
+
+def test_a_sink_with_another_control_topic_is_not_known_without_it(
+    job: Job, cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"control_topic": f"{job.topic}_decisions"}
+    settings = dataclasses.replace(job.settings(), **own)
+    planned = plan(session_of(settings))
+    messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)  # type: ignore[arg-type]
+    session_of(job.settings()).ensure_topics()
+    # What is decided there would be aborted here, as in no decision.
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 2
+    assert "give --control-topic if the query has another control topic" in capsys.readouterr().err
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers, "--control-topic", own["control_topic"]) == 0
+    assert "3 transactions committed, 0 aborted" in capsys.readouterr().out
+    assert_every_row_once(job, batches=1)
+
+
+def test_brokers_that_allow_short_transactions_alone_do_not_keep_a_sink_from_being_recovered(
+    kafka_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ottla.Cluster(brokers=1, settings={"transaction.max.timeout.ms": 30_000}) as cluster:
+        job = make_job(cluster, kafka_name, tmp_path, transaction_timeout_ms=30_000, margin_ms=3_000)
+        planned = plan(session_of(job.settings()))
+        driver.run_task(job, job.settings(), planned, 0, 0, 0)
+        assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
+        assert "0 transactions committed, 1 aborted" in capsys.readouterr().out

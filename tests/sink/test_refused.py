@@ -13,10 +13,13 @@ import pytest
 
 import ottla
 from ottla.cli import main
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink import topics
 from ottla.sink.barriers import Barrier
-from ottla.sink.batch import WRITE, BatchId
+from ottla.sink.batch import WRITE, BatchId, Entry, Totals
 from ottla.sink.commit import commit
+from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
@@ -272,6 +275,52 @@ def test_a_decision_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.C
         admin.alter_configs({"max.message.bytes": "100000"}, topic=topic)
     run_batch(job, settings, 0)
     assert_every_row_once(job, batches=1)
+
+
+def test_a_marker_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Cluster, job: Job) -> None:
+    topic = f"{job.topic}-small"
+    cluster.create_topic(topic, configs={"cleanup.policy": "compact"})
+    cluster.create_topic(f"{topic}_markers", configs={"cleanup.policy": "compact", "max.message.bytes": "200"})
+    settings = dataclasses.replace(job.settings(), control_topic=topic)
+    told = (
+        rf"^the marker of partition 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
+        rf"ottla topics alter {topic}_markers --config max\.message\.bytes=65536 -b \S+\)$"
+    )
+    with pytest.raises(ottla.UserMistake, match=told):
+        run_batch(job, settings, 0)
+    assert busy(job) == []
+
+
+@pytest.mark.parametrize("timeout_ms", [60_000, 100_000, 300_000, 900_000, 3_600_000])
+def test_a_decision_is_taken_back_before_what_it_names_though_brokers_look_every_ten_seconds(timeout_ms: int) -> None:
+    settings = SinkSettings("orders", "localhost:9092", transaction_timeout_ms=timeout_ms)
+    # transaction.abort.timed.out.transaction.cleanup.interval.ms
+    assert settings.decision_timeout_ms + 10_000 <= settings.margin <= timeout_ms // 4
+
+
+def of_tasks(job: Job, tasks: int, coordinator: TransactionIdentity) -> Decision:
+    """A decision of so many tasks, which nobody has prepared."""
+    entry = Entry(0, TransactionIdentity("ottla-sink-6-orders/0/0/0/60000", 1, 1), Totals(1, 1), 0)
+    return Decision(job.sink_id, BatchId("query-1", 0), Totals(), tasks, (entry,) * tasks, coordinator, 0)
+
+
+def test_a_decision_does_not_have_to_fit_into_the_memory_that_rows_are_given(job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), client_settings={"buffer.memory": 50_000})
+    planned = plan(session_of(settings))
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        writer.write_again(of_tasks(job, 1_000, planned.coordinator))
+    assert session_of(settings).read_decision() == of_tasks(job, 1_000, planned.coordinator)
+
+
+def test_a_decision_of_more_tasks_than_one_record_holds_says_that_the_topic_does_not_matter(job: Job) -> None:
+    planned = plan(session_of(job.settings()))
+    told = r"150000 tasks, and its decision \(\d+ bytes\) is larger than 16777216 bytes;.* Write with fewer tasks \(coa"
+    with (
+        pytest.raises(ottla.UserMistake, match=told),
+        DecisionWriter(session_of(job.settings()), planned.coordinator) as writer,
+    ):
+        writer.write_again(of_tasks(job, 150_000, planned.coordinator))
+    assert session_of(job.settings()).read_decision() is None
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from ottla.sink.planning import look, plan
 from ottla.sink.session import session_of
 from ottla.sink.settings import CONTROL_TOPIC
 
-from .conftest import assert_every_row_once
+from .conftest import assert_every_row_once, make_job
 from .driver import Job, run_batch, run_task
 
 
@@ -83,6 +84,38 @@ def test_an_abort_that_reads_an_old_decision_ends_nothing_of_the_new_one(
             abort(session_of(elsewhere), messages)
     assert plan(session_of(job.settings())).last is not None
     assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
+
+
+@pytest.mark.prove
+def test_before_version_2_an_abort_does_not_take_the_fence_of_another_driver_for_a_timeout(
+    kafka_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ottla.Cluster(brokers=3, settings={"transaction_version": 1}) as cluster:
+        job = make_job(cluster, kafka_name, tmp_path)
+        run_batch(job, job.settings(), 0)
+        stale, of_stale, others = cut_off(cluster, job)
+        settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
+        planned = plan(session_of(settings))
+        messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+        elsewhere = dataclasses.replace(
+            settings, bootstrap_servers=of_stale, client_settings={"default.api.timeout.ms": 3_000}
+        )
+        # Its connections are to the broker that is cut off now.
+        assert session_of(elsewhere).read_decision() is not None
+        with cluster.faults.isolate(stale):
+            cluster.await_leader(CONTROL_TOPIC, 0, other_than=stale, timeout=30)
+            with monkeypatch.context() as patched:
+                patched.setattr("ottla.sink.commit.reach", fail_at(Barrier.COMMIT_APPLY))
+                with pytest.raises(ottla.OttlaError, match="the driver fails here"):
+                    commit(session_of(settings), messages)
+            # Another driver is about to read what is decided.
+            session_of(settings).fence()
+            with contextlib.suppress(ottla.OttlaError):
+                abort(session_of(elsewhere), messages)
+        last = plan(session_of(job.settings())).last
+        assert last is not None
+        assert last.lost == {}
+        assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
 
 
 def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(

@@ -61,6 +61,8 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (False, {"delivery": "exactly-once"}, r"write\.id"),
         (True, {"sink__id": " "}, r"sink\.id is empty"),
         (True, {"sink__id": "s", "sink__control__topic": " "}, r"sink\.control\.topic is empty"),
+        (True, {"sink__id": "s", "sink__control__topic": "a/b"}, r"sink\.control\.topic is 'a/b'.* letters, digits"),
+        (True, {"sink__id": "s", "sink__control__topic": "t" * 242}, r"sink\.control\.topic is 't+'.* 241 at most"),
         (True, {"write__id": "w", "sink__id": "s"}, r"write\.id is for batch"),
         (False, {"write__id": "a\nb"}, r"option write\.id is 'a\\nb'.*printable"),
         (False, {"write__id": "w" * 201}, r"option write\.id is 'w+'.*200 bytes at most"),

@@ -54,8 +54,8 @@ def test_every_column_that_sparks_own_sink_takes_is_planned() -> None:
 @pytest.mark.usefixtures("spark")
 def test_columns_that_no_record_has_are_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "ottla.spark"):
-        shape = planned("offset bigint, value string, Key string, offset string")
-    assert shape.columns == ("value",)
+        shape = planned("offset bigint, value string, key string, Key string, offset string")
+    assert shape.columns == ("value", "key")
     assert "columns that no Kafka record has are not written: offset, Key" in caplog.text
 
 
@@ -74,6 +74,9 @@ def test_columns_that_are_left_out_are_neither_sent_nor_counted(kafka_cluster: C
     ("ddl", "topic", "told"),
     [
         ("key string", "t", "no column 'value'"),
+        ("Value string", "t", r"'Value' would be left out: .* called 'value'; rename it"),
+        # Rows would have no keys, and no order.
+        ("Key string, value string", "t", r"'Key' would be left out: .* called 'key'; rename it, or drop it"),
         ("value int", "t", r"'value' is of type int.*string or binary"),
         ("value string, key bigint", "t", r"'key' is of type bigint"),
         ("value string, partition bigint", "t", r"'partition' is of type bigint.*int"),

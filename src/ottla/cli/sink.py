@@ -14,7 +14,7 @@ from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
-from ottla.errors import OttlaError, UserMistake
+from ottla.errors import OttlaError, ProducerFenced, UserMistake
 
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
@@ -102,7 +102,13 @@ def recover(
     session = session_of(settings)
     if not recovery.describe(session).is_known:
         raise _unknown(settings)
-    done = recovery.recover(session, accept_loss)
+    try:
+        done = recovery.recover(session, accept_loss)
+    except ProducerFenced:
+        raise OttlaError(
+            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and brings it to an "
+            "end; ottla sink show tells what is left"
+        ) from None
     if as_json:
         written = session.written((*done.committed, *done.lost))
         told = {

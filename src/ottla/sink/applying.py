@@ -19,6 +19,10 @@ from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
 Lost = tuple[Entry, ...]
+_BEYOND = (
+    "topic {topic} ends before its marker. Either the broker that leads the topic is cut off from the others: start "
+    "again when it is not. Or somebody has deleted the topic"
+)
 
 
 def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
@@ -45,7 +49,8 @@ def settle(
     """Find out what became of these, and commit what is still open.
 
     `trouble` is the last error of EndTxn, for the error message. Raises OttlaError if the marker of one is gone, so
-    that its state is unknown; with `accept_loss` it counts as lost.
+    that its state is unknown; with `accept_loss` it counts as lost. A marker beyond the end of its topic is waited for:
+    a new leader may not have it yet.
     """
     lost: list[Entry] = []
     left = list(entries)
@@ -55,13 +60,18 @@ def settle(
         for entry in left:
             fate = known.get(entry.marker_offset, Fate.OPEN)
             if fate is None and not accept_loss:
-                raise _unknown(session, batch, entry)
+                raise _unknown(session, batch, entry, "somebody has deleted its marker from topic {topic}")
             if fate in (None, Fate.ABORTED):
                 lost.append(entry)
         left = [entry for entry in left if known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN]
         if not left:
             break
         if session.port.passed_s() >= deadline:
+            missing = [entry for entry in left if entry.marker_offset not in known]
+            if missing and not accept_loss:
+                raise _unknown(session, batch, missing[0], _BEYOND)
+            if len(missing) == len(left):
+                return (*lost, *missing)
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
                 f"committed yet: {trouble or 'their coordinators do not say why'}. The next start of the query commits "
@@ -76,11 +86,11 @@ def settle(
     return tuple(lost)
 
 
-def _unknown(session: Session, batch: BatchId, entry: Entry) -> OttlaError:
-    sink_id = session.settings.sink_id
+def _unknown(session: Session, batch: BatchId, entry: Entry, why: str) -> OttlaError:
+    sink_id, topic = session.settings.sink_id, repr(session.settings.markers_topic)
     return OttlaError(
         f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed cannot be found out any more: "
-        f"somebody has deleted its marker from topic {session.settings.markers_topic!r}. Look for its "
+        f"{why.format(topic=topic)}. Look for its "
         f"{entry.totals.rows} rows with a read_committed reader. Then let the batch count as done with what is there: "
         f"{recover_command(session.settings, '--accept-loss')}"
     )

@@ -23,7 +23,6 @@ from ottla.sink.refusals import (
     Message,
     check_together,
     is_same_again,
-    longer,
     other_tasks,
     partly_there,
     role,
@@ -70,23 +69,6 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     reach(Barrier.COMMIT_END)
     if settled.lost:
         raise partly_there(settings, settled)
-    _warn_of_length(session, plan, decision)
-
-
-def _warn_of_length(session: Session, plan: Plan, decision: Decision) -> None:
-    """Log a warning before batches take longer than their transactions may last."""
-    settings, took_ms = session.settings, decision.decided_ms - plan.planned_ms
-    if took_ms > settings.transaction_timeout_ms // 2:
-        _log.warning(
-            "%s of sink %r took %d ms from its plan to its decision, more than half of %s (%d). A batch that takes "
-            "longer than that cannot be decided: %s",
-            decision.batch,
-            settings.sink_id,
-            took_ms,
-            settings.timeout_name,
-            settings.transaction_timeout_ms,
-            longer(settings),
-        )
 
 
 def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -> None:

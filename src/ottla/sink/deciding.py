@@ -10,8 +10,10 @@ If there is no answer to the commit, it is asked for again. In the end R is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 
+from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -19,8 +21,11 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import taken_over, too_late, took_too_long
+from ottla.sink.refusals import longer, taken_over, too_late, took_too_long
 from ottla.sink.session import Session
+from ottla.sink.settings import SinkSettings
+
+_log = logging.getLogger("ottla.sink")
 
 _ASKED_TIMES = 3
 
@@ -82,6 +87,7 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     described = session.port.describe_transactions(entry.identity.transactional_id for entry in entries)
     late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
     if not late:
+        _warn_of_length(settings, decision, described.values(), plan.planned_ms)
         return decision
     # Another driver that takes over ends these transactions. Then they did not time out.
     if not session.is_coordinator(decision.coordinator, session.port.describe_transactions([session.coordinator_id])):
@@ -94,6 +100,25 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     return decision._replace(
         entries=tuple(entry._replace(lost=True) if entry in gone else entry for entry in decision.entries)
     )
+
+
+def _warn_of_length(
+    settings: SinkSettings, decision: Decision, described: Iterable[TransactionDescription], planned_ms: int
+) -> None:
+    """Say it before batches are too long for their transactions."""
+    begun_ms = [max(planned_ms, each.started_ms) for each in described if each.started_ms is not None]
+    took_ms = decision.decided_ms - min(begun_ms, default=decision.decided_ms)
+    if took_ms > settings.transaction_timeout_ms // 2:
+        _log.warning(
+            "%s of sink %r took %d ms from its first transaction to its decision, more than half of %s (%d). A batch "
+            "that takes longer than that cannot be decided: %s",
+            decision.batch,
+            settings.sink_id,
+            took_ms,
+            settings.timeout_name,
+            settings.transaction_timeout_ms,
+            longer(settings),
+        )
 
 
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:

@@ -16,17 +16,20 @@ from typing import Self
 from ottla.client.producer import Producer
 from ottla.errors import DeliveryError, OttlaError, RecordError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.decision import Decision, encode
-from ottla.sink.refusals import decision_too_large
+from ottla.sink.refusals import decision_too_large, is_too_large, too_many_tasks
 from ottla.sink.session import Session
 
 _log = logging.getLogger("ottla.sink")
 
 _REQUEST_BYTES_MAX = 16 * 1024 * 1024
 # The size of a decision and when it is sent do not depend on the user's settings.
-_OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "compression.type": "gzip"}
-_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_OWN = {
+    "linger.ms": 0,
+    "max.request.size": _REQUEST_BYTES_MAX,
+    "buffer.memory": 2 * _REQUEST_BYTES_MAX,
+    "compression.type": "gzip",
+}
 
 
 class DecisionWriter:
@@ -87,8 +90,10 @@ class DecisionWriter:
         value = encode(decision)
         try:
             producer.send(settings.control_topic, value, settings.sink_id.encode(), partition=0).result()
-        except (RecordError, DeliveryError) as error:
-            if isinstance(error, RecordError) or getattr(error.first, "code", None) in _TOO_LARGE:
+        except RecordError as error:
+            raise too_many_tasks(decision, len(value), _REQUEST_BYTES_MAX) from error
+        except DeliveryError as error:
+            if is_too_large(error):
                 raise decision_too_large(settings, decision, len(value)) from error
             raise
 

@@ -5,8 +5,11 @@
     ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 with number 0; it never has a transaction
     ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: place 2, transaction.timeout.ms=60000
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
+    ottla-sink-6-orders@own/17/0/turn   the count of a sink that keeps its decisions in topic `own`
 
-The length of the sink id comes first, so that the ids of one sink never begin with the prefix of another.
+The length of the sink id comes first, so that the ids of one sink never begin with the prefix of another. A reader of
+another topic than the one where a sink decides would abort what is decided, and so does not find its tasks. The driver
+has one id whatever the topic is: of two drivers with one sink id only the newest can decide.
 
 Two attempts that may be alive must not have the same id. To ask whether an id is in use is not enough: an attempt may
 be delayed between the answer and the request that takes the id. So an attempt first sends InitProducerId for the id
@@ -24,16 +27,19 @@ from collections.abc import Collection
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.settings import CONTROL_TOPIC
 
 PLACES = 4
 TURNS_MOST = 4 * PLACES
 _TURN = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
+_EPOCH_MAX = 32_767
 
 
-def prefix_of(sink_id: str) -> str:
-    """The prefix of all transactional ids of this sink, and of no other sink."""
-    return f"ottla-sink-{len(sink_id.encode())}-{sink_id}/"
+def prefix_of(sink_id: str, control_topic: str = CONTROL_TOPIC) -> str:
+    """The prefix of the transactional ids of this sink's tasks, and of no other sink that decides in this topic."""
+    elsewhere = "" if control_topic == CONTROL_TOPIC else f"@{control_topic}"
+    return f"ottla-sink-{len(sink_id.encode())}-{sink_id}{elsewhere}/"
 
 
 def coordinator_id(sink_id: str) -> str:
@@ -41,9 +47,9 @@ def coordinator_id(sink_id: str) -> str:
     return f"{prefix_of(sink_id)}driver"
 
 
-def turn_id(sink_id: str, partition_id: int, attempt_number: int) -> str:
-    """The transactional id that counts the attempts at this partition with this number."""
-    return f"{prefix_of(sink_id)}{partition_id}/{attempt_number}{_TURN}"
+def turn_id(prefix: str, partition_id: int, attempt_number: int) -> str:
+    """The transactional id that counts the attempts at this partition with this number; `prefix` is the sink's."""
+    return f"{prefix}{partition_id}/{attempt_number}{_TURN}"
 
 
 def is_turn(transactional_id: str) -> bool:
@@ -72,8 +78,15 @@ def is_free(described: TransactionDescription | None, idle: Collection[Transacti
 
     `idle` are the identities without a transaction that the plan found: their attempts are of an earlier plan. An
     identity without a transaction that is not in `idle` belongs to an attempt of this plan that has sent nothing yet.
+
+    The last epoch of a producer id is for fencing (a timeout). A transaction of it could not be ended: Kafka gives each
+    end the next epoch (KIP-890), and there is none.
     """
-    if described is None or described.state in _FREE:
+    if described is None:
+        return True
+    if described.producer_epoch == _EPOCH_MAX:
+        return False
+    if described.state in _FREE:
         return True
     known = TransactionIdentity(described.transactional_id, described.producer_id, described.producer_epoch)
     return described.state == "Empty" and known in idle

@@ -70,9 +70,9 @@ class Kafka:
             verification.check(admin)
         topics.ensure(self._admin, self._settings)
 
-    def has_topics(self) -> bool:
-        """Whether both topics exist."""
-        return all(topics.exists(self._admin, name) for name in self._settings.topics)
+    def has_topic(self, name: str) -> bool:
+        """Whether one of the sink's topics exists."""
+        return topics.exists(self._admin, name)
 
     def list_transactions(self, prefix: str, states: Iterable[str]) -> list[ListedTransaction]:
         """As `Admin.list_transactions`."""

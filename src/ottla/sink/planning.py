@@ -19,7 +19,6 @@ from ottla.sink.batch import Last, Plan
 from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import prefix_of
 from ottla.sink.refusals import behind, check_query, moved, taken_over
 from ottla.sink.session import Session
 from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
@@ -168,7 +167,7 @@ def look(
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """What to do about this sink's transactions, for a caller that changes nothing: the identity is not confirmed."""
-    listed = session.port.list_transactions(prefix_of(session.settings.sink_id), STATES)
+    listed = session.port.list_transactions(session.prefix, STATES)
     return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 

@@ -57,7 +57,7 @@ def describe(session: Session, history: bool = False) -> SinkState:
 
     `written` is that of the last decision, with `history` that of all decisions that the topic still has.
     """
-    if not session.port.has_topics():
+    if not session.has_decisions():
         return SinkState(session.settings.sink_id, (), {}, (), False, {})
     last = session.read_decision()
     deciding = session.is_deciding(but=last)
@@ -85,9 +85,10 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
     With `accept_loss` the last batch counts as done with the rows that are there. Lost rows, and rows of which it is
     unknown whether they were committed, will not be written any more.
     """
-    if not session.port.has_topics():
+    if not session.has_decisions():
         return Recovered(None, (), (), ())
-    coordinator = session.fence()
+    # How long transactions of tasks may last does not matter to who has none.
+    coordinator = session.fence(has_tasks=False)
     decision = read_settled(session, coordinator)
     coordinator, lost, found = clean(session, coordinator, decision, accept_loss)
     if decision is not None:

@@ -22,6 +22,9 @@ from ottla.sink.settings import SinkSettings
 
 Message = Prepared | Skipped
 _ONGOING = "Ongoing"
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+# Any marker fits into so many bytes.
+_MARKER_ROOM = 64 * 1024
 _OTHER_ID = "give this query a sink.id of its own"
 _CHECKPOINT = (
     f"restore the checkpoint that belongs to the sink. Or {_OTHER_ID}: then all that it reads is written, also rows "
@@ -289,6 +292,33 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
         f"transactions of tasks did not last until they could be committed ({settings.timeout_name}="
         f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). "
         f"For batches that are whole after one run, {longer(settings)}"
+    )
+
+
+def is_too_large(error: BaseException | None) -> bool:
+    """Whether the error says that a topic does not take so large a record."""
+    while error is not None:
+        if getattr(error, "code", None) in _TOO_LARGE:
+            return True
+        error = getattr(error, "first", None) or error.__cause__
+    return False
+
+
+def marker_too_large(settings: SinkSettings, batch: BatchId, partition_id: int) -> UserMistake:
+    """A task's marker is larger than its topic allows: somebody has made the topic so."""
+    topic = settings.markers_topic
+    command = alter_command(settings, topic, f"max.message.bytes={_MARKER_ROOM}")
+    return UserMistake(
+        f"the marker of partition {partition_id} of {batch} does not fit into topic {topic!r}; nothing of the batch is "
+        f"visible. Raise max.message.bytes of that topic ({command})"
+    )
+
+
+def too_many_tasks(decision: Decision, size: int, size_max: int) -> UserMistake:
+    """The record that decides a batch is larger than any topic takes from the sink; nothing is decided."""
+    return UserMistake(
+        f"{decision.batch} has {decision.tasks} tasks, and its decision ({size} bytes) is larger than {size_max} "
+        "bytes; nothing of the batch is visible. Write with fewer tasks (coalesce)"
     )
 
 

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import OttlaError, ProducerFenced
+from ottla.errors import KafkaError, OttlaError, ProducerFenced
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import Written, decode_marker
 from ottla.sink.refusals import taken_over
@@ -33,6 +34,8 @@ class Session:
         self.settings = settings
         self.port = port
         self.coordinator_id = coordinator_id(settings.sink_id)
+        self.prefix = prefix_of(settings.sink_id, settings.control_topic)
+        """What its tasks' transactional ids begin with."""
         self._key = settings.sink_id.encode()
         self._decisions = self._no_decisions()
         self.owner: str | None = None
@@ -43,6 +46,10 @@ class Session:
     def close(self) -> None:
         """Close the connections."""
         self.port.close()
+
+    def has_decisions(self) -> bool:
+        """Whether the topic of decisions exists."""
+        return self.port.has_topic(self.settings.control_topic)
 
     def ensure_topics(self) -> None:
         """Create the two topics if they are missing; UserMistake for topics that delete old records."""
@@ -114,7 +121,13 @@ class Session:
     def _read_markers(self, entries: Sequence[Entry]) -> TransactionLog:
         wanted = {entry.marker_offset for entry in entries}
         topic = self.settings.markers_topic
-        first_offset = max(min(wanted), self.port.begin_offset(topic))
+        try:
+            first_offset = max(min(wanted), self.port.begin_offset(topic))
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            # Somebody has deleted the topic: all that is wanted is gone.
+            return TransactionLog(lambda _: False, max(wanted) + 1)
         return self._read(topic, TransactionLog(lambda record: record.offset in wanted, first_offset))
 
     def _no_decisions(self) -> TransactionLog:
@@ -133,14 +146,14 @@ class Session:
 
     # ---- transactions -------------------------------------------------------------------------------------------
 
-    def fence(self) -> TransactionIdentity:
+    def fence(self, has_tasks: bool = True) -> TransactionIdentity:
         """Get a new identity for the driver, which alone may decide; an older driver's decision is complete then.
 
         Also begin a transaction without records in the control topic, and abort it: its control marker shows how far R
         must be read (`has_read_fence`). Raises ProducerFenced if another driver does the same, UserMistake.
         """
         settings = self.settings
-        if not self._timeout_is_known:
+        if has_tasks and not self._timeout_is_known:
             # This checks that brokers allow the tasks' timeout, before anything has begun.
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
@@ -189,7 +202,12 @@ class Session:
         return {identity: told.error for identity, told in self.port.end(identities, committed).items()}
 
     def is_given_up(self, coordinator: TransactionIdentity) -> bool:
-        """Whether what this identity of the driver was deciding was aborted, and no driver has planned since."""
+        """Whether what this identity of the driver was deciding was aborted, and no driver has planned since.
+
+        Before transaction version 2 this cannot be known: a timeout leaves the next epoch, and so does another plan.
+        """
+        if self.port.transaction_version() < 2:
+            return False
         known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
         after = (coordinator.producer_id, coordinator.producer_epoch + 1)
         return (

@@ -23,8 +23,11 @@ SINK_TOPICS = topics_of(CONTROL_TOPIC)
 """The two topics that all sinks of a cluster share, unless they have another control topic."""
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
-_MARGIN_MS_MAX = 60_000
+_MARGIN_MS_MIN, _MARGIN_MS_MAX = 15_000, 60_000
 _DECISION_MS_MIN = 1_000
+# How often brokers look for transactions whose time is over:
+# transaction.abort.timed.out.transaction.cleanup.interval.ms.
+_LOOK_MS = 10_000
 SINK_ID_BYTES_MAX = 200
 # Settings of the producer that the sink sets itself.
 _OWN = (
@@ -45,9 +48,10 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query exists; `client_settings` are those of `ottla.Producer`, with dots
     or underscores. A batch whose transactions have less than `margin_ms` left is not decided (None: a tenth of
-    `transaction_timeout_ms`, 60 s at most). `same_rows`: a batch that is done and comes again with other rows is
-    refused. `timeout_name` and `same_rows_name` are the names in error messages of `transaction_timeout_ms` and
-    `same_rows`. `of_checkpoint`: the id was made from the location of the checkpoint, and not given by the user.
+    `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `same_rows`: a batch that is done and
+    comes again with other rows is refused. `timeout_name` and `same_rows_name` are the names in error messages of
+    `transaction_timeout_ms` and `same_rows`. `of_checkpoint`: the id was made from the location of the checkpoint, and
+    not given by the user.
     """
 
     sink_id: str
@@ -81,15 +85,19 @@ class SinkSettings:
     @property
     def margin(self) -> int:
         """How many milliseconds every transaction must have left when the batch is decided."""
-        return min(_MARGIN_MS_MAX, self.transaction_timeout_ms // 10) if self.margin_ms is None else self.margin_ms
+        if self.margin_ms is not None:
+            return self.margin_ms
+        timeout_ms = self.transaction_timeout_ms
+        return min(_MARGIN_MS_MAX, max(timeout_ms // 10, min(_MARGIN_MS_MIN, timeout_ms // 4)))
 
     @property
     def decision_timeout_ms(self) -> int:
-        """How long the decision's own transaction may take: half of the margin, at least one second.
+        """How long the decision's own transaction may take: less than the margin, also where brokers look late.
 
-        Brokers look for transactions that have timed out every ten seconds only.
+        Brokers look for transactions that have timed out every ten seconds. One second is the least, which is too long
+        for a margin below eleven seconds.
         """
-        return max(_DECISION_MS_MIN, self.margin // 2)
+        return max(_DECISION_MS_MIN, min(self.margin // 2, self.margin - _LOOK_MS))
 
     @property
     def markers_topic(self) -> str:

@@ -31,7 +31,7 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
     finds. So this checks the driver's identity last: after that, a task that is still alive opens no transaction.
     """
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
-    turns = turn_id(session.settings.sink_id, attempt.partition_id, attempt.attempt_number)
+    turns = turn_id(session.prefix, attempt.partition_id, attempt.attempt_number)
     for _ in range(TURNS_MOST):
         turn = port.next_identity(turns, timeout_ms)
         is_exact = port.transaction_version() >= 2

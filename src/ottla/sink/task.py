@@ -17,7 +17,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.marker import encode_marker
-from ottla.sink.refusals import Role, check_rewritten, longer, role
+from ottla.sink.refusals import Role, check_rewritten, is_too_large, longer, marker_too_large, role
 from ottla.sink.session import Session
 from ottla.sink.taking import take_identity
 
@@ -167,7 +167,12 @@ class TaskTransaction:
         value = encode_marker(self._batch, self._attempt, entry, self._seen.spans())
         marker = producer.send(self._settings.markers_topic, value, identity.transactional_id.encode(), partition=0)
         reach(Barrier.TASK_PREPARE)
-        producer.prepare_transaction()
+        try:
+            producer.prepare_transaction()
+        except OttlaError as error:
+            if is_too_large(error):
+                raise marker_too_large(self._settings, self._batch, self._attempt.partition_id) from error
+            raise
         return entry._replace(marker_offset=marker.result().offset)
 
     def leave(self) -> None:

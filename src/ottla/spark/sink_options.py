@@ -38,6 +38,9 @@ _TAKEN = (
     "write.id",
     *value_options.NAMES,
 )
+# Of Kafka's 249 the topic of markers needs some for itself.
+_CONTROL_TOPIC_LENGTH_MAX = 241
+_CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX}}}")
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
@@ -143,6 +146,11 @@ def _read_control_topic(given: Mapping[str, str]) -> str:
     topic = given.get("sink.control.topic", CONTROL_TOPIC).strip()
     if not topic:
         raise ConfigError("The option sink.control.topic is empty: name a topic, or leave the option out.")
+    if not _CONTROL_TOPIC_NAME.fullmatch(topic):
+        raise ConfigError(
+            f"The option sink.control.topic is {topic!r}: a topic's name has letters, digits, '.', '_' and '-', and "
+            f"this one {_CONTROL_TOPIC_LENGTH_MAX} at most, since the second topic has '_markers' behind it."
+        )
     return topic
 
 

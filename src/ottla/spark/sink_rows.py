@@ -95,6 +95,8 @@ def plan_rows(
     """
     names = schema.names
     others = tuple(dict.fromkeys(name for name in names if name not in _TYPES))
+    if values is None or "value" in names:
+        _refuse_other_case(names)
     if others and "value" in names:
         _warn_of(others)
     for column in schema.fields:
@@ -125,6 +127,17 @@ def plan_rows(
 
     planned = plan_values(schema, values, topic, others)
     return SinkRows(topic, tuple(dict.fromkeys((*columns, "value"))), kept, planned)
+
+
+def _refuse_other_case(names: list[str]) -> None:
+    """UserMistake for a column that only its case keeps from being written: rows would go without their keys, say."""
+    for name in names:
+        meant = name.lower()
+        if name != meant and meant in _TYPES and meant not in names:
+            raise UserMistake(
+                f"Column {name!r} would be left out: the one that is written is called {meant!r}; rename it, or drop "
+                "it."
+            )
 
 
 @functools.cache

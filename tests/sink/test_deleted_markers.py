@@ -1,0 +1,66 @@
+"""Where somebody has deleted the topic of markers: what became of the last batch is not known, and it can be ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+import ottla
+from ottla.cli import main
+from ottla.sink.commit import _to_decide
+from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.planning import plan
+from ottla.sink.recovery import recover
+from ottla.sink.session import session_of
+from ottla.sink.settings import SinkSettings
+
+from .conftest import await_quiet
+from .driver import Job, run_task
+
+
+def decided_without_markers(cluster: ottla.Cluster, job: Job, committed: bool) -> SinkSettings:
+    """A batch that is ended, of which R does not say so yet, in topics of its own; that of markers is deleted."""
+    settings = dataclasses.replace(
+        job.settings(), control_topic=f"{job.topic}_own", client_settings={"default.api.timeout.ms": 1_000}
+    )
+    planned = plan(session_of(settings))
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)  # type: ignore[arg-type]
+    told = ottla.end_transactions([each.identity for each in decision.entries], committed, job.bootstrap_servers)
+    assert not any(told.values())
+    await_quiet(job)
+    cluster.delete_topic(settings.markers_topic)
+    return settings
+
+
+def test_the_batch_is_told_as_unknown_and_given_up_when_somebody_says_so(
+    cluster: ottla.Cluster, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = decided_without_markers(cluster, job, committed=True)
+    arguments = [job.sink_id, "-b", job.bootstrap_servers, "--control-topic", settings.control_topic]
+    assert main(["sink", "show", *arguments, "--json"]) == 0
+    assert [task["state"] for task in json.loads(capsys.readouterr().out)["tasks"]] == ["unknown"] * job.tasks
+    assert main(["sink", "recover", *arguments]) == 1
+    assert "cannot be found out" in capsys.readouterr().err
+    assert main(["sink", "recover", *arguments, "--accept-loss"]) == 0
+    assert "counts as done without 60 rows of 60 that are or may be lost" in capsys.readouterr().out
+
+
+def test_a_topic_that_was_made_again_does_not_promise_that_the_next_start_commits(
+    cluster: ottla.Cluster, job: Job
+) -> None:
+    settings = decided_without_markers(cluster, job, committed=False)
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        admin.create_topics(settings.markers_topic, partitions=1, configs={"cleanup.policy": "compact"})
+    for again in (plan, recover):
+        with pytest.raises(ottla.OttlaError, match=r"cannot be found out .* deleted the topic\. .* --accept-loss$"):
+            again(session_of(settings))
+    assert len(recover(session_of(settings), accept_loss=True).lost) == job.tasks
+    planned = plan(session_of(settings))
+    assert planned.last is not None
+    assert planned.last.lost == {}
