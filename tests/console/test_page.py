@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 import ottla
+from ottla.client.offset_lookup import OffsetLookup
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.remote.client import RemoteCluster
@@ -247,6 +249,27 @@ def test_a_topic_that_is_deleted_while_it_is_looked_at_is_said_to_be_gone(opened
     page.wait_for_selector("tbody tr")
     asking.change("DELETE", "api/topics/vanishing")
     page.get_by_text("there is no such topic (any more)").wait_for()
+    opened.said[:] = [each for each in opened.said if "404" not in each]
+
+
+@pytest.mark.prove
+def test_no_name_is_ever_html(opened: Looked, cluster: ottla.Cluster) -> None:
+    lookup = OffsetLookup(cluster.bootstrap_servers)
+    lookup.commit(HOSTILE, {("orders", 0): 2}, 30_000)
+    lookup.close()
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id=HOSTILE, client_id=HOSTILE) as producer:
+        producer.init_transactions()
+    page = opened.go("groups")
+    page.get_by_role("link", name=HOSTILE).click()
+    page.wait_for_selector("main h1:has-text('onerror')")
+    page.get_by_text("orders").first.wait_for()
+    opened.go("transactions").get_by_text(HOSTILE).first.wait_for()
+    # Sentences that say what was asked for.
+    for view in (f"group/{quote(HOSTILE + HOSTILE, safe='')}", f"topic/{quote(HOSTILE, safe='')}"):
+        error = opened.go(view).locator(".error")
+        error.wait_for()
+        assert "onerror" in error.inner_text()
+        assert page.locator("main img, main script").count() == 0
     opened.said[:] = [each for each in opened.said if "404" not in each]
 
 

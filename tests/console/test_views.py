@@ -61,6 +61,8 @@ def test_brokers_and_topics_are_told_with_what_they_store(
     configs = {each["name"]: each for each in asking.get(f"api/topics/{kafka_name}/configs")["configs"]}
     assert configs["cleanup.policy"]["value"] == "delete"
     assert asking.get("api/brokers/2/configs")["configs"]
+    status, _, content = asking.raw("GET", "api/brokers/77/configs")
+    assert (status, b"there is no broker 77 now: there are 1, 2, 3" in content) == (400, True)
 
 
 def test_a_topic_is_made_and_deleted(asking: Asking, kafka_name: str) -> None:
@@ -94,6 +96,31 @@ def test_what_cannot_be_asked_is_one_sentence(asking: Asking, cluster: ottla.Clu
     status, _, content = asking.raw("GET", f"api/topics/asked/{path}")
     assert status == 400
     assert says in json.loads(content)["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "refused"),
+    [
+        ("api/topics", {"name": "<b>"}, (400, "allowed are ASCII letters")),
+        ("api/topics", {"name": ["x"]}, (400, "name must be text")),
+        ("api/topics", {"name": "y", "configs": {"retention.ms": None}}, (400, "configs must be an object")),
+        ("api/topics", {"name": "y", "configs": {"retention.ms": {}}}, (400, "configs must be an object")),
+        ("api/topics", {"name": "y", "replication_factor": 99_999}, (400, "from 1 to 32767")),
+        ("api/topics/asked/records", {}, (400, "the record is no JSON object")),
+        ("api/topics/asked/records", {"record": {"value": "x", "partition": 99}}, (400, "not 99")),
+        ("api/topics/nowhere/records", {"record": {"value": "x"}}, (404, "no such topic")),
+        ("api/topics/nowhere/import", b'{"value": "x"}', (404, "no such topic")),
+        ("api/transactions/end", {}, (400, "transactional_id is missing")),
+        ("api/producers/abort", {"topic": "asked"}, (400, "partition is missing")),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    asking: Asking, cluster: ottla.Cluster, path: str, given: Any, refused: tuple[int, str]
+) -> None:
+    if "asked" not in cluster.topics():
+        cluster.create_topic("asked")
+    status, told = asking.change("POST", path, given)
+    assert (status, refused[1] in told["error"]) == (refused[0], True), told
 
 
 def test_pages_lead_through_all_records_and_back(asking: Asking, cluster: ottla.Cluster, kafka_name: str) -> None:

@@ -35,6 +35,8 @@ logger = logging.getLogger("ottla.console")
 
 STATIC = Path(__file__).parent / "static"
 _BODY_BYTES_MAX = 64 << 20
+# What the protocol has room for.
+_REPLICAS_MAX = 32_767
 # Streams that may be open at once; each has a thread, and a search has a connection to every leader.
 _STREAMS_MAX = 16
 _CHUNKS_AHEAD = 16
@@ -104,7 +106,7 @@ _VIEWS: tuple[tuple[str, str, View], ...] = (
     (
         "POST",
         "/api/topics/{topic}/records",
-        lambda console, given: sending.produce(console.kafka, given["topic"], given["record"]),
+        lambda console, given: sending.produce(console.kafka, given["topic"], given.get("record")),
     ),
     ("GET", "/api/groups", lambda console, given: group_views.groups(console.kafka)),
     ("GET", "/api/group", lambda console, given: group_views.group(console.kafka, text(given, "id") or "")),
@@ -145,9 +147,10 @@ def _create_topic(console: Console, given: Given) -> dict[str, Any]:
     if not name:
         raise UserMistake("name is missing: the name of the topic")
     configs = given.get("configs") or {}
-    if not isinstance(configs, Mapping):
-        raise UserMistake("configs must be an object of settings by Kafka's names")
-    replication = number(given, "replication_factor", least=1) if given.get("replication_factor") else None
+    if not isinstance(configs, Mapping) or not all(isinstance(each, str | int | float) for each in configs.values()):
+        raise UserMistake("configs must be an object of settings by Kafka's names, each text, a number, true or false")
+    has_factor = given.get("replication_factor") not in (None, "")
+    replication = number(given, "replication_factor", least=1, most=_REPLICAS_MAX) if has_factor else None
     partitions = number(given, "partitions", 1, least=1, most=100_000)
     console.kafka.admin.create_topics(name, partitions=partitions, replication_factor=replication, configs=configs)
     console.kafka.metadata(fresh=True)

@@ -9,7 +9,7 @@ from ottla.client.config_admin import ConfigDescription
 from ottla.client.log_dirs import LogDirDescription, describe_log_dirs
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.kafka import Kafka
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UserMistake
 from ottla.reader.position import EARLIEST, LATEST
 
 _SIZES_MS = 5_000
@@ -164,7 +164,10 @@ def topic_configs(kafka: Kafka, name: str) -> dict[str, Any]:
 
 
 def broker_configs(kafka: Kafka, broker_id: int) -> dict[str, Any]:
-    """A broker's settings."""
+    """A broker's settings; UserMistake where there is no such broker (any more)."""
+    known = sorted(each.node_id for each in kafka.metadata(fresh=True).brokers)
+    if broker_id not in known:
+        raise UserMistake(f"there is no broker {broker_id} now: there are {', '.join(map(str, known)) or 'none'}")
     return _configs(kafka.admin.describe_configs(broker_id=broker_id))
 
 

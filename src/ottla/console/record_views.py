@@ -225,7 +225,7 @@ def _check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
     if partition is not None and not 0 <= partition < count:
         raise kafka_error(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"the topic has {count} partitions, counted from 0",
+            f"the topic has {count} {'partition' if count == 1 else 'partitions'}, counted from 0",
             topic=topic,
             partition=partition,
         )

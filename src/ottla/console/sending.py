@@ -26,9 +26,10 @@ LINE_BYTES_MAX = 32 << 20
 _FIELDS = {"key", "value", "headers", "timestamp_ms", "partition", "offset", "timestamp_type"}
 
 
-def produce(kafka: Kafka, topic: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def produce(kafka: Kafka, topic: str, given: Any) -> dict[str, Any]:
     """Send one record, a dict as in the module's words, and wait; where it is stored. Raises OttlaError."""
     record = read_record(given, "the record")
+    kafka.topic(topic)
     with _producer(kafka) as producer:
         stored = producer.send(topic, **record).result(_ANSWER_S)
         return {"partition": stored.partition, "offset": stored.offset, "timestamp_ms": stored.timestamp_ms}

@@ -43,6 +43,8 @@ def transactions(kafka: Kafka) -> dict[str, Any]:
 
 def end_transaction(kafka: Kafka, transactional_id: str) -> dict[str, Any]:
     """Fence the producer of this id: what it has open is aborted, what it asked to commit is completed first."""
+    if not transactional_id:
+        raise UserMistake("transactional_id is missing: whose transaction is to end")
     with kafka.of_transactions:
         # Fencing would make an id that does not exist.
         if transactional_id not in kafka.transactions.describe([transactional_id]):
