@@ -253,6 +253,77 @@ def test_a_topic_that_is_deleted_while_it_is_looked_at_is_said_to_be_gone(opened
 
 
 @pytest.mark.prove
+def test_an_address_that_was_typed_wrongly_shows_something(opened: Looked) -> None:
+    opened.go("brokers")
+    for address, heading in (
+        ("topic/%E0%A4%A", "It cannot be shown"),
+        ("group/%", "It cannot be shown"),
+        ("topic/", "Topics"),
+        ("nothing", "Topics"),
+        ("topic/orders/nothing", "orders"),
+    ):
+        opened.page.goto(f"{opened.url}#/{address}")
+        opened.page.wait_for_selector(f"main h1:text-is('{heading}'), main .error")
+    opened.page.goto(f"{opened.url}#token=%zz")
+    opened.page.wait_for_selector("a:text-is('orders')")
+    opened.said[:] = [each for each in opened.said if "status of 40" not in each]
+
+
+@pytest.mark.prove
+def test_json_is_shown_on_lines_and_nothing_of_it_is_changed(opened: Looked, cluster: ottla.Cluster) -> None:
+    cluster.create_topic("spelled")
+    written = [
+        '{"a":1e999,"a":[1.0,{}, []],"big":12345678901234567890,"s":"x\\"{[,:","n":null}',
+        "[" * 20_000 + "]" * 20_000,
+        '{"not json"',
+    ]
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for text in written:
+            producer.send("spelled", text.encode())
+    page = opened.go("topic/spelled")
+    shown = []
+    for offset in range(3):
+        page.get_by_role("button", name=f"Record at offset {offset} of partition 0").click()
+        shown.append(page.locator("dialog pre").inner_text())
+        page.keyboard.press("Escape")
+    assert shown[0].splitlines() == [
+        "{",
+        '  "a": 1e999,',
+        '  "a": [',
+        "    1.0,",
+        "    {},",
+        "    []",
+        "  ],",
+        '  "big": 12345678901234567890,',
+        '  "s": "x\\"{[,:",',
+        '  "n": null',
+        "}",
+    ]
+    assert shown[1:] == written[1:]
+
+
+@pytest.mark.prove
+def test_the_longest_names_fit_320_pixels(chromium: Any, server: ConsoleServer, cluster: ottla.Cluster) -> None:
+    name = "n" * 249
+    cluster.create_topic(name)
+    with ottla.Producer(cluster.bootstrap_servers, client_id="c" * 249, transactional_id="i" * 249) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send(name, b"v" * 5000, b"k" * 5000, headers=[("h" * 500, b"v" * 500)])
+        with chromium.new_context(viewport={"width": 320, "height": 700}) as context:
+            looked = Looked(context.new_page(), server.url)
+            views = "topics", "transactions", "served", *(f"topic/{name}/{part.lower()}" for part in PARTS)
+            for view in views:
+                page = looked.go(view)
+                page.wait_for_selector("main tbody tr, main .card h3")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+            page = looked.go(f"topic/{name}")
+            page.locator("button[aria-label^='Record at offset']").first.click()
+            page.locator("dialog").get_by_text("Its batch").wait_for()
+            assert page.evaluate("(d => d.scrollWidth <= d.clientWidth)(document.querySelector('dialog'))")
+
+
+@pytest.mark.prove
 def test_no_name_is_ever_html(opened: Looked, cluster: ottla.Cluster) -> None:
     lookup = OffsetLookup(cluster.bootstrap_servers)
     lookup.commit(HOSTILE, {("orders", 0): 2}, 30_000)

@@ -15,7 +15,16 @@ export function takeToken() {
   const given = /^#token=([^&]+)/.exec(location.hash);
   if (!given) return;
   history.replaceState(null, "", location.pathname);
-  useToken(decodeURIComponent(given[1]));
+  useToken(decoded(given[1]));
+}
+
+// A part of an address; one that was typed wrongly stays as it is.
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export class Refused extends Error {

@@ -20,8 +20,9 @@ export function say(sentence, kind) {
 
 function address() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name, ...places] = path.split("/").map(decodeURIComponent);
-  return { name: VIEWS[name] ? name : "topics", places, query: Object.fromEntries(new URLSearchParams(query || "")) };
+  const [name, ...places] = path.split("/").map(api.decoded);
+  const isThere = VIEWS[name] && (name !== "topic" || places[0]);
+  return { name: isThere ? name : "topics", places, query: Object.fromEntries(new URLSearchParams(query || "")) };
 }
 
 function navigation(name) {

@@ -1,6 +1,7 @@
 // Numbers, sizes and times as people read them.
 
 const whole = new Intl.NumberFormat("en");
+const DEPTH_MAX = 50;
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const count = (value) => (value === null || value === undefined ? "" : whole.format(value));
@@ -34,4 +35,33 @@ export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 
 
 export function milliseconds(value) {
   return value === undefined ? "" : value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+}
+
+// JSON on several lines, each number and text as it was written; what is nested very deeply stays as it is.
+export function indented(json) {
+  const tokens = json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) || [];
+  const begins = (token) => token === "{" || token === "[";
+  const ends = (token) => token === "}" || token === "]";
+  const lines = [];
+  let depth = 0;
+  let line = "";
+  const next = () => {
+    lines.push(line);
+    line = "  ".repeat(depth);
+  };
+  for (const [number, token] of tokens.entries()) {
+    if (begins(token) && !ends(tokens[number + 1])) {
+      line += token;
+      if ((depth += 1) > DEPTH_MAX) return json;
+      next();
+    } else if (ends(token) && !begins(tokens[number - 1])) {
+      depth -= 1;
+      next();
+      line += token;
+    } else if (token === ",") {
+      line += token;
+      next();
+    } else line += token === ":" ? ": " : token;
+  }
+  return [...lines, line].join("\n");
 }

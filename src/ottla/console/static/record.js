@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, fill, facts, error } from "./dom.js";
-import { bytes, count, when } from "./format.js";
+import { bytes, count, indented, when } from "./format.js";
 import { transaction } from "./records.js";
 
 export async function openRecord(name, partition, offset) {
@@ -62,11 +62,8 @@ function part(name, record, which, title) {
 
 function pretty(shown) {
   if (shown.cut || shown.as === "hex") return shown.text;
-  // Read and written again, whole numbers above 2^53 would change: such text stays as it is.
-  if (/\d{16,}/.test(shown.text)) return shown.text;
   try {
-    const found = JSON.parse(shown.text);
-    return typeof found === "object" ? JSON.stringify(found, null, 2) : shown.text;
+    return typeof JSON.parse(shown.text) === "object" ? indented(shown.text) : shown.text;
   } catch {
     return shown.text;
   }
