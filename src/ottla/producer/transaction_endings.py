@@ -17,9 +17,9 @@ from ottla.connection.request import Answer
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
 from ottla.producer.coordinator import coordinators_in, search
-from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, reaction_to
-from ottla.producer.transaction_requests import end
+from ottla.producer.transaction_answers import Reaction
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
+from ottla.producer.transaction_verdict import Verdict
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 
@@ -48,15 +48,14 @@ class Ended:
 class Ending:
     """One transaction on its way to its end; `trouble` says why it is not there yet."""
 
-    __slots__ = ("committed", "failures", "identity", "is_doubted", "node_id", "not_before_us", "token", "trouble")
+    __slots__ = ("failures", "identity", "node_id", "not_before_us", "token", "trouble", "verdict")
 
     def __init__(self, wanted: EndWanted) -> None:
         self.token = wanted.token
         self.identity = wanted.identity
-        self.committed = wanted.committed
+        self.verdict = Verdict(wanted.committed)
         # Its coordinator; None where that is to be looked for.
         self.node_id: int | None = None
-        self.is_doubted = False
         self.failures = 0
         self.not_before_us = 0
         self.trouble = ""
@@ -139,7 +138,7 @@ class EndingCore:
             else:
                 # Some broker has told of the coordinator, so the features are known.
                 self._choose_version()
-                message = end(ending.identity, ending.committed)
+                message = ending.verdict.request(ending.identity)
                 self._connection.ask(message, ending, now_us, where=ending.node_id, deadline_us=now_us + REACH_US)
         if homeless:
             for sought in [[each] for each in homeless] if self._one_by_one else [homeless]:
@@ -161,7 +160,7 @@ class EndingCore:
         if answer.unsupported:
             self._finish(ending, kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or ""))
         elif answer.message is None:
-            ending.is_doubted = ending.is_doubted or answer.sent
+            ending.verdict.lost(answer)
             self._again(ending, f"EndTxn: {answer.failure}", now_us)
         elif not answer.message.error_code:
             self._finish(ending, None, answer.message)
@@ -195,23 +194,20 @@ class EndingCore:
                     self._finish(ending, error)
 
     def _react(self, ending: Ending, code: int, now_us: int) -> None:
-        ending.is_doubted = ending.is_doubted or code in LEAVES_OPEN
-        reaction = reaction_to(RequestKind.END, code)
+        reaction = ending.verdict.reaction_to(code, self._version)
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             self._again(ending, str(kafka_error(code)), now_us, is_elsewhere=reaction is Reaction.LOOK)
             return
-        verdict = "committed" if ending.committed else "aborted"
-        # In version 1 a commit that is done can be refused when it is asked for again: see `transactions.py`.
-        may_be_done = ending.is_doubted and ending.committed and self._version == 1
-        if reaction is Reaction.GONE and not may_be_done:
-            said = f"{ending.identity} cannot be {verdict}: it was ended the other way, or nothing was sent in it"
+        wanted = "committed" if ending.verdict.committed else "aborted"
+        if reaction is Reaction.GONE:
+            said = f"{ending.identity} cannot be {wanted}: it was ended the other way, or nothing was sent in it"
             self._finish(ending, TransactionError(said))
             return
         if reaction is Reaction.FENCED:
             code = ErrorCode.PRODUCER_FENCED
         error: OttlaError = kafka_error(code, str(ending.identity))
-        if ending.is_doubted:
-            said = f"whether {ending.identity} is {verdict} is not known: that was asked for and not answered"
+        if ending.verdict.is_doubted:
+            said = f"whether {ending.identity} is {wanted} is not known: that was asked for and not answered"
             cause, error = error, TransactionUnknown(f"{said}, then {error}")
             error.__cause__ = cause
         self._finish(ending, error)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -97,13 +96,3 @@ def offset_codes(response: Any) -> dict[Place, int]:
     return {
         (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
     }
-
-
-def end(identity: TransactionIdentity, committed: bool) -> EndTxnRequest:
-    """Ask for the end of the transaction."""
-    return EndTxnRequest(
-        transactional_id=identity.transactional_id,
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
-        committed=committed,
-    )

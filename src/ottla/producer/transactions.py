@@ -43,14 +43,13 @@ from ottla.producer.events import (
 )
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.same_epoch import BUMPS_FROM_VERSION, LostNumbers
-from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, gravest, reaction_to
+from ottla.producer.transaction_answers import Reaction, RequestKind, gravest, reaction_to
 from ottla.producer.transaction_parts import TransactionParts
 from ottla.producer.transaction_requests import (
     add_offsets,
     add_partitions,
     added_places,
     commit_offsets,
-    end,
     initialize,
     offset_codes,
     partition_codes,
@@ -66,6 +65,7 @@ from ottla.producer.transaction_states import (
     TransactionState,
 )
 from ottla.producer.transaction_talk import TransactionRequest, TransactionTalk
+from ottla.producer.transaction_verdict import Verdict
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -110,7 +110,7 @@ class Transactions:
         # An identity that somebody else was given, until it is taken over.
         self._known: TransactionIdentity | None = None
         self._ending: int | None = None
-        self._end_doubted = False
+        self._verdict = Verdict(committed=False)
         self._identity_unknown = False
         self._needs_epoch = False
         self._lost_numbers = LostNumbers()
@@ -221,7 +221,7 @@ class Transactions:
         if self._ending is not None:
             self._answer(self._ending, TransactionError("the transaction is being aborted"))
         self._ending = token
-        self._end_doubted = False
+        self._verdict = Verdict(committed=verb is _V.COMMIT)
         self._move(verb)
         if verb is _V.ABORT:
             self._drop_plans(TransactionError("the transaction is being aborted"))
@@ -272,7 +272,7 @@ class Transactions:
         # Whatever it means elsewhere: there is no way on from here.
         cause.retriable, cause.fatal = False, True
         error = cause
-        if self.state is _S.COMMITTING and self._end_doubted:
+        if self.state is _S.COMMITTING and self._verdict.is_doubted:
             error = TransactionUnknown(
                 f"whether the transaction was committed is not known: the commit was asked for and not answered, then "
                 f"{cause}; look for its records with a read_committed reader, and close this producer"
@@ -304,7 +304,7 @@ class Transactions:
             if self._identity_unknown:
                 self._renew()
             else:
-                self._ask_to_end(committed=False, now_us=now_us)
+                self._ask_to_end(now_us)
 
     def _ask_for_identity(self, now_us: int) -> None:
         if self._known is not None and self._connection.brokers_met:
@@ -322,14 +322,14 @@ class Transactions:
 
     def _all_is_stored(self, now_us: int) -> None:
         if self.state is _S.COMMITTING:
-            self._ask_to_end(committed=True, now_us=now_us)
+            self._ask_to_end(now_us)
         else:
             self._move(_V.STORED)
             self._answer_end(None)
 
-    def _ask_to_end(self, *, committed: bool, now_us: int) -> None:
+    def _ask_to_end(self, now_us: int) -> None:
         if self._parts.is_begun:
-            self._talk.ask(RequestKind.END, end(self.identity, committed), now_us)
+            self._talk.ask(RequestKind.END, self._verdict.request(self.identity), now_us)
         else:
             self._ended()
 
@@ -377,8 +377,9 @@ class Transactions:
             return
         if response is None:
             self._talk.trouble = f"{request}: {answer.failure}"
+            if kind is RequestKind.END:
+                self._verdict.lost(answer)
             if answer.sent:
-                self._end_doubted = self._end_doubted or kind is RequestKind.END
                 # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
                 self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
             request.coordinator.forget()
@@ -387,8 +388,12 @@ class Transactions:
         if kind is RequestKind.ADD_PARTITIONS or kind is RequestKind.COMMIT_OFFSETS:
             codes = partition_codes(response) if kind is RequestKind.ADD_PARTITIONS else offset_codes(response)
             found = gravest(kind, codes)
+        elif not response.error_code:
+            found = None
+        elif kind is RequestKind.END:
+            found = response.error_code, self._verdict.reaction_to(response.error_code, self._version)
         else:
-            found = (response.error_code, reaction_to(kind, response.error_code)) if response.error_code else None
+            found = response.error_code, reaction_to(kind, response.error_code)
         if found is None:
             self._talk.begin_anew()
             self._take_success(request, response, now_us)
@@ -443,8 +448,6 @@ class Transactions:
             return
         error = kafka_error(code, detail, fatal=reaction is Reaction.BREAK or None)
         self._talk.trouble = str(error)
-        if kind is RequestKind.END and code in LEAVES_OPEN:
-            self._end_doubted = True
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             if reaction is Reaction.LOOK:
                 request.coordinator.forget()
@@ -454,22 +457,13 @@ class Transactions:
                 self._break(error)
             else:
                 self._deny(error)
-        elif reaction is Reaction.BREAK or self._is_dead_end(reaction):
+        elif reaction is Reaction.BREAK or (reaction is Reaction.RENEW and not self._bumps):
             self._break(error)
         elif self.state is _S.ABORTING:
             self._react_to_abort(kind, reaction, error)
         else:
             self._identity_unknown = reaction is Reaction.RENEW
             self.fail(error)
-
-    def _is_dead_end(self, reaction: Reaction) -> bool:
-        """Whether an answer that others can go on from leaves this producer without a way."""
-        is_commit_doubted = self.state is _S.COMMITTING and self._end_doubted
-        if reaction is Reaction.RENEW:
-            return is_commit_doubted or not self._bumps
-        # In version 1 a commit leaves the epoch as it is. An InitProducerId that arrives twice, the second time after
-        # the commit, makes the state Empty in that epoch, and the commit that is asked for again is refused.
-        return reaction is Reaction.GONE and is_commit_doubted and self._version == 1
 
     def _react_to_abort(self, kind: RequestKind, reaction: Reaction, error: OttlaError) -> None:
         """The transaction is being aborted, and the answer says that this way does not lead there."""
@@ -539,7 +533,7 @@ class Transactions:
 
     def _forget(self) -> None:
         self._parts.clear()
-        self._end_doubted = self._identity_unknown = self._needs_epoch = False
+        self._identity_unknown = self._needs_epoch = False
         self._lost_numbers.forget()
 
     # ---- small things -----------------------------------------------------------------------------------------------
