@@ -16,6 +16,7 @@ from ottla.client.admin_driver import AdminDriver, unanswered
 from ottla.client.partition_offsets import Place
 from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError
+from ottla.producer.coordinator import GROUP
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -28,7 +29,6 @@ from ottla.reader.settings import ReaderSettings
 
 CLASSIC, CONSUMER = "classic", "consumer"
 _REACH_MS, _ANSWER_MS = 1_000, 10_000
-_GROUP = 0
 _I16, _I32 = Struct(">h"), Struct(">i")
 
 
@@ -108,7 +108,7 @@ class GroupAdmin:
         found: list[GroupDescription] = []
 
         def attempt() -> OttlaError | None:
-            told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=_GROUP), ANY_NODE).message
+            told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
             if told.error_code:
                 return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
             description, trouble = self._described(group_id, told.node_id)
@@ -126,7 +126,7 @@ class GroupAdmin:
         for group_id in group_ids:
 
             def attempt(group_id: str = group_id) -> OttlaError | None:
-                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=_GROUP), ANY_NODE).message
+                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
                 if told.error_code:
                     return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
                 (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), told.node_id)])

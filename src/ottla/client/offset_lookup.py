@@ -19,6 +19,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.partition_offsets import OffsetQuestion, Place, list_offsets
 from ottla.connection.request import ANY_NODE
 from ottla.errors import OttlaError, Unreachable
+from ottla.producer.coordinator import GROUP
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -36,7 +37,6 @@ _log = logging.getLogger("ottla.client")
 
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 1_000_000
-_GROUP = 0
 
 
 class OffsetLookup:
@@ -190,7 +190,7 @@ class OffsetLookup:
         def attempt() -> OttlaError | None:
             node_id = self._coordinators.get(group_id)
             if node_id is None:
-                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=_GROUP), ANY_NODE).message
+                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
                 if told.error_code:
                     return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
                 node_id = self._coordinators[group_id] = told.node_id

@@ -29,6 +29,7 @@ from ottla.connection.setting import INT64_MAX
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages import API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
@@ -188,14 +189,13 @@ class Connections:
             self._on_ready(node)
 
     def _on_handshake(self, node: Node, response: Any, now_us: int) -> None:
-        api_versions = ApiVersionsRequest.API_KEY
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and api_versions not in node.versions:
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and API_VERSIONS not in node.versions:
             # KIP-511: the broker answers in version 0 and, if it is new enough, says what it does speak.
             best = 0
             for api in response.api_keys:
-                if api.api_key == api_versions:
+                if api.api_key == API_VERSIONS:
                     best = min(api.max_version, _HANDSHAKE_VERSION)
-            node.versions = {api_versions: (0, best)}
+            node.versions = {API_VERSIONS: (0, best)}
             self._send_handshake(node, best, now_us)
             return
         if response.error_code:

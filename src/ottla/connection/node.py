@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 from ottla.connection.request import Pending
 from ottla.connection.traffic import NodeMeter
+from ottla.protocol.messages import ADD_PARTITIONS_TO_TXN, FETCH, FIND_COORDINATOR, PRODUCE
 
 
 class ConnectionState(IntEnum):
@@ -165,7 +166,7 @@ class Node:
 # The newest versions this client speaks where they are below what the message classes can write: Produce and Fetch
 # 13 name topics by id only, and everything here goes by name. FindCoordinator from 4 on asks for many keys at once, and
 # AddPartitionsToTxn from 4 on is between brokers.
-VERSION_CAPS = {0: 12, 1: 12, 10: 3, 24: 3}
+VERSION_CAPS = {PRODUCE: 12, FETCH: 12, FIND_COORDINATOR: 3, ADD_PARTITIONS_TO_TXN: 3}
 
 
 class VersionMismatch(Exception):

@@ -20,15 +20,28 @@ from typing import Any
 from ottla.connection.backoff import backoff_us
 from ottla.connection.metadata import Metadata
 from ottla.connection.settings import ConnectionSettings
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 # Errors of a topic in a Metadata answer that may be gone with the next one; any other error ends the asking.
-RETRIABLE_TOPIC_ERRORS = frozenset((3, 5, 6, 9, 13, 14, 15, 72, 78, 100))
+_RETRIABLE_TOPIC_ERRORS = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
 # A topic nobody could find for this long is not asked for any more until somebody wants it again.
 MISSING_TOPIC_KEPT_US = 300_000_000
 # Kafka's own limit; brokers refuse longer names, and those with anything but ASCII.
 TOPIC_NAME_MAX = 249
-INVALID_TOPIC = 17
 
 
 class MetadataRefresh:
@@ -90,7 +103,7 @@ class MetadataRefresh:
         if len(topic) > TOPIC_NAME_MAX or not topic.isascii():
             # One such name would keep the whole request, and so every other topic, from being asked for.
             if topic not in self._metadata.topics:
-                self._metadata.refuse(topic, INVALID_TOPIC)
+                self._metadata.refuse(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             return False
         if topic not in self.topics:
             self._fresh[topic] = None
@@ -197,7 +210,7 @@ class MetadataRefresh:
             if wanted_us is None:
                 continue
             if topic.error_code:
-                lasting = topic.error_code not in RETRIABLE_TOPIC_ERRORS
+                lasting = topic.error_code not in _RETRIABLE_TOPIC_ERRORS
                 if lasting or now_us - wanted_us > MISSING_TOPIC_KEPT_US:
                     self.forget(topic.name)
                     continue
