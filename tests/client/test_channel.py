@@ -14,9 +14,9 @@ import pytest
 from tests.papers import Papers
 
 import ottla
-from ottla.client.channel import Channel, Lost, SocketBuffers
+from ottla.client.channel import Channel, SocketBuffers
 from ottla.client.tls import TlsSocket
-from ottla.connection.loss import REFUSED, Loss, LossKind
+from ottla.connection.loss import REFUSED, Loss, LossKind, Lost
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

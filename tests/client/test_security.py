@@ -28,8 +28,8 @@ from tests.papers import KEY_PASSWORD, Papers
 
 import ottla
 from ottla import Listener
-from ottla.client.channel import Lost
 from ottla.client.tls import TlsSocket, client_context, openssl_name
+from ottla.connection.loss import Lost
 from ottla.producer.settings import ProducerSettings
 
 pytest.importorskip("scramp")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.connection.jaas import parse_jaas
+from ottla.connection.java_settings import not_in_python
 from ottla.connection.kafka_settings import KAFKA_SETTINGS
-from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings, not_in_python
+from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
 from ottla.errors import ConfigError
 

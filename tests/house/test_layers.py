@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -174,6 +174,77 @@ def test_each_room_imports_only_rooms_before_it() -> None:
             if target is not None and target != room and target not in allowed:
                 wrong.append(f"{path.relative_to(SOURCE)}:{line} imports ottla.{target}")
     assert not wrong, "\n".join(wrong)
+
+
+# Named in ARCHITECTURE.md, with the reason. Imports within functions count, too: they only put a circle off.
+CIRCLES = [{"ottla.simulation.plan", "ottla.simulation.plan_check"}]
+
+
+def runtime_imports(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """(module, imported name or None), without what is imported for types alone."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, None) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.level == 0 and child.module:
+            yield from ((child.module, alias.name) for alias in child.names)
+        yield from runtime_imports(child)
+
+
+def import_graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """{module: the modules of these that it imports}."""
+    graph: dict[str, set[str]] = {}
+    for name, text in sources.items():
+        found: set[str] = set()
+        for module, imported in runtime_imports(ast.parse(text)):
+            named = f"{module}.{imported}"
+            found.add(named if named in sources else module)
+        graph[name] = found & sources.keys() - {name}
+    return graph
+
+
+def reached_from(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        fresh = graph[left.pop()] - seen
+        seen |= fresh
+        left += fresh
+    return seen
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """The groups of modules that import each other, by whatever way."""
+    left = dict(graph)
+    # What imports nothing of the rest is in no circle.
+    while ends := [name for name in left if not left[name] & left.keys()]:
+        for name in ends:
+            del left[name]
+    left = {name: imported & left.keys() for name, imported in left.items()}
+    reached = {name: reached_from(name, left) for name in left}
+    found = [{other for other in reached[name] if name in reached[other]} for name in left if name in reached[name]]
+    return [group for number, group in enumerate(found) if group not in found[:number]]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("from ottla import first", [{"ottla.first", "ottla.second"}]),
+        ("def late():\n    from ottla.first import thing", [{"ottla.first", "ottla.second"}]),
+        ("if TYPE_CHECKING:\n    from ottla.first import thing", []),
+        ("import ottla.third", []),
+    ],
+)
+def test_a_circle_of_imports_is_found(second: str, expected: list[set[str]]) -> None:
+    sources = {"ottla.first": "from ottla.second import thing", "ottla.second": second, "ottla.third": ""}
+    assert circles(import_graph(sources)) == expected
+
+
+def test_imports_go_in_no_circle_but_those_named() -> None:
+    names = {path: ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in source_files()}
+    sources = {name.removesuffix(".__init__"): path.read_text() for path, name in names.items()}
+    assert circles(import_graph(sources)) == CIRCLES
 
 
 def pure_files() -> list[Path]:

@@ -42,8 +42,8 @@ from ottla.showcase.properties import (
     note_streamed,
     streaming_witness,
 )
+from ottla.showcase.result import JsonResult
 from ottla.showcase.run import BROKERS, _produce
-from ottla.showcase.streaming_job import JsonResult
 from ottla.showcase.workload import Records, make_records
 
 ROWS = 300

@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from ottla.producer.diagnosis import Diagnosis, Finding, Limit
-from ottla.showcase.tour import Measured, Turned
 from ottla.showcase.tour_knobs import (
     BATCH,
     COMPRESSION,
@@ -28,7 +27,9 @@ from ottla.showcase.tour_knobs import (
     RECORDS_PER_S,
     REQUESTS,
     Knob,
+    Measured,
     Status,
+    Turned,
     make_records,
 )
 from ottla.showcase.tour_learned import learned

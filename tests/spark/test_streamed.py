@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError
 from ottla.showcase.kafka import EmbeddedKafka
+from ottla.showcase.result import JsonResult
 from ottla.showcase.streamed import finish, stream_and_kill
-from ottla.showcase.streaming_job import Job, JsonResult
+from ottla.showcase.streaming_job import Job
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from ottla.cli.value_schema import read_line
+from ottla.cli.json_line import read_line
 from ottla.registry.codecs import Encode
 from ottla.registry.registered import RegisteredSchema
 from ottla.registry.serializers import AvroSerializer

@@ -95,7 +95,7 @@ def _known_names() -> Set[str]:
 def _mistake(given: str, name: str, known: Set[str]) -> str | None:
     """What is wrong with a setting that the command has no use for; None where it may stand in the file."""
     from ottla.connection.foreign_settings import RENAMED
-    from ottla.connection.security_settings import not_in_python
+    from ottla.connection.java_settings import not_in_python
     from ottla.nearest import nearest_name
 
     instead = not_in_python(name)

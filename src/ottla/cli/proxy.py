@@ -269,7 +269,8 @@ def _upstream_settings(tls: bool, path: Path | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if path is not None:
         from ottla.client.properties import read_properties
-        from ottla.connection.security_settings import SECURITY_SETTINGS, not_in_python
+        from ottla.connection.java_settings import not_in_python
+        from ottla.connection.security_settings import SECURITY_SETTINGS
 
         known = {row.name for row in SECURITY_SETTINGS if not row.name.startswith("sasl.")}
         for name, value in read_properties(path).items():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ottla.cli.json_line import read_line
 from ottla.cli.registry_options import RegistryAccess
 from ottla.cli.small_file import read_small_file
-from ottla.errors import RecordError, UserMistake
+from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from ottla.registry.client import RegistryClient
@@ -122,14 +122,3 @@ def read_value_schema(
 
         imports = read_imports(schema, text)
     return ValueSchema(value_format, client, text, message, imports)
-
-
-def read_line(line: bytes, **how: Any) -> Any:
-    """What a line of JSON says; RecordError."""
-    try:
-        return json.loads(line, **how)
-    except ValueError as error:
-        raise RecordError(
-            f"{line[:60].decode('utf-8', 'replace')!r} is not JSON ({error}); with --value-format each line is a JSON "
-            "object."
-        ) from None

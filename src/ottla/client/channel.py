@@ -22,9 +22,10 @@ from ottla.client.held_calls import HELD_BYTES_MAX, receive_held, send_held
 from ottla.client.other_protocols import other_protocol
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.client.resolve import Address
-from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, Loss, LossKind, failed, not_kafka, tls_failed
+from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, Loss, LossKind, Lost, failed, not_kafka, tls_failed
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
+from ottla.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
 from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
 
@@ -45,13 +46,8 @@ _CLOSED_UNANSWERED = Loss(
 _CLOSED_EARLY = Loss(
     LossKind.CLOSED_EARLY, f"{CLOSED_BY_BROKER.detail} before it answered a request; {_OTHER_PROTOCOL}"
 )
-CLOSED_IN_TLS_HANDSHAKE = Loss(
-    LossKind.CLOSED_IN_TLS_HANDSHAKE,
-    "the connection ended within the TLS handshake; is it a listener without TLS (then set security.protocol "
-    "without SSL)?",
-)
-# ApiVersions, SaslHandshake and SaslAuthenticate: what is asked before a connection is of use.
-_OPENING_API_KEYS = (18, 17, 36)
+# What is asked before a connection is of use.
+_OPENING_API_KEYS = (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 class SocketBuffers:
@@ -72,14 +68,6 @@ class SocketBuffers:
             settings.send_buffer_bytes if "send_buffer_bytes" in names else -1,
             settings.receive_buffer_bytes if "receive_buffer_bytes" in names else -1,
         )
-
-
-class Lost(Exception):
-    """The connection is of no use any more, for the reason in `loss`."""
-
-    def __init__(self, loss: Loss) -> None:
-        super().__init__(loss.detail)
-        self.loss = loss
 
 
 class Channel:

@@ -21,7 +21,7 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ottla.client.channel import Channel, Lost, SocketBuffers
+from ottla.client.channel import Channel, SocketBuffers
 from ottla.client.connection_log import ConnectionLog
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import Address, beginning_after, resolve
@@ -40,7 +40,7 @@ from ottla.connection.events import (
     Transmitted,
     Unsendable,
 )
-from ottla.connection.loss import Loss, LossKind
+from ottla.connection.loss import Loss, LossKind, Lost
 from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 

@@ -21,10 +21,9 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from ottla.client.channel import CLOSED_IN_TLS_HANDSHAKE, Lost
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.client.stores import is_store, read_keystore, read_truststore
-from ottla.connection.loss import CLOSED_BY_BROKER, Loss, tls_failed
+from ottla.connection.loss import CLOSED_BY_BROKER, CLOSED_IN_TLS_HANDSHAKE, Loss, Lost, tls_failed
 from ottla.connection.security_settings import SecuritySettings
 from ottla.connection.setting import shown
 from ottla.errors import ConfigError

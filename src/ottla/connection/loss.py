@@ -51,8 +51,21 @@ class Loss:
         return self.kind in _LASTING
 
 
+class Lost(Exception):
+    """What a driver raises inside: the connection is of no use any more, for the reason in `loss`."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__(loss.detail)
+        self.loss = loss
+
+
 REFUSED = Loss(LossKind.REFUSED, "connection refused")
 CLOSED_BY_BROKER = Loss(LossKind.CLOSED, "closed by the broker")
+CLOSED_IN_TLS_HANDSHAKE = Loss(
+    LossKind.CLOSED_IN_TLS_HANDSHAKE,
+    "the connection ended within the TLS handshake; is it a listener without TLS (then set security.protocol "
+    "without SSL)?",
+)
 
 
 def failed(detail: str) -> Loss:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.connection.java_settings import HOW_TO_GET_TOKENS
 from ottla.connection.setting import Setting, refuse_coroutine, shown
 from ottla.errors import ConfigError
 
@@ -27,9 +28,6 @@ SCOPE = "sasl.oauthbearer.scope"
 
 MSK_PROVIDER = "ottla.client.aws_msk:iam_token"
 
-HOW_TO_GET_TOKENS = (
-    f"give a callable as {PROVIDER} (as text: module:function), or {ENDPOINT} with {CLIENT_ID} and {CLIENT_SECRET}"
-)
 # Java's classes that ask a token endpoint, where they stand in Kafka 3.1 to 3.x, and from 4.0 on.
 _ENDPOINT_CLASSES = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",

@@ -230,8 +230,8 @@ def _refuse_unknown(given: Mapping[str, Any], table: Sequence[Setting]) -> None:
 def _unknown(name: str, table: Sequence[Setting]) -> str:
     # Only when something is wrong already.
     from ottla.connection.foreign_settings import told_of
+    from ottla.connection.java_settings import not_in_python
     from ottla.connection.kafka_settings import KAFKA_SETTINGS
-    from ottla.connection.security_settings import not_in_python
 
     dotted = name.replace("_", ".")
     instead = told_of(name, dotted, frozenset(row.name for row in table)) or not_in_python(dotted)

@@ -234,8 +234,8 @@ class Connecting:
             self._shake_hands()
 
     def _shake_hands(self) -> None:
-        from ottla.client.channel import Lost
         from ottla.client.poller import READABLE
+        from ottla.connection.loss import Lost
 
         sock = self._socket
         self._loop.remove_reader(sock)

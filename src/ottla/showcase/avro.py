@@ -24,7 +24,7 @@ from ottla.registry.registered import AVRO, RegisteredSchema
 from ottla.schemas.avro.derived import derive_schema
 from ottla.schemas.avro.encode import AvroEncoder
 from ottla.schemas.framing import PREFIX_BYTES, id_prefix
-from ottla.showcase.streaming_job import FROM, Result
+from ottla.showcase.result import FROM, Result
 from ottla.showcase.values import Values
 
 if TYPE_CHECKING:

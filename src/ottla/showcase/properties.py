@@ -31,7 +31,7 @@ from ottla.showcase.settings import COMMON_SETTINGS
 if TYPE_CHECKING:
     from ottla.evidence.witness import Witness
     from ottla.showcase.kafka import RunKafka
-    from ottla.showcase.streaming_job import Result
+    from ottla.showcase.result import Result
     from ottla.showcase.workload import Records
 
 NOT_JUDGED = NOT_SEEN | {

@@ -25,7 +25,8 @@ from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
-from ottla.showcase.streaming_job import Job, Result, cause, start
+from ottla.showcase.result import Result
+from ottla.showcase.streaming_job import Job, cause, start
 from ottla.spark.loading import query_settings
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ Invariant: everything that is shown was measured in this run; nothing is remembe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from math import isnan
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import Any
 from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
 from ottla.json_place import STDOUT, check_json_place
-from ottla.producer.diagnosis import Diagnosis
 from ottla.screen import Step, open_console, showing_steps
 from ottla.showcase.tour_knobs import (
     BATCH,
@@ -36,7 +34,9 @@ from ottla.showcase.tour_knobs import (
     RECORDS_PER_S,
     REQUESTS,
     Knob,
+    Measured,
     Row,
+    Turned,
     make_records,
 )
 
@@ -47,25 +47,6 @@ _RECORDS_MAX = 300_000
 _STRETCH = 500
 _FLUSH_S = 60
 _STEP_S = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What came of one row: its figures by the names of `FIGURES` (None where there is none), and the diagnosis."""
-
-    row: Row
-    records: int
-    seconds: float
-    figures: Mapping[str, float | None]
-    diagnosis: Diagnosis
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A knob and what came of its rows, in their order."""
-
-    knob: Knob
-    rows: tuple[Measured, ...]
 
 
 def run_tour(json_file: str | Path | None = None, *, seconds: float = _SECONDS, knobs: Sequence[Knob] = KNOBS) -> int:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ottla.producer.diagnosis import Diagnosis
+
 PARTITIONS = 6
 PACE = 20_000
 # The figures of a row, in the order of the table.
@@ -77,6 +79,25 @@ class Knob:
     rows: tuple[Row, ...]
     shows: str = RECORDS_PER_S
     pace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of one row: its figures by the names of `FIGURES` (None where there is none), and the diagnosis."""
+
+    row: Row
+    records: int
+    seconds: float
+    figures: Mapping[str, float | None]
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A knob and what came of its rows, in their order."""
+
+    knob: Knob
+    rows: tuple[Measured, ...]
 
 
 def _rows(setting: str, *values: Any) -> tuple[Row, ...]:

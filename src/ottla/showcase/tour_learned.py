@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.producer.diagnosis import Limit
-from ottla.showcase.tour import Measured, Turned
-from ottla.showcase.tour_knobs import BATCH, COMPRESSION, LATENCY, QUEUE, RECORDS_PER_S, REQUESTS
+from ottla.showcase.tour_knobs import BATCH, COMPRESSION, LATENCY, QUEUE, RECORDS_PER_S, REQUESTS, Measured, Turned
 
 ALIKE = 1.25
 _UNITS = {BATCH: " bytes", LATENCY: " ms", QUEUE: " ms"}

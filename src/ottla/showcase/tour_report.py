@@ -17,7 +17,6 @@ from rich.text import Text
 
 from ottla.json_place import write_json
 from ottla.screen import plain_table
-from ottla.showcase.tour import Measured, Turned
 from ottla.showcase.tour_knobs import (
     BATCH,
     COMPRESSION,
@@ -29,6 +28,8 @@ from ottla.showcase.tour_knobs import (
     QUEUE,
     RECORDS_PER_S,
     REQUESTS,
+    Measured,
+    Turned,
     make_records,
 )
 from ottla.showcase.tour_learned import both, figure, learned, ratio_words, shown

@@ -15,7 +15,7 @@ from ottla.schemas.json_columns import json_column
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from ottla.showcase.streaming_job import Result
+    from ottla.showcase.result import Result
 
 _CHUNKS = 40
 
@@ -99,6 +99,6 @@ class JsonValues(Values):
 
     def result(self, topic: str) -> Result:
         """JSON as well."""
-        from ottla.showcase.streaming_job import JsonResult
+        from ottla.showcase.result import JsonResult
 
         return JsonResult()
