@@ -25,9 +25,9 @@ from ottla.client.resolve import Address
 from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, Loss, LossKind, Lost, failed, not_kafka, tls_failed
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
-from ottla.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
 from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
+from ottla.protocol.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
     from ottla.client.security import Security
