@@ -76,7 +76,7 @@ def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
         raise AssertionError("it may begin")
 
     with pytest.raises(
-        ottla.ProducerFenced, match=r"batch 0 .* was given up, or another driver has taken the sink over"
+        ottla.ProducerFenced, match=r"batch 0 .* was aborted, or another driver has taken the sink over"
     ):
         late(job, planned, write)
 

@@ -100,7 +100,7 @@ def test_rows_lost_again_are_written_again(job: Job) -> None:
     [
         (
             {"tasks": 2},
-            r"partition . of batch 0 .* rows where .* were decided: the rows that a timeout took back",
+            r"partition . of batch 0 .* rows where .* were decided: the rows that were lost by a timeout",
         ),
         ({"tasks": 4}, r"run it with the number of partitions it had"),
         ({"rows_per_batch": 50}, r"rows where 20 were decided"),

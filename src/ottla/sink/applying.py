@@ -74,7 +74,7 @@ def settle(
                 return (*lost, *missing)
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
-                f"committed yet: {trouble or 'their coordinators do not say why'}. The next start of the query commits "
+                f"committed yet: {trouble or 'no coordinator has told an error'}. The next start of the query commits "
                 f"them. If it is not started again: {recover_command(session.settings)}"
             )
         told = session.end([entry.identity for entry in left], committed=True)
@@ -89,8 +89,8 @@ def settle(
 def _unknown(session: Session, batch: BatchId, entry: Entry, why: str) -> OttlaError:
     sink_id, topic = session.settings.sink_id, repr(session.settings.markers_topic)
     return OttlaError(
-        f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed cannot be found out any more: "
-        f"{why.format(topic=topic)}. Look for its "
+        f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed is not known, and nothing "
+        f"tells it any more: {why.format(topic=topic)}. Look for its "
         f"{entry.totals.rows} rows with a read_committed reader. Then let the batch count as done with what is there: "
         f"{recover_command(session.settings, '--accept-loss')}"
     )

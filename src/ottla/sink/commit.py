@@ -127,7 +127,7 @@ def _to_decide(
         for message in messages:
             role(settings, last, batch, message.attempt.partition_id)
         if any(isinstance(message, Skipped) for message in messages):
-            raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is given up")
+            raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is aborted")
     return Decision(
         settings.sink_id,
         batch,

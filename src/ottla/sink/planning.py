@@ -192,7 +192,8 @@ def tell_lost(decision: Decision) -> None:
         return
     gone = sum(entry.totals.rows for entry in lost)
     _log.warning(
-        "%d of %d rows of %s of sink %r, which is decided, were taken back by a timeout: those of tasks %s. %s",
+        "%d of %d rows of %s of sink %r, which is decided, are lost, because their transactions timed out: those of "
+        "tasks %s. %s",
         gone,
         decision.totals.rows,
         decision.batch,

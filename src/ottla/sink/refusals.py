@@ -123,8 +123,8 @@ def or_accept(settings: SinkSettings) -> str:
 def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
     """The error if a batch with lost rows came again with other tasks."""
     return TransactionError(
-        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: what a timeout took back "
-        f"can only be written again by the same tasks; {_again(settings, last)}"
+        f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: the rows that were lost "
+        f"by a timeout can only be written again by the same tasks; {_again(settings, last)}"
     )
 
 
@@ -140,8 +140,8 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
-            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
-            f"from sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
+            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that were lost by a "
+            f"timeout for sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
             f"{_again(settings, last)}"
         )
 
@@ -171,7 +171,7 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
         )
     if last.lost:
         raise UserMistake(
-            f"{told}: a timeout took back a part of the batch, which only the same rows can make whole; "
+            f"{told}: a part of the batch was lost by a timeout, and only the same rows can complete it; "
             f"{_again(settings, last)}"
         )
     run_id = messages[0].attempt.run_id
@@ -206,7 +206,7 @@ def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple
         if message.plan.coordinator != plan.coordinator or message.batch != batch:
             raise OttlaError(
                 f"tasks of two plans came to one commit of sink {settings.sink_id!r} "
-                f"({batch} and {message.batch}): the batch is given up and will be run again"
+                f"({batch} and {message.batch}): the batch is aborted and will be run again"
             )
         if message.attempt.partition_id in seen:
             raise OttlaError(f"partition {message.attempt.partition_id} of {batch} came to one commit twice")

@@ -157,7 +157,7 @@ class TaskTransaction:
         if stored != totals.rows:
             raise OttlaError(
                 f"partition {self._attempt.partition_id} of {self._batch} has {totals.rows} rows, and {stored} were "
-                "stored in its transaction: the batch is given up"
+                "stored in its transaction: the batch is aborted"
             )
         if not stored:
             producer.abort_transaction()

@@ -2,7 +2,7 @@
 
 As in `tools/mutation/weaknesses.py`, each row is a change of the source, in a process of its own. Some steps of the
 mechanism are not here, since others stand behind them: where tasks' transactions are not looked at before the decision,
-a batch that a timeout took back is void, and written again; where nothing is swept, brokers end it in time.
+a batch that was lost by a timeout is void, and written again; where nothing is swept, brokers end it in time.
 """
 
 from __future__ import annotations
