@@ -419,3 +419,25 @@ def test_answers_have_the_media_type_that_was_asked_for(
     head = raw(registry, f"GET {place} HTTP/1.1\r\n{header}\r\n".encode()).partition(b"\r\n\r\n")[0].decode()
     assert head.startswith("HTTP/1.1 406 " if kind is None else "HTTP/1.1 200 ")
     assert f"\r\nContent-Type: {kind or 'application/vnd.schemaregistry.v1+json'}\r\n" in head
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        (None, 404),
+        ("application/vnd.schemaregistry.v1+json", 404),
+        ("Application/JSON; charset=utf-8", 404),
+        ("application/octet-stream", 404),
+        ("application/x-www-form-urlencoded", 415),
+        ("text/plain", 415),
+    ],
+)
+def test_a_body_that_is_said_to_be_something_else_is_not_read(
+    content_type: str | None, status: int, registry: ottla.Registry
+) -> None:
+    body = b'{"schema": "\\"int\\""}'
+    header = "" if content_type is None else f"Content-Type: {content_type}\r\n"
+    request = f"POST /subjects/unknown HTTP/1.1\r\n{header}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    answer = raw(registry, request).decode()
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+    assert ("send the header Content-Type: application/vnd.schemaregistry.v1+json" in answer) == (status == 415)

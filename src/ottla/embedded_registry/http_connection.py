@@ -33,6 +33,13 @@ _NOT_ACCEPTABLE = (
     b'{"error_code":406,"message":"HTTP 406 Not Acceptable: answers are %s."}' % ", ".join(MEDIA_TYPES).encode()
 )
 
+# What a body may be said to be; without a word it is taken for JSON, too.
+_BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
+_UNSUPPORTED_MEDIA_TYPE = (
+    b'{"error_code":415,"message":"HTTP 415 Unsupported Media Type: send the header Content-Type: %s."}'
+    % CONTENT_TYPE.encode()
+)
+
 # Status and body of an answer.
 Respond = Callable[[int, bytes], None]
 
@@ -71,6 +78,11 @@ def media_type(accept: str) -> str | None:
         if found in MEDIA_TYPES and weight > most:
             best, most = found, weight
     return best
+
+
+def is_body_type(content_type: str) -> bool:
+    """Whether a body of this type is read."""
+    return content_type.partition(";")[0].strip().lower() in ("", *_BODY_TYPES)
 
 
 def _weight(text: str) -> float:
@@ -199,6 +211,8 @@ class HttpConnection:
             respond = partial(self._respond, method, kind or CONTENT_TYPE)
             if kind is None:
                 respond(406, _NOT_ACCEPTABLE)
+            elif body and not is_body_type(headers.get("content-type", "")):
+                respond(415, _UNSUPPORTED_MEDIA_TYPE)
             else:
                 self._handler.handle_request(method, path, query, headers, body, respond)
 
