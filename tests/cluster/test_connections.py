@@ -39,6 +39,7 @@ def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
                         each for each in of_shop() if each["requests_in_flight"] == 2 and each["unread_bytes"] > 90_000
                     ]
                 )
+                assert found["producer_id"] is not None
                 assert (found["broker"], found["request"], found["listener"]) == (1, "Produce", "PLAINTEXT")
                 assert (found["software_name"], found["user"]) == ("ottla", "ANONYMOUS")
                 assert found["address"].startswith("127.0.0.1:")
@@ -51,3 +52,19 @@ def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
                 ]
             )
         assert until(lambda: not of_shop())
+
+
+def test_producers_are_told_with_their_sequences_and_who_they_are() -> None:
+    with ottla.Cluster(3) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        with ottla.Producer(cluster.bootstrap_servers, client_id="shop") as producer:
+            for _ in range(7):
+                producer.send("orders", b"x", partition=0).result(_PATIENCE_S)
+            producer.send("orders", b"x", partition=1).result(_PATIENCE_S)
+            first, second = sorted(cluster.producers(), key=lambda each: each["partition"])
+            assert first["broker"] == cluster.leader("orders", 0)
+            assert (first["topic"], first["client_id"], first["last_sequence"]) == ("orders", "shop", 6)
+            assert first["batches"] == [[number, number, number] for number in range(2, 7)]
+            assert (second["partition"], second["last_sequence"], second["epoch"]) == (1, 0, 0)
+            assert first["producer_id"] == second["producer_id"]
+        assert until(lambda: {each["client_id"] for each in cluster.producers()} == {None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -419,6 +420,11 @@ def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cl
             assert opened.serious() == []
             with cluster.faults.hold(topic="limited", api="Produce") as held:
                 held.await_fired(1)
+                producers = page.get_by_role("region", name="Producers", exact=True)
+                sent = producers.get_by_role("row").filter(has_text="limited-0").first
+                sent.wait_for()
+                assert HOSTILE in sent.inner_text()
+                assert re.search(r"\d+ to \d+ at \d+", sent.inner_text())
                 row = connections.get_by_role("row").filter(has_text="Produce").first
                 row.wait_for()
                 assert row.locator("td").nth(1).inner_text() != "0"

@@ -24,16 +24,17 @@ class ClientContext:
     """Who is at the other end of a connection, as far as is known; one object for all requests of the connection.
 
     `user` as authenticated, else Kafka's word for nobody. `software_name` and `software_version` are known once the
-    client has asked for ApiVersions (KIP-511).
+    client has asked for ApiVersions (KIP-511), `producer_id` once it has sent a numbered batch (-1 before).
     """
 
-    __slots__ = ("host", "port", "software_name", "software_version", "user")
+    __slots__ = ("host", "port", "producer_id", "software_name", "software_version", "user")
 
     def __init__(self, user: str = ANONYMOUS, host: str = "", port: int = 0) -> None:
         self.user = user
         self.host = host
         self.port = port
         self.software_name = self.software_version = ""
+        self.producer_id = -1
 
 
 class RequestReceived(Value):

@@ -255,11 +255,20 @@ class Cluster:
         """The connections of clients to brokers that run, and what is under way on each, all at one moment.
 
         One dict a connection: broker, listener, address, user, client_id (None before its first request),
-        software_name, software_version, request (the kind of the one that the broker is at, or None),
-        requests_in_flight (that one, and those behind it that the broker has read) and unread_bytes: what has arrived
-        and waits in the socket, for a broker reads on when it has answered.
+        software_name, software_version, producer_id (of the last numbered batch that came, or None), request (the kind
+        of the one that the broker is at, or None), requests_in_flight (that one, and those behind it that the broker
+        has read) and unread_bytes: what waits in the socket, for a broker reads on when it has answered.
         """
         found: list[dict[str, Any]] = self._ask("connections")
+        return found
+
+    def producers(self) -> list[dict[str, Any]]:
+        """What the leaders of all partitions remember of producers, all of one moment: those that sent last, 100 each.
+
+        One dict for a producer in a partition, with what `logs` tells of it (the last five batches among it), and
+        broker, topic, partition and client_id: whose connection sends under this producer id now, None where none does.
+        """
+        found: list[dict[str, Any]] = self._ask("producers")
         return found
 
     def record(self, topic: str, number_header: str = "") -> None:

@@ -34,6 +34,8 @@ logger = logging.getLogger("ottla.cluster")
 
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+# Of each broker so many are told.
+_PRODUCERS_MAX = 100
 
 _PREFERRED_LEADER_NOT_AVAILABLE = 80
 _ELECTION_NOT_NEEDED = 84
@@ -73,6 +75,7 @@ class Commands:
             "metrics": self._metrics,
             "client_metrics": self._client_metrics,
             "connections": self._connections,
+            "producers": self._producers,
             "await_partition": self._await_partition,
             "elect_leader": self._elect_leader,
             "move_leader": self._move_leader,
@@ -426,6 +429,19 @@ class Commands:
 
     def _connections(self, answer: Answer) -> None:
         answer([each for server in self._running().servers() for each in server.read_connections()])
+
+    def _producers(self, answer: Answer) -> None:
+        from ottla.cluster.inside import described_producers
+
+        rows: list[dict[str, Any]] = []
+        for server in self._running().servers():
+            clients = {each["producer_id"]: each["client_id"] for each in server.read_connections()}
+            core = next(each for each in self._running().host.cores() if each.broker_id == server.broker_id)
+            rows += [
+                {"broker": server.broker_id, "client_id": clients.get(each["producer_id"]), **each}
+                for each in described_producers(core, _PRODUCERS_MAX)
+            ]
+        answer(rows)
 
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
         """Put a fault in force, and answer with its id once that is known."""

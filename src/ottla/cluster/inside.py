@@ -50,10 +50,24 @@ def described_connection(client: Any) -> dict[str, Any]:
         "client_id": client.client_id,
         "software_name": known.software_name,
         "software_version": known.software_version,
+        "producer_id": known.producer_id if known.producer_id >= 0 else None,
         "request": _request_name(client.stages.api_key) if client._busy else None,
         "requests_in_flight": int(client._busy) + client.queued,
         "unread_bytes": _unread_bytes(client._socket.fileno()),
     }
+
+
+def described_producers(core: Any, most: int) -> list[dict[str, Any]]:
+    """Of each partition that this broker leads, the producers that were there last, with their dedupe windows."""
+    rows = [
+        {"topic": topic, "partition": partition, **each}
+        for topic, replicas in core.topics.items()
+        for partition, replica in replicas.items()
+        if replica.is_leader and replica.log is not None and replica.log.producers._entries
+        for each in _producers(replica.log)
+    ]
+    rows.sort(key=lambda row: row["last_timestamp_ms"], reverse=True)
+    return rows[:most]
 
 
 def _request_name(api_key: int) -> str | None:

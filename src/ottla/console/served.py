@@ -112,8 +112,8 @@ class Served:
     def live(self, topic: str | None) -> Iterator[Line]:
         """What has changed, looked at ten times a second, without an end.
 
-        Lines of {"logs"} of a topic, or of {"brokers"}, {"faults"}, {"connections"} and {"requests"}; and {"error"}, a
-        sentence or None.
+        Lines of {"logs"} of a topic, or of {"brokers"}, {"faults"}, {"connections"} and, once a second, {"requests"}
+        and {"producers"}; and {"error"}, a sentence or None.
         """
         before: dict[str, Any] = {}
         metrics_due = 0.0
@@ -134,6 +134,7 @@ class Served:
                     now.update(self._control.get("connections"))
                     if is_due:
                         now["requests"] = self.requests()["requests"]
+                        now.update(self._control.get("producers"))
             except OttlaError as error:
                 now["error"] = str(error)
             changed = {name: value for name, value in now.items() if before.get(name) != value}

@@ -88,6 +88,10 @@ def _connections(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     return {"connections": cluster.connections()}
 
 
+def _producers(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {"producers": cluster.producers()}
+
+
 def _show_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     clock = cluster.clock
     if clock is None:
@@ -148,6 +152,9 @@ ROUTES = (
     Route("GET", "/v1/metrics", _metrics, "the metrics of each running broker, under the names of Kafka's JMX beans"),
     Route("GET", "/v1/client-metrics", _client_metrics, "what clients have pushed of their own metrics (KIP-714)"),
     Route("GET", "/v1/connections", _connections, "the connections of clients, and what is under way on each"),
+    Route(
+        "GET", "/v1/producers", _producers, "what leaders remember of producers: sequences and the last five batches"
+    ),
     Route("GET", "/v1/clock", _show_clock, "the time of the cluster's clock, in milliseconds since 1970"),
     Route("POST", "/v1/clock", _advance_clock, "set the cluster's clock ahead", wanted=(_ADVANCE,)),
 )

@@ -233,6 +233,8 @@ def _append(
             log = partition.log
             assert log is not None
         if header.producer_id >= 0:
+            if request.client is not None:
+                request.client.producer_id = header.producer_id
             error_code, base_offset, detail, stored_ms = log.producers.check(header)
             if error_code:
                 raise Refused(error_code, detail or "")

@@ -24,6 +24,7 @@ export async function served({ place, signal, say, every }) {
   const faults = h("div");
   const requests = h("div", {}, h("p", { class: "dim" }, "Loading"));
   const connections = connectionTable();
+  const producers = producerTable();
   const clients = h("div");
   let before = "";
   let measured = "";
@@ -96,6 +97,8 @@ export async function served({ place, signal, say, every }) {
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
     h("h2", {}, "Connections"), h("p", { class: "dim" }, "What each broker sees: the request that it is at, how many ",
       "it has read and not answered, and bytes that wait in the socket until it reads on."), connections.element,
+    h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember, once a second: the last sequence number in ",
+      "each partition, and the batches that they know again, as sequence numbers at an offset."), producers.element,
     h("h2", {}, "Clients"), !isFixed && subscription(act), clients);
   drawBrokers(found.brokers);
   drawFaults(found.faults);
@@ -105,6 +108,7 @@ export async function served({ place, signal, say, every }) {
     if (changed.brokers) drawBrokers(changed.brokers);
     if (changed.faults) drawFaults(changed.faults);
     if (changed.connections) connections.update(changed.connections);
+    if (changed.producers) producers.update(changed.producers);
     if (changed.requests) drawRequests(changed.requests);
     if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
   });
@@ -164,10 +168,33 @@ function connectionTable() {
         cell: (row) => count(row.requests_in_flight) },
       { title: "Unread", width: 9, kind: "number", value: (row) => row.unread_bytes, cell: (row) => bytes(row.unread_bytes) },
       { title: "Request", width: 18, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
+      { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
+        cell: (row) => row.producer_id === null ? "" : String(row.producer_id) },
       { title: "Library", width: 22, minor: true, value: (row) => row.software_name,
         cell: (row) => `${row.software_name} ${row.software_version}`.trim() },
       { title: "Listener", width: 14, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
       { title: "Address", width: 20, minor: true, value: (row) => row.address, cell: (row) => row.address },
+    ],
+  });
+}
+
+function producerTable() {
+  return table({
+    label: "Producers",
+    key: (row) => `${row.producer_id} ${row.topic}-${row.partition}`,
+    empty: "No producer numbers its batches.",
+    columns: [
+      { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "not connected" },
+      { title: "Partition", width: 18, value: (row) => `${row.topic}-${row.partition}`,
+        cell: (row) => h("a", { href: `#/topic/${api.part(row.topic)}/logs` }, `${row.topic}-${row.partition}`) },
+      { title: "Last sequence", width: 11, kind: "number", value: (row) => row.last_sequence,
+        cell: (row) => String(row.last_sequence) },
+      { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
+        cell: (row) => String(row.producer_id) },
+      { title: "Epoch", width: 6, kind: "number", minor: true, value: (row) => row.epoch,
+        cell: (row) => String(row.epoch) },
+      { title: "Last batches", width: 50, minor: true, cell: (row) => row.batches.map(([first, last, base]) =>
+        `${first === last ? first : `${first} to ${last}`} at ${base}`).join(", ") },
     ],
   });
 }
