@@ -425,7 +425,11 @@ def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cl
                 sent.wait_for()
                 assert HOSTILE in sent.inner_text()
                 assert re.search(r"\d+ to \d+ at \d+", sent.inner_text())
-                row = connections.get_by_role("row").filter(has_text="Produce").first
+                row = (
+                    connections.get_by_role("row")
+                    .filter(has=page.get_by_role("cell", name="Produce", exact=True))
+                    .first
+                )
                 row.wait_for()
                 assert row.locator("td").nth(1).inner_text() != "0"
         finally:
