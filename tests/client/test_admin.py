@@ -259,6 +259,30 @@ def test_a_broker_that_is_not_there_is_named(kafka_cluster: ottla.Cluster) -> No
     assert caught.value.broker_id == 9
 
 
+@pytest.mark.parametrize(
+    ("api", "ask"),
+    [
+        ("ListOffsets", lambda admin, topic: admin.end_offsets(topic)),
+        ("DeleteRecords", lambda admin, topic: admin.delete_records(topic, {0: 0, 1: 0, 2: 0})),
+    ],
+)
+def test_all_leaders_are_asked_at_the_same_time(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, api: str, ask: Callable[[Admin, str], object]
+) -> None:
+    leaders = {kafka_cluster.leader(kafka_topic, partition) for partition in range(3)}
+    assert len(leaders) > 1
+    with (
+        ThreadPoolExecutor(1) as other,
+        # Its clock stands still, so no leader is given up.
+        Admin(kafka_cluster.bootstrap_servers, clock=ottla.Clock(stopped=True)) as admin,
+        kafka_cluster.faults.hold(api=api) as held,
+    ):
+        asked = other.submit(ask, admin, kafka_topic)
+        held.await_fired(len(leaders), timeout=20)
+        held.release()
+        assert asked.result(30) == {0: 0, 1: 0, 2: 0}
+
+
 def test_a_closed_admin_says_so(kafka_cluster: ottla.Cluster) -> None:
     admin = Admin(kafka_cluster.bootstrap_servers)
     admin.close()
