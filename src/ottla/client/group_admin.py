@@ -13,15 +13,14 @@ from struct import Struct, error
 from typing import Any
 
 from ottla.client.admin_driver import AdminDriver, unanswered
+from ottla.client.group_coordinator import find_group_coordinator
 from ottla.client.partition_offsets import Place
 from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError
-from ottla.producer.coordinator import GROUP
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -108,10 +107,10 @@ class GroupAdmin:
         found: list[GroupDescription] = []
 
         def attempt() -> OttlaError | None:
-            told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
-            if told.error_code:
-                return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
-            description, trouble = self._described(group_id, told.node_id)
+            node_id, trouble = find_group_coordinator(self._driver, group_id)
+            if trouble is not None:
+                return trouble
+            description, trouble = self._described(group_id, node_id)
             found[:] = [description] if description is not None else []
             return trouble
 
@@ -126,14 +125,14 @@ class GroupAdmin:
         for group_id in group_ids:
 
             def attempt(group_id: str = group_id) -> OttlaError | None:
-                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
-                if told.error_code:
-                    return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
-                (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), told.node_id)])
+                node_id, trouble = find_group_coordinator(self._driver, group_id)
+                if trouble is not None:
+                    return trouble
+                (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), node_id)])
                 if answer is None or answer.message is None:
-                    return _trouble(answer, "DeleteGroups", told.node_id, 0)
+                    return _trouble(answer, "DeleteGroups", node_id, 0)
                 code = next((each.error_code for each in answer.message.results if each.group_id == group_id), 0)
-                return kafka_error(code, f"group {group_id!r}", broker_id=told.node_id) if code else None
+                return kafka_error(code, f"group {group_id!r}", broker_id=node_id) if code else None
 
             self._driver.until_well(attempt)
 

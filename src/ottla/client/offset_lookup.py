@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, unanswered
 from ottla.client.authorized_operations import check_allowed, read_operations
 from ottla.client.channel import SocketBuffers
+from ottla.client.group_coordinator import find_group_coordinator
 from ottla.client.partition_offsets import OffsetQuestion, Place, list_offsets
 from ottla.connection.request import ANY_NODE
 from ottla.errors import OttlaError, Unreachable
-from ottla.producer.coordinator import GROUP
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -190,10 +189,10 @@ class OffsetLookup:
         def attempt() -> OttlaError | None:
             node_id = self._coordinators.get(group_id)
             if node_id is None:
-                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
-                if told.error_code:
-                    return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
-                node_id = self._coordinators[group_id] = told.node_id
+                node_id, trouble = find_group_coordinator(self._driver, group_id)
+                if trouble is not None:
+                    return trouble
+                self._coordinators[group_id] = node_id
             error = self._ask_coordinator(request, group_id, node_id)
             if error is not None:
                 del self._coordinators[group_id]

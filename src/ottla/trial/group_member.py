@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
+from ottla.client.group_coordinator import find_group_coordinator
 from ottla.connection.request import ANY_NODE
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.offset_commit import (
@@ -47,7 +47,6 @@ _HEARTBEAT_S = SESSION_MS / 6_000
 _REBALANCE_MS = 30_000
 _PATIENCE_S = 45.0
 _PAUSE_S = 0.05
-_GROUP_KEY = 0
 _ASSIGNOR = "range"
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
@@ -139,12 +138,10 @@ class GroupMember:
         return answer
 
     def _find_coordinator(self) -> OttlaError | None:
-        request = FindCoordinatorRequest(key=self._group_id, key_type=_GROUP_KEY)
-        answer = self._driver.ask(request, ANY_NODE).message
-        if answer.error_code:
-            return kafka_error(answer.error_code, f"looking for the coordinator of group {self._group_id!r}")
-        self._coordinator = answer.node_id
-        return None
+        node_id, trouble = find_group_coordinator(self._driver, self._group_id)
+        if trouble is None:
+            self._coordinator = node_id
+        return trouble
 
     def _join_classic(self) -> OttlaError | None:
         """Join as the only member that answers, which therefore leads, and take the partition."""
