@@ -11,17 +11,21 @@ from tests.client.crooked_proxy import CrookedProxy
 from tests.wrong_answers import framed
 
 import ottla
+from ottla.client.group_admin import GroupAdmin
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 
 Change = Callable[[list[Any]], None]
 
@@ -36,6 +40,9 @@ PARTS = {
     DeleteRecordsRequest: "topics",
     MetadataRequest: "topics",
     DescribeTransactionsRequest: "transaction_states",
+    DescribeGroupsRequest: "groups",
+    DeleteGroupsRequest: "results",
+    OffsetCommitRequest: "topics",
 }
 CALLS: list[tuple[Any, Callable[[ottla.Admin, str], object], object]] = [
     (DeleteTopicsRequest, lambda admin, topic: admin.delete_topics(topic), None),
@@ -138,6 +145,60 @@ def test_an_offset_lookup_asks_again_for_what_was_left_out(
         assert proxy.struck == 1
     finally:
         lookup.close()
+        proxy.close()
+
+
+@pytest.mark.parametrize("change", [nothing, renamed, twice, without_the_last_partition])
+def test_offsets_that_were_left_out_are_committed_again(single: ottla.Cluster, kafka_name: str, change: Change) -> None:
+    single.create_topic(kafka_name, partitions=2)
+    changes = [crook(OffsetCommitRequest, change), lambda frame, _: framed(frame)]
+    proxy = CrookedProxy(single.bootstrap_servers, changes, OffsetCommitRequest.API_KEY)
+    lookup = OffsetLookup(proxy.bootstrap_servers, retry_backoff_ms=10)
+    try:
+        lookup.commit(kafka_name, {(kafka_name, 0): 0, (kafka_name, 1): 0}, 30_000)
+        assert proxy.struck == (1 if change is twice else 2)
+    finally:
+        lookup.close()
+        proxy.close()
+
+
+def renamed_group(parts: list[Any]) -> None:
+    for part in parts:
+        part.group_id = "nobody-asked"
+
+
+@pytest.mark.parametrize("change", [nothing, renamed_group, twice])
+@pytest.mark.parametrize(
+    ("request_class", "call"),
+    [
+        (DescribeGroupsRequest, lambda groups, name: groups.describe(name).group_id == name),
+        (DeleteGroupsRequest, lambda groups, name: groups.delete([name]) is None),
+    ],
+    ids=["DescribeGroups", "DeleteGroups"],
+)
+def test_a_group_that_was_left_out_is_asked_for_again(
+    single: ottla.Cluster,
+    kafka_name: str,
+    request_class: Any,
+    call: Callable[[GroupAdmin, str], bool],
+    change: Change,
+) -> None:
+    single.create_topic(kafka_name)
+    lookup = OffsetLookup(single.bootstrap_servers)
+    lookup.commit(kafka_name, {(kafka_name, 0): 0}, 30_000)
+    lookup.close()
+    proxy = CrookedProxy(single.bootstrap_servers, [crook(request_class, change)], request_class.API_KEY)
+    try:
+        with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
+            groups = GroupAdmin(admin._driver, admin._settings)
+            if request_class is DeleteGroupsRequest and change is not twice:
+                # It was deleted the first time.
+                with pytest.raises(ottla.KafkaError, match="GROUP_ID_NOT_FOUND"):
+                    call(groups, kafka_name)
+            else:
+                assert call(groups, kafka_name)
+        assert proxy.struck == 1
+    finally:
         proxy.close()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver, unanswered
+from ottla.client.admin_driver import AdminDriver, left_out, unanswered
 from ottla.client.group_coordinator import find_group_coordinator
 from ottla.client.partition_offsets import Place
 from ottla.connection.request import ANY_NODE, Answer
@@ -131,7 +131,10 @@ class GroupAdmin:
                 (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), node_id)])
                 if answer is None or answer.message is None:
                     return _trouble(answer, "DeleteGroups", node_id, 0)
-                code = next((each.error_code for each in answer.message.results if each.group_id == group_id), 0)
+                told = _part_of(group_id, answer.message.results)
+                if told is None:
+                    return left_out(f"group {group_id!r}", answer)
+                code = told.error_code
                 return kafka_error(code, f"group {group_id!r}", broker_id=node_id) if code else None
 
             self._driver.until_well(attempt)
@@ -164,7 +167,9 @@ class GroupAdmin:
     def _described(self, group_id: str, node_id: int) -> tuple[GroupDescription | None, OttlaError | None]:
         (answer,) = self._ask_all([(ConsumerGroupDescribeRequest(group_ids=[group_id]), node_id)])
         if answer is not None and answer.message is not None:
-            told = answer.message.groups[0]
+            told = _part_of(group_id, answer.message.groups)
+            if told is None:
+                return None, left_out(f"group {group_id!r}", answer)
             if not told.error_code:
                 return _of_consumers(told, node_id), None
             if told.error_code != ErrorCode.GROUP_ID_NOT_FOUND and told.error_code != ErrorCode.UNSUPPORTED_VERSION:
@@ -173,7 +178,9 @@ class GroupAdmin:
         trouble = _trouble(answer, "DescribeGroups", node_id, 0)
         if answer is None or trouble is not None:
             return None, trouble
-        told = answer.message.groups[0]
+        told = _part_of(group_id, answer.message.groups)
+        if told is None:
+            return None, left_out(f"group {group_id!r}", answer)
         code = told.error_code
         if not code and told.group_state == "Dead":
             code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -189,6 +196,11 @@ def _trouble(answer: Answer | None, what: str, broker_id: int, code: int) -> Ott
     if answer is None or answer.message is None:
         return unanswered(what, answer, broker_id)
     return kafka_error(code, what, broker_id=broker_id) if code else None
+
+
+def _part_of(group_id: str, parts: Iterable[Any]) -> Any:
+    """The part of an answer that is about this group; None where there is none."""
+    return next((each for each in parts if each.group_id == group_id), None)
 
 
 def _offsets_of(groups: Iterable[str]) -> OffsetFetchRequest:

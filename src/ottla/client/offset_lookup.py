@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, unanswered
+from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, left_out, unanswered
 from ottla.client.authorized_operations import check_allowed, read_operations
 from ottla.client.channel import SocketBuffers
 from ottla.client.group_coordinator import find_group_coordinator
@@ -265,11 +265,17 @@ class OffsetLookup:
         (answer,) = self._driver.ask_all([(request, node_id)], self._patience_ms)
         if answer is None or answer.message is None:
             return unanswered(f"OffsetCommit for group {group_id!r}", answer, node_id)
-        for topic in answer.message.topics:
-            for told in topic.partitions:
-                if told.error_code:
-                    what = f"the offsets of group {group_id!r} could not be committed"
-                    return kafka_error(
-                        told.error_code, what, topic=topic.name, partition=told.partition_index, broker_id=node_id
-                    )
+        codes = {
+            (topic.name, told.partition_index): told.error_code
+            for topic in answer.message.topics
+            for told in topic.partitions
+        }
+        places = [(topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions]
+        for name, partition in places:
+            code = codes.get((name, partition))
+            if code is None:
+                return left_out(f"the offset of {name}-{partition}", answer, topic=name, partition=partition)
+            if code:
+                what = f"the offsets of group {group_id!r} could not be committed"
+                return kafka_error(code, what, topic=name, partition=partition, broker_id=node_id)
         return None
