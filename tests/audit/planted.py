@@ -161,7 +161,7 @@ def alter(run: Run) -> Planted | None:
     return Planted(kinds.ALTERED, (record.number,), (record.offset,))
 
 
-def put_in_a_stranger(run: Run) -> Planted | None:
+def put_in_a_foreign_record(run: Run) -> Planted | None:
     record = run.pick(run.sent("r", "q", outcome=UNKNOWN)) or run.pick(run.sent("p"))
     if record is None:
         return None
@@ -596,7 +596,7 @@ SPOILERS: tuple[Spoil, ...] = (
     break_a_promise,
     swap,
     alter,
-    put_in_a_stranger,
+    put_in_a_foreign_record,
     store_what_failed,
     tell_a_wrong_offset,
     never_tell,

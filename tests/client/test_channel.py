@@ -127,7 +127,7 @@ def test_what_cannot_be_an_answer_ends_the_connection(line: Line, bytes_sent: by
     assert reason in loss.detail
 
 
-def test_an_impossible_frame_after_good_answers_is_not_called_a_stranger(line: Line) -> None:
+def test_an_impossible_frame_after_good_answers_is_not_called_another_protocol(line: Line) -> None:
     line.ask(7)
     line.broker.sendall(answer(7))
     answers, loss = line.pull()

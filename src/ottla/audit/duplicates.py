@@ -15,7 +15,7 @@ from ottla.ledger.schema import NO_TIMESTAMP
 
 
 def check_duplicates(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Copies beyond the first of the records somebody sent; a stranger's copies are `alteration`'s business."""
+    """Copies beyond the first of the records somebody sent; copies of records that nobody sent are for `alteration`."""
     copies = {sequence: rows for sequence, rows in history.copies.items() if sequence in history.sent_row}
     count = sum(map(len, copies.values())) - len(copies)
     evidence = tuple(_anomaly(history, *item) for item in islice(copies.items(), evidence_max))

@@ -45,7 +45,7 @@ def check_order(
             highest_at, highest = later
             later = None
         if sequence > highest:
-            if sequence in sent_row:  # a stranger's number must not make the records behind it look late
+            if sequence in sent_row:  # a number that nobody sent must not make the records behind it look late
                 highest, highest_at = sequence, offset
             continue
         if sequence not in sent_row:

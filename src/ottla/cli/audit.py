@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, Json, JsonFile, Master, json_place
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Json, JsonFile, Master, json_output
 from ottla.errors import OttlaError, UserMistake
 
 _PATIENCE_MS = 10_000
@@ -68,7 +68,7 @@ def audit(
     Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when a file, a name or an option cannot
     be used, or nothing is proved.
     """
-    place = json_place(as_json, json_file)
+    place = json_output(as_json, json_file)
     from ottla.reader.settings import ReaderSettings
     from ottla.topic_audit.run import AuditOptions, run_audit
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.options import Json, JsonFile, json_place, whole
+from ottla.cli.options import Json, JsonFile, json_output, whole
 from ottla.errors import UserMistake
-from ottla.json_place import STDOUT, check_json_place, write_json
+from ottla.json_output import STDOUT, check_json_output, write_json
 
 if TYPE_CHECKING:
     from ottla.explain.explanation import Explanation
@@ -75,12 +75,12 @@ def explain(
     """
     from ottla.whole_file import check_place
 
-    place = json_place(as_json, json_file)
+    place = json_output(as_json, json_file)
 
     for option, path, what in (("--story", story, "the story"), ("--keep", keep, "the plan")):
         if path is not None:
             check_place(path, what=what, option=option)
-    check_json_place(place, what="the explanation")
+    check_json_output(place, what="the explanation")
     found = explained(capture, shrink_seconds, is_quiet=place == STDOUT)
     if place != STDOUT:
         _show(found)

@@ -17,10 +17,10 @@ import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.characters import show_exactly
-from ottla.cli.options import Json, JsonFile, json_place, whole
+from ottla.cli.options import Json, JsonFile, json_output, whole
 from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
-from ottla.json_place import OPTION, STDOUT
+from ottla.json_output import OPTION, STDOUT
 from ottla.printable import printable
 from ottla.whole_file import writing_whole
 
@@ -79,7 +79,7 @@ def inspect(
         raise UserMistake(f"{path} is no segment, and only segments hold records: leave --records out")
     job = _Job(path, kinds, records, limit)
     # JSON is UTF-8 wherever it goes.
-    place = json_place(as_json, json_file)
+    place = json_output(as_json, json_file)
     show_exactly("utf-8" if place == STDOUT else None)
     if place is not None:
         _to_json(job, place)

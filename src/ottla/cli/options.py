@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from ottla.errors import UserMistake
-from ottla.json_place import STDOUT
+from ottla.json_output import STDOUT
 
 DEFAULT_PORT = 9092
 DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"
@@ -75,7 +75,7 @@ Json = Annotated[bool, typer.Option("--json", help=JSON_TO_STDOUT)]
 JsonFile = Annotated[str | None, typer.Option("--json-file", help="Also write that JSON to this file.", metavar="FILE")]
 
 
-def json_place(as_json: bool, json_file: str | None) -> str | None:
+def json_output(as_json: bool, json_file: str | None) -> str | None:
     """Where JSON goes by --json and --json-file; UserMistake for both."""
     if json_file == STDOUT:
         raise UserMistake("--json-file takes the name of a file: give --json for stdout")

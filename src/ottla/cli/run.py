@@ -10,7 +10,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
-from ottla.cli.options import Json, JsonFile, Master, Port, json_place
+from ottla.cli.options import Json, JsonFile, Master, Port, json_output
 from ottla.cli.registry_options import URL_WORDS, RegistryUrl, told_as_options
 from ottla.errors import UserMistake
 
@@ -77,7 +77,7 @@ def run(
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a property was violated or a fault
     never fired, 2 when something that was given cannot be used.
     """
-    place = json_place(as_json, json_file)
+    place = json_output(as_json, json_file)
     if tour:
         others = {
             "--input": input_file,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import Json, JsonFile, json_place, whole
+from ottla.cli.options import Json, JsonFile, json_output, whole
 from ottla.errors import UserMistake
 
 _SEEDS = 1_000
@@ -109,7 +109,7 @@ def simulate(
         shrink,
         keep,
         story,
-        json_place(as_json, json_file),
+        json_output(as_json, json_file),
         shrink_s=shrink_seconds or _SHRINK_S,
     )
     raise typer.Exit(simulate_all(options))

@@ -15,9 +15,9 @@ import typer
 
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.foreign_kafka import Bootstrap, KeepTopics, OwnKafka, TopicPrefix, given_kafka
-from ottla.cli.options import Json, JsonFile, json_place
+from ottla.cli.options import Json, JsonFile, json_output
 from ottla.errors import OttlaError, UserMistake
-from ottla.json_place import OPTION, STDOUT, check_json_place, write_json
+from ottla.json_output import OPTION, STDOUT, check_json_output, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def trial(
     from ottla.trial.client_choice import OTTLA
     from ottla.trial.foreign_side import TOPIC_PREFIX
 
-    place = json_place(as_json, json_file)
+    place = json_output(as_json, json_file)
     console = open_console()
     if lists:
         _list(console, place, {"--report": report_file, "--junit": junit_file})
@@ -236,7 +236,7 @@ class _Files:
             other = places.setdefault(os.path.realpath(str(file)), option)
             if other != option:
                 raise UserMistake(f"{other} and {option} both write to {file}: give each a file of its own")
-        check_json_place(self.json_file, what="the outcome")
+        check_json_output(self.json_file, what="the outcome")
         if self.report_file is not None:
             check_place(self.report_file, what="the report", option="--report")
         if self.junit_file is not None:

@@ -13,8 +13,8 @@ cdef class DeliveryBooks:
     cdef public dict _label_of
     cdef public dict _outstanding
     cdef public int64_t records_settled
-    cdef public object _unhappy
-    cdef public object _unhappy_before
+    cdef public object _not_acked
+    cdef public object _not_acked_before
 
     @cython.locals(batch=SealedBatch, records=int64_t)
     cpdef enter(self, list batches, label)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.client.interceptors import Interceptors
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
-_UNHAPPY_MAX = 1000
+_NOT_ACKED_MAX = 1000
 
 
 class DeliveryBooks:
@@ -34,9 +34,9 @@ class DeliveryBooks:
         "_appender",
         "_interceptors",
         "_label_of",
+        "_not_acked",
+        "_not_acked_before",
         "_outstanding",
-        "_unhappy",
-        "_unhappy_before",
         "records_settled",
     )
 
@@ -47,8 +47,8 @@ class DeliveryBooks:
         self._interceptors = interceptors
         self._label_of: dict[SealedBatch, int] = {}
         self._outstanding: dict[int, int] = {}
-        self._unhappy: deque[tuple[SealedBatch, OttlaError, bool]] = deque()
-        self._unhappy_before = _Unhappy()
+        self._not_acked: deque[tuple[SealedBatch, OttlaError, bool]] = deque()
+        self._not_acked_before = _NotAcked()
 
     def enter(self, batches: list[SealedBatch], label: int) -> None:
         """Put batches on the books, open ones too."""
@@ -89,9 +89,9 @@ class DeliveryBooks:
 
     def settle_unhappily(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """The batch failed, or nobody knows: tell its deliveries, and remember it."""
-        self._unhappy.append((batch, error, unknown))
-        if len(self._unhappy) > _UNHAPPY_MAX:
-            self._unhappy_before.add(*self._unhappy.popleft())
+        self._not_acked.append((batch, error, unknown))
+        if len(self._not_acked) > _NOT_ACKED_MAX:
+            self._not_acked_before.add(*self._not_acked.popleft())
         if self._interceptors is not None:
             self._interceptors.on_ack(batch, "unknown" if unknown else "failed", error=error)
         if unknown:
@@ -122,19 +122,19 @@ class DeliveryBooks:
 
     def report(self) -> None:
         """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
-        told, self._unhappy_before = self._unhappy_before, _Unhappy()
-        while self._unhappy:
-            told.add(*self._unhappy.popleft())
+        told, self._not_acked_before = self._not_acked_before, _NotAcked()
+        while self._not_acked:
+            told.add(*self._not_acked.popleft())
         if told.first is not None:
             raise told.as_error() from told.first
 
     def forget_unhappy(self) -> None:
         """Somebody knows that the records so far are lost."""
-        self._unhappy.clear()
-        self._unhappy_before = _Unhappy()
+        self._not_acked.clear()
+        self._not_acked_before = _NotAcked()
 
 
-class _Unhappy:
+class _NotAcked:
     """Failed and unknown records, counted."""
 
     __slots__ = ("failed", "first", "unknown")

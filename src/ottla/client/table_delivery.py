@@ -116,8 +116,8 @@ class TableDelivery:
         import pyarrow as pa
 
         batches = self._looked_at(timeout)
-        unhappy = [batch for batch in batches if batch.outcome != ACKED]
-        rows, partitions, _, errors = _told(unhappy, self._unsent(batches), self._ended_by)
+        not_acked = [batch for batch in batches if batch.outcome != ACKED]
+        rows, partitions, _, errors = _told(not_acked, self._unsent(batches), self._ended_by)
         schema = _schema().remove(1).insert(0, pa.field("row", pa.int64()))
         return pa.table([rows, partitions, errors], schema=schema)
 

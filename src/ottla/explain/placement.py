@@ -63,7 +63,8 @@ class Placement:
     `ranges`: in offset order, no two at the same offsets; of what was overwritten the last. `overwritten`: what was
     acknowledged, and another batch was told or fetched at its offsets later. `is_comparable`: fetched batches have the
     bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`: everything from the
-    first to the last known offset is explained. `has_strangers`: others write there whose requests were not captured.
+    first to the last known offset is explained. `has_other_writers`: others write there, and
+    their requests were not captured.
     `possible`: numbers of the attempts that may stand in a gap, `doubtful` those that may also stand nowhere.
     `first_told`: the lowest offset that was acknowledged: what stands from there on was stored during the capture.
     """
@@ -79,7 +80,7 @@ class Placement:
     is_comparable: bool = True
     is_compacted: bool = False
     is_transactional: bool = False
-    has_strangers: bool = False
+    has_other_writers: bool = False
     first_told: int | None = None
 
     @property
@@ -126,12 +127,12 @@ def place_batches(seen: PartitionSeen) -> Placement:
     placement.is_comparable = not fetched or any(each.sha256 in produced for each in fetched)
     told = [each.offset for each in seen.attempts if each.is_acked and each.offset is not None]
     placement.first_told = min(told, default=None)
-    placement.has_strangers = placement.first_told is not None and any(
+    placement.has_other_writers = placement.first_told is not None and any(
         each.base_offset >= placement.first_told and each.sha256 not in produced for each in fetched
     )
     # What was not captured may have been stored between what was.
     told_us = [each.settled_us or 0 for each in seen.attempts if each.is_acked]
-    placement.has_strangers |= min(told_us, default=0) < seen.unseen_us
+    placement.has_other_writers |= min(told_us, default=0) < seen.unseen_us
     _take_ranges(placement)
     _take_copies(placement)
     if not placement.is_transactional and not placement.is_compacted:
@@ -266,7 +267,7 @@ def _fill_gaps(placement: Placement) -> None:
             sampled_us = max(sampled_us, gap.known_us)
         elif len(filled.selections) > 1:
             placement.doubtful |= numbers
-        elif not placement.has_strangers:
+        elif not placement.has_other_writers:
             offset = gap.begin
             for each in sorted(filled.selections[0], key=lambda each: each.number):
                 each.stands_at = offset
@@ -276,7 +277,7 @@ def _fill_gaps(placement: Placement) -> None:
     sampled = {each.number for each in open_ones if each.sent_us <= sampled_us}
     placement.possible |= sampled
     placement.doubtful |= sampled
-    if placement.unexplained or placement.has_strangers:
+    if placement.unexplained or placement.has_other_writers:
         placement.unexplained += [(each.begin, each.end) for each in placement.filled]
         placement.filled.clear()
 

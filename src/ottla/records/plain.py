@@ -224,7 +224,7 @@ def _decode_record(header: BatchHeader, section: _Section) -> Record:
 
 
 def _wrap(number: int) -> int:
-    """Arithmetic of 64 bits, as Java and C have it: deltas read from strangers may leave the range."""
+    """Arithmetic of 64 bits, as Java and C have it: deltas in what others wrote may leave the range."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

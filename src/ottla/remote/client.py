@@ -62,7 +62,7 @@ class RemoteCluster:
         except TimeoutError:
             raise OttlaError(f"{self._where()} did not answer within {_ANSWER_S + wait_s:g} s.") from None
         except (http.client.HTTPException, ConnectionResetError):
-            raise self._stranger() from None
+            raise self._not_a_control() from None
         except OSError as error:
             raise self._unreachable(error) from None
         finally:
@@ -75,10 +75,10 @@ class RemoteCluster:
         try:
             told = json.loads(content)
         except ValueError:
-            raise self._stranger() from None
+            raise self._not_a_control() from None
         is_ours = response.getheader("Server") == "ottla" and isinstance(told, dict)
         if not is_ours or (response.status >= 400 and "error" not in told):
-            raise self._stranger()
+            raise self._not_a_control()
         found: dict[str, Any] = told
         return found
 
@@ -91,7 +91,7 @@ class RemoteCluster:
     def _where(self) -> str:
         return shown_address(self._host, self._port)
 
-    def _stranger(self) -> UserMistake:
+    def _not_a_control(self) -> UserMistake:
         return UserMistake(
             f"what is at {self._where()} is not the control of a cluster, or ended before it answered: "
             "give the address that `ottla serve --control PORT` shows."

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.errors import UserMistake
-from ottla.json_place import STDOUT, check_json_place, write_json
+from ottla.json_output import STDOUT, check_json_output, write_json
 from ottla.screen import open_console, plain_table, showing_steps
 from ottla.seeds.kept_plan import keep, read_plan
 from ottla.seeds.processes import PATIENCE_S, PlanRuns, run_plan, run_seeds
@@ -70,7 +70,7 @@ def simulate_all(options: SimulateOptions) -> int:
     console = Console(quiet=True) if options.json_file == STDOUT else open_console()
     if options.story is not None:
         check_place(options.story, what="the story", option="--story")
-    check_json_place(options.json_file, what="the outcome")
+    check_json_output(options.json_file, what="the outcome")
     if options.keep is not None:
         _make_folder(options.keep)
     if options.plan is not None or options.seed is not None:

@@ -19,7 +19,7 @@ from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES
 from ottla.audit.properties import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, PropertyVerdict
-from ottla.json_place import write_json
+from ottla.json_output import write_json
 from ottla.screen import plain_table
 from ottla.showcase.outcome import FAULT_WORDS, LOSE_ACK, STREAMED, Answer, Group, RunOutcome, VersionRead
 

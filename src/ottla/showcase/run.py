@@ -31,7 +31,7 @@ from ottla.audit.promises import PROMISES
 from ottla.errors import OttlaError, UserMistake
 from ottla.inputs.source import Source, describe, first_rows, open_source
 from ottla.inputs.table import read_source
-from ottla.json_place import STDOUT, check_json_place
+from ottla.json_output import STDOUT, check_json_output
 from ottla.ledger.schema import AT_LEAST_ONCE, EXACTLY_ONCE
 from ottla.patience import comes_within
 from ottla.printable import printable
@@ -88,7 +88,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
     """
     began = time.monotonic()
     _check_installed()
-    check_json_place(options.json_file, what="the figures")
+    check_json_output(options.json_file, what="the figures")
     if options.report_file is not None:
         check_place(options.report_file, what="the report", option="--report")
     from ottla.spark.session import local_cores

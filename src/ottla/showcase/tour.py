@@ -20,7 +20,7 @@ from typing import Any
 
 from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
-from ottla.json_place import STDOUT, check_json_place
+from ottla.json_output import STDOUT, check_json_output
 from ottla.screen import Step, open_console, showing_steps
 from ottla.showcase.tour_knobs import (
     BATCH,
@@ -56,7 +56,7 @@ def run_tour(json_file: str | Path | None = None, *, seconds: float = _SECONDS, 
     written.
     """
     began = time.monotonic()
-    check_json_place(json_file, what="the figures")
+    check_json_output(json_file, what="the figures")
     console = open_console()
     console.quiet = json_file == STDOUT
     turned: list[Turned] = []

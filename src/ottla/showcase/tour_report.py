@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.json_place import write_json
+from ottla.json_output import write_json
 from ottla.screen import plain_table
 from ottla.showcase.tour_knobs import (
     BATCH,

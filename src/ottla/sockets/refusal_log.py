@@ -2,7 +2,7 @@
 
 A reason is logged at once as a WARNING the first time that somebody gives it; when the same host gives it again to the
 same listener, that is counted and logged once a minute. `_REASONS_MAX` reasons are told apart in a minute; further ones
-are only counted, so neither the log nor this memory grows with what strangers send.
+are only counted, so neither the log nor this memory grows with what anybody sends.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ValueReading(NamedTuple):
 def read_options(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """The options of one query; ConfigError names the option that cannot be used and what is allowed."""
     given = {name.lower(): value for name, value in options.items()}
-    _refuse_strangers(given)
+    _refuse_unknown(given)
     values = _read_values(given, streaming=streaming)
     if "kafka.bootstrap.servers" not in values:
         raise ConfigError("The option kafka.bootstrap.servers is missing: give it as host:port, several with commas.")
@@ -139,7 +139,7 @@ def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
 def _read_any(options: Mapping[str, str]) -> dict[str, Any]:
     """Each option, for whichever kind of query, by its name as it is written."""
     given = {name.lower(): value for name, value in options.items()}
-    _refuse_strangers(given)
+    _refuse_unknown(given)
     return {row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given}
 
 
@@ -160,7 +160,7 @@ def _read_values(given: Mapping[str, str], *, streaming: bool) -> dict[str, Any]
     return values
 
 
-def _refuse_strangers(given: Mapping[str, str]) -> None:
+def _refuse_unknown(given: Mapping[str, str]) -> None:
     if "provider" in given:
         # Spark's own word for CREATE TABLE; when such a table is read, none of its options come back.
         raise ConfigError(

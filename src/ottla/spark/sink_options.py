@@ -81,7 +81,7 @@ class SinkOptions:
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of one write; ConfigError names the option that cannot be used and what is allowed."""
     given = {name.lower(): value for name, value in options.items()}
-    _refuse_strangers(given, streaming)
+    _refuse_unknown(given, streaming)
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:
         raise ConfigError("The option kafka.bootstrap.servers is missing: give it as host:port, several with commas.")
@@ -113,7 +113,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     )
 
 
-def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
+def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
     taken = {name.lower() for name in _TAKEN}
     for name in given:
         if name in taken or name.startswith(("kafka.", REGISTRY_SETTING)) or (streaming and name in _SPARKS):

@@ -18,7 +18,7 @@ from ottla.audit.ledgers.tables import TopicTraits
 from ottla.audit.ledgers.verdict import judge
 from ottla.audit.promises import PROMISES
 from ottla.errors import OttlaError, UserMistake
-from ottla.json_place import STDOUT, check_json_place, write_json
+from ottla.json_output import STDOUT, check_json_output, write_json
 from ottla.ledger.files import count_rows, ledger_files
 from ottla.ledger.schema import EXACTLY_ONCE, GUARANTEES
 from ottla.screen import open_console, showing_steps
@@ -79,7 +79,7 @@ def _check(options: AuditOptions) -> None:
         from ottla.spark.session import local_cores
 
         local_cores(options.master)
-    check_json_place(options.json_file, what="the outcome")
+    check_json_output(options.json_file, what="the outcome")
 
 
 def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:

@@ -3,9 +3,9 @@
 Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets` is
 in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. While a transaction is
 open there nobody needs to be asked; where it has ended before the answer came, the offsets are refused. From version 3
-on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID,
-and in a consumer group (KIP-848) an epoch in which it did not own the partitions STALE_MEMBER_EPOCH; who says nothing
-is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
+on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, an unknown member is
+UNKNOWN_MEMBER_ID, and in a consumer group (KIP-848) an epoch in which it did not own the partitions is
+STALE_MEMBER_EPOCH. A request without a member is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
 """
 
 from __future__ import annotations

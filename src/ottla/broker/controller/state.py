@@ -3,8 +3,8 @@
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
 or replicas did, a broker's start where a new one was heard of, and all changed settings of brokers where one
-was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change costs what
-it says, however many topics there are. A torn last line was never answered and is cut off.
+was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change
+costs one line, however many topics there are. A torn last line was never answered and is cut off.
 
 Both files are on the disk before anybody is told of what they say, so they outlive a power cut, as what a quorum of
 controllers has agreed on does. Where the disk refuses, nothing has changed: what may be left of the line is overwritten

@@ -11,7 +11,7 @@ STDOUT = "-"
 OPTION = "--json-file"
 
 
-def check_json_place(place: str | Path | None, *, what: str) -> None:
+def check_json_output(place: str | Path | None, *, what: str) -> None:
     """UserMistake where `what` could not be written there, before hours went into it; None is nowhere."""
     if place not in (None, STDOUT):
         check_place(Path(str(place)), what=what, option=OPTION)
