@@ -5,7 +5,8 @@ in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890
 open there nobody needs to be asked; where it has ended before the answer came, the offsets are refused. From version 3
 on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, an unknown member is
 UNKNOWN_MEMBER_ID, and in a consumer group (KIP-848) an epoch in which it did not own the partitions is
-STALE_MEMBER_EPOCH. A request without a member is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
+STALE_MEMBER_EPOCH. A request without a member is not checked. Answered when the offsets are replicated; OffsetFetch
+tells them after the marker.
 """
 
 from __future__ import annotations
