@@ -13,6 +13,7 @@ from tests.wrong_answers import framed
 import ottla
 from ottla.client.group_admin import GroupAdmin
 from ottla.client.offset_lookup import OffsetLookup
+from ottla.client.producer_admin import describe_producers
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
@@ -21,6 +22,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
@@ -42,6 +44,7 @@ PARTS = {
     DescribeTransactionsRequest: "transaction_states",
     DescribeGroupsRequest: "groups",
     DeleteGroupsRequest: "results",
+    DescribeProducersRequest: "topics",
     OffsetCommitRequest: "topics",
 }
 CALLS: list[tuple[Any, Callable[[ottla.Admin, str], object], object]] = [
@@ -198,6 +201,20 @@ def test_a_group_that_was_left_out_is_asked_for_again(
             else:
                 assert call(groups, kafka_name)
         assert proxy.struck == 1
+    finally:
+        proxy.close()
+
+
+def test_a_partition_whose_producers_are_left_out_is_named(single: ottla.Cluster, kafka_name: str) -> None:
+    single.create_topic(kafka_name, partitions=2)
+    crooks = [crook(DescribeProducersRequest, without_the_last_partition)]
+    proxy = CrookedProxy(single.bootstrap_servers, crooks, DescribeProducersRequest.API_KEY)
+    try:
+        with ottla.Admin(proxy.bootstrap_servers) as admin:
+            (broker,) = admin.cluster().brokers
+            leaders = {(kafka_name, partition): broker.broker_id for partition in range(2)}
+            found, untold = describe_producers(admin._driver, leaders)
+        assert (found, untold) == ([], {(kafka_name, 1): f"the broker's answer leaves out {kafka_name}-1"})
     finally:
         proxy.close()
 

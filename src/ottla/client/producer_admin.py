@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin_driver import AdminDriver, unanswered
+from ottla.client.admin_driver import AdminDriver, left_out, unanswered
 from ottla.client.partition_offsets import Place
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import kafka_error
@@ -63,16 +63,21 @@ def describe_producers(
     found: list[PartitionProducer] = []
     untold: dict[Place, str] = {}
     for (request, leader), answer in zip(asked, driver.ask_all(asked, _ANSWER_MS, reach_ms=_REACH_MS), strict=True):
+        places = [(topic.name, each) for topic in request.topics for each in topic.partition_indexes]
         if answer is None or answer.message is None:
-            told = str(unanswered("DescribeProducers", answer, leader))
-            untold.update({(topic.name, each): told for topic in request.topics for each in topic.partition_indexes})
+            untold.update(dict.fromkeys(places, str(unanswered("DescribeProducers", answer, leader))))
             continue
-        for topic in answer.message.topics:
-            for part in topic.partitions:
-                if part.error_code:
-                    error = kafka_error(part.error_code, topic=topic.name, partition=part.partition_index)
-                    untold[topic.name, part.partition_index] = str(error)
-                found += [_described(topic.name, part.partition_index, each) for each in part.active_producers]
+        parts = {
+            (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
+        }
+        for name, partition in places:
+            part = parts.get((name, partition))
+            if part is None:
+                untold[name, partition] = str(left_out(f"{name}-{partition}", answer))
+                continue
+            if part.error_code:
+                untold[name, partition] = str(kafka_error(part.error_code, topic=name, partition=partition))
+            found += [_described(name, partition, each) for each in part.active_producers]
     return found, untold
 
 
