@@ -25,8 +25,8 @@ from ottla.remote.client import RemoteCluster
 VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
 _LIVE_S = 0.1
 _METRICS_S = 1.0
-# The page cache is looked at once a second as long as that takes no more than this share of the time.
-_RESIDENT_SHARE = 0.02
+# What takes brokers or the kernel a while is looked at once a second, as long as that is no more of the time than this.
+_LOOKING_SHARE = 0.03
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
 # How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.
 _STAGE = "TimeMs"
@@ -127,14 +127,14 @@ class Served:
                     metrics_due = began + _METRICS_S
                 if topic:
                     now["logs"] = self._logs_now(topic, resident, is_due=is_due)
-                    if is_due:
-                        metrics_due = max(metrics_due, began + (time.monotonic() - began) / _RESIDENT_SHARE)
                 else:
                     now.update(self._control.get("brokers"))
                     now.update(self._control.get("connections"))
                     if is_due:
                         now["requests"] = self.requests()["requests"]
                         now.update(self._control.get("producers"))
+                if is_due:
+                    metrics_due = max(metrics_due, began + (time.monotonic() - began) / _LOOKING_SHARE)
             except OttlaError as error:
                 now["error"] = str(error)
             changed = {name: value for name, value in now.items() if before.get(name) != value}
