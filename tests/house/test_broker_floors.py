@@ -42,6 +42,7 @@ FLOORS: list[list[list[str]]] = [
             "topic_names",
             "topic_settings",
             "uuids",
+            "waiters",
             "wall_clock",
             "write_back",
         ]

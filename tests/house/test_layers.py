@@ -300,3 +300,11 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
     assert path.stem not in VAGUE_NAMES
     if path.name != "__init__.py":
         assert ast.get_docstring(ast.parse(path.read_text())), f"{path}: no module docstring"
+
+
+def test_a_file_of_more_than_600_lines_says_why() -> None:
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name == "messages":
+            continue  # generated
+        text = path.read_text()
+        assert text.count("\n") <= 600 or "The file is long because" in text, path

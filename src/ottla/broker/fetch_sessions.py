@@ -25,8 +25,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Protocol
 
-from ottla.broker.partition import FetchWaiter, Partition, Topics
+from ottla.broker.partition import Partition, Topics
 from ottla.broker.topic_ids import TopicIds
+from ottla.broker.waiters import FetchWaiter
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest

@@ -24,6 +24,8 @@ Invariants: `Fetched` buffers hold whole batches only, in offset order per parti
 `Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
 KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (truncated logs), 392 (nearest replica), 595
 (diverging epochs), 951.
+
+The file is long because each answer may change what is asked next of all positions: offsets, epochs, records.
 """
 
 from __future__ import annotations

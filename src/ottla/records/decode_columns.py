@@ -5,6 +5,8 @@
 
 Invariant: nothing that is read is believed. Every length, count and number is checked against the bytes that are left
 before it is used, and memory grows with the bytes that are there, never with what they claim.
+
+The file is long because its loops are methods of one C struct, which holds the buffers they fill.
 """
 
 from __future__ import annotations

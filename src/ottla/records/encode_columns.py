@@ -10,6 +10,8 @@ Invariants
 - Batches are encoded when they are asked for, a few together, so that some are sent while the next are written, and
   little memory is enough.
 - An error in a chunk is raised before any batch of that slice of it is given.
+
+The file is long because its loops are methods of one C struct, which holds the columns they go through.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ Invariants
 - A part that was not seen has nothing in its children, so it need not be cleared.
 - A part stands for one place in the message, because no type contains itself: what one row has open, no other one has.
 - Memory grows no further than `bytes_left` allows, however few bytes make a row of many columns.
+
+The file is long because its functions call each other for every field: Cython makes C calls of that within a module.
 """
 
 from __future__ import annotations
