@@ -99,6 +99,22 @@ def test_brokers_and_topics_are_told_with_what_they_store(asking: Asking, cluste
     assert producer_seen["last_sequence"] == 4
 
 
+def test_a_hanging_transaction_is_aborted_by_its_button(
+    chromium: Any, server: ConsoleServer, cluster: Node, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name, configs=test_views.AS_OLD_AS_IT_IS)
+    test_views.leave_hanging(cluster.bootstrap_servers, kafka_name)
+    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
+        looked = Looked(context.new_page(), server.url)
+        page = looked.go(f"topic/{kafka_name}/producers")
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="of producer 4711").click()
+        page.get_by_text("The transaction of producer 4711 is aborted.").wait_for()
+        page = looked.go(f"topic/{kafka_name}")
+        page.get_by_role("row").filter(has_text="stuck").get_by_text("aborted").wait_for()
+        assert looked.said == []
+
+
 @pytest.mark.parametrize("width", [320, 1440])
 def test_every_view_opens(chromium: Any, server: ConsoleServer, cluster: Node, kafka_name: str, width: int) -> None:
     cluster.create_topic(kafka_name, partitions=3)

@@ -334,17 +334,24 @@ def trusting() -> Iterator[tuple[ottla.Cluster, Asking]]:
         yield cluster, Asking(server.url)
 
 
-def test_a_hanging_transaction_is_found_and_aborted(trusting: tuple[ottla.Cluster, Asking]) -> None:
-    cluster, asking = trusting
-    cluster.create_topic("stuck", configs={"retention.ms": "-1", "message.timestamp.before.max.ms": str(1 << 60)})
-    # A producer that no coordinator has heard of, with a record of long ago.
+def leave_hanging(bootstrap_servers: str, topic: str) -> None:
+    """Open a transaction of a producer that no coordinator has heard of, with a record of long ago."""
     records = [Record(0, 1_600_000_000_000, None, b"stuck")]
     batch = encode_batch(records, producer_id=4711, producer_epoch=3, base_sequence=0, is_transactional=True)
-    topic = TopicProduceData(name="stuck", partition_data=[PartitionProduceData(index=0, records=batch)])
-    wire = Wire(cluster.bootstrap_servers)
-    answer = wire.ask(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=5000, topic_data=[topic]), 11)
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    wire = Wire(bootstrap_servers)
+    answer = wire.ask(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=5000, topic_data=[data]), 11)
     assert answer.responses[0].partition_responses[0].error_code == 0
     wire.close()
+
+
+AS_OLD_AS_IT_IS = {"retention.ms": "-1", "message.timestamp.before.max.ms": str(1 << 60)}
+
+
+def test_a_hanging_transaction_is_found_and_aborted(trusting: tuple[ottla.Cluster, Asking]) -> None:
+    cluster, asking = trusting
+    cluster.create_topic("stuck", configs=AS_OLD_AS_IT_IS)
+    leave_hanging(cluster.bootstrap_servers, "stuck")
     [found] = asking.get("api/topics/stuck/producers")["producers"]
     assert found in asking.get("api/producers")["producers"]
     assert (found["hangs"], found["producer_id"], found["transaction_offset"]) == (True, 4711, 0)
