@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from typing import Any
 
 import pytest
+from tools.apache_kafka import Java
 
 import ottla
 from ottla.console.client_diagnosis import diagnosis
@@ -14,7 +16,7 @@ from ottla.console.server import ConsoleServer
 from ottla.remote.client import RemoteCluster
 from ottla.remote.server import ControlServer
 
-from ..cluster.test_client_metrics import wait_for
+from ..cluster.test_client_metrics import subscribe, wait_for
 from .conftest import Asking
 
 SECOND_NS = 10**9
@@ -114,6 +116,30 @@ def test_too_little_is_said_to_be_too_little(figures: dict[str, float]) -> None:
 def test_what_is_no_producers_has_no_diagnosis() -> None:
     points = [{"name": "org.apache.kafka.consumer.fetch.manager.records.lag", "value": 1, "kind": "gauge"}]
     assert diagnosis(points, lambda topic: 4) is None
+
+
+@pytest.mark.kafka
+def test_what_limits_a_producer_of_java_is_found_in_what_it_pushes(java: Java) -> None:
+    with ottla.Cluster(1) as cluster:
+        cluster.create_topic("perf", partitions=4)
+        subscribe(cluster.bootstrap_servers, **{"interval.ms": "500"})
+        settings = f"bootstrap.servers={cluster.bootstrap_servers}", "buffer.memory=300000"
+        records = "--num-records", "2000000", "--record-size", "500", "--throughput", "-1"
+        command = java.command(
+            "org.apache.kafka.tools.ProducerPerformance", "--topic", "perf", *records, "--producer-props", *settings
+        )
+
+        def full_buffer() -> str | None:
+            told = (diagnosis(each["metrics"], lambda topic: 4) for each in cluster.client_metrics())
+            return next(
+                (each["sentence"] for each in told if each and "buffer.memory is full" in each["sentence"]), None
+            )
+
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            try:
+                assert "send waits for room" in wait_for(full_buffer)
+            finally:
+                running.kill()
 
 
 def test_the_served_cluster_tells_what_limits_a_client_and_what_is_in_flight() -> None:

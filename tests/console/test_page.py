@@ -414,7 +414,7 @@ def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cl
             card = page.locator(f"main section.card[data-client*='{producer.client_instance_id(30)}']")
             card.get_by_text("buffer.memory is small").first.wait_for(timeout=60_000)
             assert HOSTILE in card.inner_text()
-            assert "batch.size=16384 and linger.ms=5 are assumed" in card.inner_text()
+            assert "batch.size=16384, linger.ms=5 and Kafka's other defaults are assumed" in card.inner_text()
             card.locator("summary").click()
             card.get_by_text("org.apache.kafka.producer.record.send.total").wait_for()
             assert opened.serious() == []

@@ -253,8 +253,8 @@ function inFlight(client) {
 function shownDiagnosis({ diagnosis }) {
   if (!diagnosis) return h("p", { class: "dim" }, "What limits it is not told: it has pushed no metrics of a producer.");
   const sentences = diagnosis.findings.length ? diagnosis.findings : [diagnosis];
-  const assumed = Object.entries(diagnosis.assumed).map(([name, value]) => `${name}=${value}`).join(" and ");
+  const assumed = Object.entries(diagnosis.assumed).map(([name, value]) => `${name}=${value}`).join(", ");
   return [h("ul", {}, sentences.map((each) => h("li", {}, each.limit && [h("b", {}, each.limit), ": "], each.sentence))),
     h("p", { class: "dim" }, `From what it pushed about ${diagnosis.seconds.toFixed(1)} s. It does not push its settings: ${
-      assumed} are assumed. Whether it waits for each record is not pushed, either.`)];
+      assumed} and Kafka's other defaults are assumed. Whether it waits for each record is not pushed, either.`)];
 }
