@@ -229,6 +229,8 @@ def test_connections_are_told_with_their_requests(http: Http, cluster: ottla.Clu
     with ottla.Producer(cluster.bootstrap_servers, client_id="shop") as producer:
         producer.send("orders", b"order").result(60)
         told = http.get("/v1/connections")["connections"]
+        assert len(http.get("/v1/brokers?connections=true")["connections"]) == len(told)
+        assert "connections" not in http.get("/v1/brokers")
     shop = [each for each in told if each["client_id"] == "shop"]
     assert shop
     assert {each["requests_in_flight"] for each in shop} <= {0, 1}

@@ -128,8 +128,7 @@ class Served:
                 if topic:
                     now["logs"] = self._logs_now(topic, resident, is_due=is_due)
                 else:
-                    now.update(self._control.get("brokers"))
-                    now.update(self._control.get("connections"))
+                    now.update(self._control.get("brokers", connections=True))
                     if is_due:
                         now["requests"] = self.requests()["requests"]
                         now.update(self._control.get("producers"))

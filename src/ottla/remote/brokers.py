@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError
-from ottla.faults.fields import SEED, Field, May
+from ottla.faults.fields import SEED, YES_OR_NO, Field, May
 from ottla.remote.faults import described_fault
 from ottla.remote.route import Asked, Refusal, Route
 from ottla.remote.topics import described_partition
@@ -20,6 +20,8 @@ _ADVANCE = Field(
     May("a number of seconds from 0 to 1000000000", lambda value: type(value) in (int, float) and 0 <= value < 10**9),
     "how far the clock of the brokers and the controller is set ahead, in seconds",
 )
+
+_CONNECTIONS = Field("connections", YES_OR_NO, "whether connections are told, too; false unless given")
 
 
 def _show(cluster: Cluster, asked: Asked) -> dict[str, Any]:
@@ -53,7 +55,8 @@ def _states(cluster: Cluster) -> dict[str, Any]:
 
 
 def _show_brokers(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    return {**_states(cluster), "faults": [described_fault(fault) for fault in cluster.faults.in_force()]}
+    shown = {**_states(cluster), "faults": [described_fault(fault) for fault in cluster.faults.in_force()]}
+    return {**shown, **_connections(cluster, asked)} if asked.given.get("connections", False) else shown
 
 
 def _on_broker(verb: Callable[[Cluster, int | None, Asked], None]) -> Callable[[Cluster, Asked], dict[str, Any]]:
@@ -109,7 +112,13 @@ def _advance_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 
 ROUTES = (
     Route("GET", "/v1/cluster", _show, "brokers with their states and addresses, topics, faults in force"),
-    Route("GET", "/v1/brokers", _show_brokers, "brokers with their states and addresses, and faults in force"),
+    Route(
+        "GET",
+        "/v1/brokers",
+        _show_brokers,
+        "brokers with their states and addresses, and faults in force",
+        optional=(_CONNECTIONS,),
+    ),
     Route(
         "POST",
         "/v1/brokers/{broker}/kill",
