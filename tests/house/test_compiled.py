@@ -61,6 +61,13 @@ def test_each_listed_module_is_compiled_and_not_older_than_its_source(module):
         assert each.stat().st_mtime >= written_s, "build again: python setup.py build_ext --inplace"
 
 
+def test_nothing_is_loaded_that_was_compiled_of_a_module_not_listed_any_more():
+    built = {
+        path.relative_to(ROOT / "src").with_name(path.name.partition(".")[0]) for path in (ROOT / "src").rglob("*.so")
+    }
+    assert {".".join(path.parts) for path in built} <= {*listed("LOOPS"), *listed("TURNS")}
+
+
 def test_the_turns_of_a_producer_run_as_written_too():
     done = subprocess.run(
         [sys.executable, "-c", AS_WRITTEN, *listed("TURNS")], capture_output=True, text=True, timeout=60
