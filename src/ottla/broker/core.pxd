@@ -1,11 +1,9 @@
 """What of core.py is C when it is compiled (see setup.py)."""
 
-cimport cython
 
 from ottla.broker.apis.port cimport BrokerPort
 from ottla.broker.connections cimport Connections
 from ottla.broker.request_channel cimport RequestChannel
-from ottla.broker.heartbeats cimport Heartbeats
 from ottla.broker.metrics cimport BrokerMetrics
 from ottla.broker.outbox cimport Outbox
 from ottla.broker.purgatory cimport Purgatory
@@ -18,7 +16,7 @@ cdef class BrokerCore:
     cdef public object _clock
     cdef public object _coordinators
     cdef public RequestChannel _channel
-    cdef public Heartbeats _heartbeats
+    cdef public object _heartbeats
     cdef public Outbox _outbox
     cdef public BrokerPort _port
     cdef public object _faults
