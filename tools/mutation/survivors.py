@@ -78,11 +78,11 @@ SURVIVORS: list[Survivor] = [
     ),
     Survivor(
         replace(
-            "audit/promises.py", "slots=True, frozen=True)\nclass Group:", "slots=False, frozen=True)\nclass Group:"
+            "audit/findings.py", "slots=True, frozen=True)\nclass Property:", "slots=False, frozen=True)\nclass Property:"
         ),
         _SLOTS,
     ),
-    Survivor(replace("audit/groups.py", "slots=True, frozen=True", "slots=True, frozen=False"), _FROZEN),
+    Survivor(replace("audit/properties.py", "slots=True, frozen=True", "slots=True, frozen=False"), _FROZEN),
     Survivor(replace("audit/ledgers/partition.py", "slots=True, frozen=True", "slots=True, frozen=False"), _FROZEN),
     Survivor(
         replace("audit/chronicles/corruption.py", "end = -1", "end = -0"),
