@@ -78,7 +78,9 @@ SURVIVORS: list[Survivor] = [
     ),
     Survivor(
         replace(
-            "audit/findings.py", "slots=True, frozen=True)\nclass Property:", "slots=False, frozen=True)\nclass Property:"
+            "audit/findings.py",
+            "slots=True, frozen=True)\nclass Property:",
+            "slots=False, frozen=True)\nclass Property:",
         ),
         _SLOTS,
     ),
