@@ -21,7 +21,7 @@ class CountingReader(SimulatedReader):
         self.when_acted(acted)
         for partition in range(2):
             self._fetched[TOPIC, partition] = []
-            self._machine.deliver(Assign(TOPIC, partition, start=0, end=None))
+            self._runner.deliver(Assign(TOPIC, partition, start=0, end=None))
 
 
 def test_a_reader_whose_broker_is_gone_does_not_spin() -> None:

@@ -9,8 +9,11 @@ from typing import Any, cast
 
 from ottla.client.admin import Admin
 from ottla.client.admin_driver import AdminDriver
+from ottla.client.config_admin import ConfigAdmin
 from ottla.client.interceptors import BatchSeen
+from ottla.client.partition_admin import PartitionAdmin
 from ottla.client.producer import Producer
+from ottla.client.topic_admin import TopicAdmin
 from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.address_book import AddressBook
 from ottla.connection.asking import AskingCore
@@ -130,6 +133,9 @@ class SimulatedAdminClient(Admin):
     def __init__(self, place: PlaceOfProcess, settings: Mapping[str, Any]) -> None:
         self._driver = place.client(SimulatedAdminDriver, **settings)
         self._settings = self._driver._settings
+        self._topics = TopicAdmin(self._driver, self._settings.connection.request_timeout_ms)
+        self._configs = ConfigAdmin(self._driver)
+        self._partitions = PartitionAdmin(self._driver, self._topics, self._settings)
         self._transactions = None
 
     def close(self) -> None:
