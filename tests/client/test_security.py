@@ -271,8 +271,10 @@ def test_who_hangs_up_in_the_handshake_and_is_not_kafka_may_yet_come_up(papers: 
         connection.close()
 
     clock = ottla.Clock()
+    # So that no third attempt is under way when the time is over.
+    pauses: dict[str, Any] = {"reconnect_backoff_ms": 500, "reconnect_backoff_max_ms": 500}
     with (
-        ottla.Producer(peer(hang_up), clock=clock, **settings_for(papers, "SSL")) as producer,
+        ottla.Producer(peer(hang_up), clock=clock, **pauses, **settings_for(papers, "SSL")) as producer,
         connections_lost() as wait,
         ahead(clock, 60, wait),
         pytest.raises(ottla.Unreachable, match="ended within the TLS handshake; is it a listener without TLS"),
