@@ -7,9 +7,11 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import ottla
+
+T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -22,11 +24,11 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(in_time())
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    """Look again and again; AssertionError after half a minute."""
+def wait_until(true: Callable[[], T]) -> T:
+    """Look again and again, and return what it came to; AssertionError after half a minute."""
     for _ in range(3000):
-        if true():
-            return
+        if found := true():
+            return found
         threading.Event().wait(0.01)
     raise AssertionError("it did not come to that")
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
+
+from tests.client.in_time import wait_until
 
 import ottla
 
 _PATIENCE_S = 30
-
-
-def until(found: Callable[[], Any]) -> Any:
-    give_up = time.monotonic() + _PATIENCE_S
-    while not (value := found()):
-        assert time.monotonic() < give_up
-    return value
 
 
 def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
@@ -28,14 +21,14 @@ def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
 
         with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
             producer.send("orders", b"first").result(_PATIENCE_S)
-            until(lambda: all(each["requests_in_flight"] == 0 for each in of_shop()))
+            wait_until(lambda: all(each["requests_in_flight"] == 0 for each in of_shop()))
             with cluster.faults.hold(topic="orders", api="Produce") as held:
                 for number in range(20):
                     producer.send("orders", bytes(90_000), partition=number % 2)
                 held.await_fired(1, timeout=_PATIENCE_S)
                 # The one that is held, the one behind it, and what the broker reads only when it has answered.
                 # How many bytes wait depends on how much the kernel takes in of the requests behind these two.
-                [found] = until(
+                [found] = wait_until(
                     lambda: [each for each in of_shop() if each["requests_in_flight"] == 2 and each["unread_bytes"] > 0]
                 )
                 assert found["producer_id"] is not None
@@ -43,14 +36,14 @@ def test_a_connection_says_who_is_there_and_which_requests_wait_on_it() -> None:
                 assert (found["software_name"], found["user"]) == ("ottla", "ANONYMOUS")
                 assert found["address"].startswith("127.0.0.1:")
             producer.flush()
-            [found] = until(
+            [found] = wait_until(
                 lambda: [
                     each
                     for each in of_shop()
                     if (each["request"], each["requests_in_flight"], each["unread_bytes"]) == (None, 0, 0)
                 ]
             )
-        assert until(lambda: not of_shop())
+        assert wait_until(lambda: not of_shop())
 
 
 def test_producers_are_told_with_their_sequences_and_who_they_are() -> None:
@@ -66,4 +59,4 @@ def test_producers_are_told_with_their_sequences_and_who_they_are() -> None:
             assert first["batches"] == [[number, number, number] for number in range(2, 7)]
             assert (second["partition"], second["last_sequence"], second["epoch"]) == (1, 0, 0)
             assert first["producer_id"] == second["producer_id"]
-        assert until(lambda: {each["client_id"] for each in cluster.producers()} == {None})
+        assert wait_until(lambda: {each["client_id"] for each in cluster.producers()} == {None})

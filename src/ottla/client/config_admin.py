@@ -59,15 +59,7 @@ class ConfigAdmin:
     def alter(self, configs: Mapping[str, Any], topic: str | None, broker_id: int | None) -> None:
         """See `Admin.alter_configs`."""
         owner = _Owner(topic, broker_id)
-        changes = [
-            AlterableConfig(name=key, config_operation=_DELETE, value=None)
-            if value is None
-            else AlterableConfig(name=key, config_operation=_SET, value=config_text(value))
-            for key, value in configs.items()
-        ]
-        resource = AlterConfigsResource(resource_type=owner.type, resource_name=owner.name, configs=changes)
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        self._ask(owner, request, lambda response: response.responses)
+        self._ask(owner, alter_request(owner.type, owner.name, configs), lambda response: response.responses)
 
     def _ask(self, owner: _Owner, request: Any, results: Callable[[Any], Iterable[Any]]) -> Any:
         """Ask, again and again if need be, and return the answer's part about this owner; raises KafkaError."""
@@ -108,6 +100,18 @@ class _Owner:
         self.node_id = ANY_NODE if broker_id is None else broker_id
         # In an error that does not say it by itself.
         self.text = "" if topic is not None else "settings of all brokers" if broker_id is None else "its settings"
+
+
+def alter_request(resource_type: int, name: str, configs: Mapping[str, Any]) -> IncrementalAlterConfigsRequest:
+    """Ask for these settings of a topic, a broker or whatever else has settings; None takes one back to its default."""
+    changes = [
+        AlterableConfig(name=key, config_operation=_DELETE, value=None)
+        if value is None
+        else AlterableConfig(name=key, config_operation=_SET, value=config_text(value))
+        for key, value in configs.items()
+    ]
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 def config_text(value: Any) -> str:

@@ -435,7 +435,7 @@ class Commands:
 
         rows: list[dict[str, Any]] = []
         for server in self._running().servers():
-            clients = {each["producer_id"]: each["client_id"] for each in server.read_connections()}
+            clients = server.client_ids()
             core = next(each for each in self._running().host.cores() if each.broker_id == server.broker_id)
             rows += [
                 {"broker": server.broker_id, "client_id": clients.get(each["producer_id"]), **each}

@@ -224,6 +224,10 @@ class BrokerServer:
 
         return [{"broker": self.broker_id, **described_connection(each)} for each in self.clients.by_id.values()]
 
+    def client_ids(self) -> dict[int, str | None]:
+        """{producer id: client id} of those that send numbered batches to this broker."""
+        return {each._client.producer_id: each.client_id for each in self.clients.by_id.values()}
+
     def read_client_metrics(self) -> list[dict[str, Any]]:
         """What clients have pushed of their metrics to this broker, as `Cluster.client_metrics` tells it."""
         return [

@@ -16,11 +16,13 @@ from ottla.console.shown import LIST_BYTES, Beginning
 from ottla.reader.events import Fetched
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, Buffer, CorruptBatch, check_crc, iterate_headers
-from ottla.records.compression import Allowance, BatchTooLarge, snappy_blocks
+from ottla.records.compression import Allowance, BatchTooLarge, decompress, snappy_blocks
 
 _TIMESTAMP_BITS = 64
 _AT_ONCE_BYTES = 256 << 10
 _NO_LIMIT = 1 << 62
+# What Arrow decompresses as a stream.
+_ARROW_CODECS = ("gzip", "lz4", "zstd")
 
 
 class LongRecord(NamedTuple):
@@ -217,10 +219,11 @@ class _Pieces(RawIOBase):
 
 def _stream(codec: Any, stored: memoryview, bytes_max: int) -> Any:
     """What is stored, decompressed as it is read."""
-    if codec == "none":
-        return _Pieces(iter([stored]))
-    if codec == "snappy":
-        return _Pieces(snappy_blocks(stored, Allowance(bytes_max)))
-    import pyarrow as pa
+    if codec in _ARROW_CODECS:
+        import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.BufferReader(stored), codec)
+        return pa.CompressedInputStream(pa.BufferReader(stored), codec)
+    allowance = Allowance(bytes_max)
+    if codec == "snappy":
+        return _Pieces(snappy_blocks(stored, allowance))
+    return _Pieces(iter([decompress(codec, stored, allowance)]))

@@ -10,16 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ottla.client.config_admin import alter_request
 from ottla.connection.request import ANY_NODE
 from ottla.console.client_diagnosis import diagnosis
 from ottla.console.kafka import Kafka
 from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import kafka_error
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ottla.remote.client import RemoteCluster
 
 VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
@@ -30,8 +26,8 @@ _LOOKING_SHARE = 0.03
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
 # How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.
 _STAGE = "TimeMs"
-# Of IncrementalAlterConfigs: the type of a subscription to clients' metrics, and what is done to a setting.
-_CLIENT_METRICS, _SET, _DELETE = 16, 0, 1
+# The type of a subscription to clients' metrics, in IncrementalAlterConfigs.
+_CLIENT_METRICS = 16
 _SUBSCRIPTION = "ottla-console"
 INTERVAL_MS_MAX = 3_600_000
 
@@ -78,15 +74,8 @@ class Served:
 
     def subscribe(self, kafka: Kafka, interval_ms: int) -> dict[str, Any]:
         """Have all clients push their metrics so often (KIP-714); 0: no longer. KafkaError where brokers refuse."""
-        wanted = {"metrics": "*", "interval.ms": str(interval_ms)}
-        changes = [
-            AlterableConfig(name=name, config_operation=_SET, value=value)
-            if interval_ms
-            else AlterableConfig(name=name, config_operation=_DELETE, value=None)
-            for name, value in wanted.items()
-        ]
-        resource = AlterConfigsResource(resource_type=_CLIENT_METRICS, resource_name=_SUBSCRIPTION, configs=changes)
-        answer = kafka.driver.ask(IncrementalAlterConfigsRequest(resources=[resource]), ANY_NODE).message
+        wanted = {"metrics": "*", "interval.ms": interval_ms} if interval_ms else {"metrics": None, "interval.ms": None}
+        answer = kafka.driver.ask(alter_request(_CLIENT_METRICS, _SUBSCRIPTION, wanted), ANY_NODE).message
         for told in answer.responses:
             if told.error_code:
                 raise kafka_error(told.error_code, told.error_message or "")

@@ -1,4 +1,4 @@
-"""Ends prepared transactions by their identities: EndTxn with one verdict each, asked again until it is answered.
+"""Ends prepared transactions by their identities: one EndTxn each, asked again until it is answered.
 
 The other half of `Producer.prepare_transaction`, for whoever was told the identity, in another process as a rule. Any
 number of transactions at once. Their coordinators are looked for together; then each is on its own way, with its own
@@ -17,9 +17,9 @@ from ottla.connection.request import Answer
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
 from ottla.producer.coordinator import coordinators_in, search
+from ottla.producer.end_txn import EndTxn
 from ottla.producer.transaction_answers import Reaction
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
-from ottla.producer.transaction_verdict import Verdict
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 
@@ -48,12 +48,12 @@ class Ended:
 class Ending:
     """One transaction on its way to its end; `trouble` says why it is not there yet."""
 
-    __slots__ = ("failures", "identity", "node_id", "not_before_us", "token", "trouble", "verdict")
+    __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "token", "trouble")
 
     def __init__(self, wanted: EndWanted) -> None:
         self.token = wanted.token
         self.identity = wanted.identity
-        self.verdict = Verdict(wanted.committed)
+        self.end_txn = EndTxn(wanted.committed)
         # Its coordinator; None where that is to be looked for.
         self.node_id: int | None = None
         self.failures = 0
@@ -138,7 +138,7 @@ class EndingCore:
             else:
                 # Some broker has told of the coordinator, so the features are known.
                 self._choose_version()
-                message = ending.verdict.request(ending.identity)
+                message = ending.end_txn.request(ending.identity)
                 self._connection.ask(message, ending, now_us, where=ending.node_id, deadline_us=now_us + REACH_US)
         if homeless:
             for sought in [[each] for each in homeless] if self._one_by_one else [homeless]:
@@ -160,7 +160,7 @@ class EndingCore:
         if answer.unsupported:
             self._finish(ending, kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or ""))
         elif answer.message is None:
-            ending.verdict.lost(answer)
+            ending.end_txn.lost(answer)
             self._again(ending, f"EndTxn: {answer.failure}", now_us)
         elif not answer.message.error_code:
             self._finish(ending, None, answer.message)
@@ -194,11 +194,11 @@ class EndingCore:
                     self._finish(ending, error)
 
     def _react(self, ending: Ending, code: int, now_us: int) -> None:
-        reaction = ending.verdict.reaction_to(code, self._version)
+        reaction = ending.end_txn.reaction_to(code, self._version)
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             self._again(ending, str(kafka_error(code)), now_us, is_elsewhere=reaction is Reaction.LOOK)
             return
-        wanted = "committed" if ending.verdict.committed else "aborted"
+        wanted = "committed" if ending.end_txn.committed else "aborted"
         if reaction is Reaction.GONE:
             said = f"{ending.identity} cannot be {wanted}: it was ended the other way, or nothing was sent in it"
             self._finish(ending, TransactionError(said))
@@ -206,7 +206,7 @@ class EndingCore:
         if reaction is Reaction.FENCED:
             code = ErrorCode.PRODUCER_FENCED
         error: OttlaError = kafka_error(code, str(ending.identity))
-        if ending.verdict.is_doubted:
+        if ending.end_txn.is_doubted:
             said = f"whether {ending.identity} is {wanted} is not known: that was asked for and not answered"
             cause, error = error, TransactionUnknown(f"{said}, then {error}")
             error.__cause__ = cause

@@ -16,7 +16,7 @@ that, see `same_epoch.py`. Unlike Java's producer it does so, too, when a reques
 commit that arrives late would commit the next transaction.
 
 Invariants. A batch that failed or is unknown makes the transaction ABORTABLE; nothing but an abort follows. Once
-EndTxn(commit) has left, it is asked for again with the same verdict until there is an answer, and never turned into an
+EndTxn(commit) has left, the same is asked for again until there is an answer, and never turned into an
 abort; what comes when an earlier EndTxn stayed unanswered and does not say how it went is TransactionUnknown. A
 partition's sequence begins anew with each identity, when nothing of the one before is in flight.
 
@@ -33,6 +33,7 @@ from ottla.connection.request import Answer
 from ottla.errors import OttlaError, TransactionAborted, TransactionError, TransactionMisuse, TransactionUnknown
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.coordinator import GROUP, Coordinator
+from ottla.producer.end_txn import EndTxn
 from ottla.producer.events import (
     BeginTransaction,
     CommitOffsets,
@@ -65,7 +66,6 @@ from ottla.producer.transaction_states import (
     TransactionState,
 )
 from ottla.producer.transaction_talk import TransactionRequest, TransactionTalk
-from ottla.producer.transaction_verdict import Verdict
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -110,7 +110,7 @@ class Transactions:
         # An identity that somebody else was given, until it is taken over.
         self._known: TransactionIdentity | None = None
         self._ending: int | None = None
-        self._verdict = Verdict(committed=False)
+        self._end_txn = EndTxn(committed=False)
         self._identity_unknown = False
         self._needs_epoch = False
         self._lost_numbers = LostNumbers()
@@ -158,7 +158,7 @@ class Transactions:
             else:
                 self._answer(event.token, self.refusal)
         else:
-            self._take_verdict(event)
+            self._take_end(event)
 
     def _initialize(self, event: InitializeTransactions) -> None:
         known = event.known
@@ -197,7 +197,7 @@ class Transactions:
         self._move(_V.BEGIN)
         self._answer(token, None)
 
-    def _take_verdict(self, event: EndTransaction) -> None:
+    def _take_end(self, event: EndTransaction) -> None:
         state, committed = self.state, event.committed
         verb = _V.PREPARE if committed is None else _V.COMMIT if committed else _V.ABORT
         if state is _S.ABORTABLE and committed is not False:
@@ -221,7 +221,7 @@ class Transactions:
         if self._ending is not None:
             self._answer(self._ending, TransactionError("the transaction is being aborted"))
         self._ending = token
-        self._verdict = Verdict(committed=verb is _V.COMMIT)
+        self._end_txn = EndTxn(committed=verb is _V.COMMIT)
         self._move(verb)
         if verb is _V.ABORT:
             self._drop_plans(TransactionError("the transaction is being aborted"))
@@ -272,7 +272,7 @@ class Transactions:
         # Whatever it means elsewhere: there is no way on from here.
         cause.retriable, cause.fatal = False, True
         error = cause
-        if self.state is _S.COMMITTING and self._verdict.is_doubted:
+        if self.state is _S.COMMITTING and self._end_txn.is_doubted:
             error = TransactionUnknown(
                 f"whether the transaction was committed is not known: the commit was asked for and not answered, then "
                 f"{cause}; look for its records with a read_committed reader, and close this producer"
@@ -329,7 +329,7 @@ class Transactions:
 
     def _ask_to_end(self, now_us: int) -> None:
         if self._parts.is_begun:
-            self._talk.ask(RequestKind.END, self._verdict.request(self.identity), now_us)
+            self._talk.ask(RequestKind.END, self._end_txn.request(self.identity), now_us)
         else:
             self._ended()
 
@@ -378,7 +378,7 @@ class Transactions:
         if response is None:
             self._talk.trouble = f"{request}: {answer.failure}"
             if kind is RequestKind.END:
-                self._verdict.lost(answer)
+                self._end_txn.lost(answer)
             if answer.sent:
                 # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
                 self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
@@ -391,7 +391,7 @@ class Transactions:
         elif not response.error_code:
             found = None
         elif kind is RequestKind.END:
-            found = response.error_code, self._verdict.reaction_to(response.error_code, self._version)
+            found = response.error_code, self._end_txn.reaction_to(response.error_code, self._version)
         else:
             found = response.error_code, reaction_to(kind, response.error_code)
         if found is None:

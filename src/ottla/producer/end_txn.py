@@ -1,4 +1,4 @@
-"""The end of one transaction, EndTxn: the same verdict is asked for again until an answer says how it went.
+"""The end of one transaction, EndTxn: the same request is sent again until an answer says how it went.
 
 A producer ends its own transaction so (`transactions.py`), and whoever was told its identity a prepared one
 (`transaction_endings.py`). Each of them waits and looks for the coordinator in its own way.
@@ -12,7 +12,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.messages.end_txn import EndTxnRequest
 
 
-class Verdict:
+class EndTxn:
     """Commit or abort; `is_doubted` where it was asked for, and may be carried out although no answer said so."""
 
     __slots__ = ("committed", "is_doubted")
