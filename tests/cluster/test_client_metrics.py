@@ -9,11 +9,14 @@ from typing import Any
 from tests.wire import Wire
 
 import ottla
+from ottla.producer.otlp import Point, attributes, metrics_data
+from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
 
 _CLIENT_METRICS = 16
 _PATIENCE_S = 30
@@ -60,3 +63,26 @@ def test_nobody_pushes_where_nobody_subscribes(own_kafka_cluster: ottla.Cluster)
     with ottla.Producer(own_kafka_cluster.bootstrap_servers) as producer:
         producer.send("orders", b"one").result(_PATIENCE_S)
     assert own_kafka_cluster.client_metrics() == []
+
+
+def test_a_client_that_pushes_to_another_broker_is_told_once() -> None:
+    with ottla.Cluster(brokers=2) as cluster:
+        subscribe(cluster.bootstrap_servers)
+        number, pushed = bytes(range(16)), []
+        for at_ms, address in enumerate(cluster.bootstrap_servers.split(",")):
+            wire = Wire(address)
+            told = wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=number), 0)
+            point = Point("org.apache.kafka.producer.connection.count", attributes({}), 1.0 + at_ms, None)
+            message = PushTelemetryRequest(
+                client_instance_id=number,
+                subscription_id=told.subscription_id,
+                terminating=at_ms == 1,
+                compression_type=0,
+                metrics=metrics_data([point], {}, 1, delta=True),
+            )
+            assert wire.ask(message, 0).error_code == 0
+            wire.close()
+            (client,) = cluster.client_metrics()
+            (metric,) = client["metrics"]
+            pushed.append((client["pushes"], client["is_terminated"], metric["value"]))
+        assert pushed == [(1, False, 1.0), (2, True, 2.0)]

@@ -280,7 +280,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "'headers' is of type array<struct<key:string,value:st",
     ),
     "write nothing as key": ("key attribute unsupported type void", "'key' is of type void; it has to be string or"),
-    "write Value": ("Required attribute 'value' not found", "There is no column 'value' among Value"),
+    "write Value": (
+        "Required attribute 'value' not found",
+        "Column 'Value' would be left out: the one that is written",
+    ),
     "write to partition 9": ("is not present in metadata after 3000 ms", "names partition 9 in row 0; topic ottla-"),
     "write to partition -1": ("Invalid partition: -1", "names partition -1 in row 0; topic ottla-"),
     "write too much": ("RecordTooLargeException", "allows 1048576. Send less in one record"),

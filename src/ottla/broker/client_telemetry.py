@@ -208,8 +208,13 @@ class ClientTelemetry:
             self._kept_bytes -= len(instance.data)
             instance.data = b""
 
+    def instances(self, now_us: int) -> list[ClientInstance]:
+        """The clients that are remembered, the one that was heard of last at the end."""
+        self._forget(now_us)
+        return list(self._instances.values())
+
     def pushed(self, now_us: int) -> list[ClientInstance]:
-        """The clients of which something that they pushed is kept."""
+        """The clients of which something that they pushed is kept, the one that pushed last at the end."""
         self._forget(now_us)
         return list(self._pushed.values())
 

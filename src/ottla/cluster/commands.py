@@ -425,7 +425,9 @@ class Commands:
         answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
 
     def _client_metrics(self, answer: Answer) -> None:
-        answer([each for server in self._running().servers() for each in server.read_client_metrics()])
+        from ottla.cluster.inside import described_clients
+
+        answer(described_clients([each for server in self._running().servers() for each in server.client_instances()]))
 
     def _connections(self, answer: Answer) -> None:
         answer([each for server in self._running().servers() for each in server.read_connections()])

@@ -8,10 +8,14 @@ from __future__ import annotations
 import sys
 from fcntl import ioctl
 from termios import FIONREAD
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from ottla.errors import OttlaError
 from ottla.protocol.apis import REQUESTS
+
+if TYPE_CHECKING:
+    from ottla.broker.client_telemetry import ClientInstance
 
 # A partition may remember thousands of producers; the last ones are shown.
 _PRODUCERS_MAX = 50
@@ -55,6 +59,36 @@ def described_connection(client: Any) -> dict[str, Any]:
         "requests_in_flight": int(client._busy) + client.queued,
         "unread_bytes": _unread_bytes(client._socket.fileno()),
     }
+
+
+def described_clients(instances: list[tuple[int, ClientInstance]]) -> list[dict[str, Any]]:
+    """What clients have pushed of their metrics, as `Cluster.client_metrics` tells it.
+
+    A client may push to one broker now and to another one later: its last push counts, wherever that went.
+    """
+    heard: dict[bytes, list[tuple[int, ClientInstance]]] = {}
+    for broker, instance in instances:
+        heard.setdefault(instance.id, []).append((broker, instance))
+    found = []
+    for of_one in heard.values():
+        with_data = [each for each in of_one if each[1].data]
+        if not with_data:
+            continue
+        broker, last = max(with_data, key=lambda each: each[1].pushed_us)
+        found.append(
+            {
+                "broker": broker,
+                "client_instance_id": str(UUID(bytes=last.id)),
+                "client_id": last.client_id,
+                "software_name": last.software_name,
+                "software_version": last.software_version,
+                "is_terminated": max(of_one, key=lambda each: each[1].heard_us)[1].is_terminating,
+                "pushes": sum(instance.pushes for _, instance in of_one),
+                "resource": last.resource,
+                "metrics": last.metrics,
+            }
+        )
+    return found
 
 
 def described_producers(core: Any, most: int) -> list[dict[str, Any]]:

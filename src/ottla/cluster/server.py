@@ -11,7 +11,6 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from ottla.broker import metric_beans
 from ottla.broker.core import BrokerCore
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ottla.broker.authentication import Users
+    from ottla.broker.client_telemetry import ClientInstance
     from ottla.cluster.client_network import EmbeddedClients
     from ottla.cluster.recorder import Recorder
 
@@ -228,22 +228,9 @@ class BrokerServer:
         """{producer id: client id} of those that send numbered batches to this broker."""
         return {each._client.producer_id: each.client_id for each in self.clients.by_id.values()}
 
-    def read_client_metrics(self) -> list[dict[str, Any]]:
-        """What clients have pushed of their metrics to this broker, as `Cluster.client_metrics` tells it."""
-        return [
-            {
-                "broker": self.broker_id,
-                "client_instance_id": str(UUID(bytes=each.id)),
-                "client_id": each.client_id,
-                "software_name": each.software_name,
-                "software_version": each.software_version,
-                "is_terminated": each.is_terminating,
-                "pushes": each.pushes,
-                "resource": each.resource,
-                "metrics": each.metrics,
-            }
-            for each in self._core.client_telemetry.pushed(self.loop.now_us())
-        ]
+    def client_instances(self) -> list[tuple[int, ClientInstance]]:
+        """The clients that were heard of here with regard to their metrics, each with this broker's number."""
+        return [(self.broker_id, each) for each in self._core.client_telemetry.instances(self.loop.now_us())]
 
     def read_metrics(self) -> metric_beans.Beans:
         """The broker's metrics as of now, those of its sockets included."""
