@@ -130,6 +130,17 @@ def test_a_guard_is_worth_nothing_once_the_transaction_ended() -> None:
     assert states.begin_verification(1, 0, 0, new_epochs=False, wall_ms=0) != guard
 
 
+def test_a_guard_of_the_next_transaction_outlives_a_late_marker_of_the_one_before() -> None:
+    states = ProducerStates()
+    states.note(header(epoch=4), 0)
+    guard = states.begin_verification(1, 5, 0, new_epochs=True, wall_ms=0)
+    # Transaction version 2: the marker bears the epoch that the client goes on with (KIP-890).
+    end(states, 1, epoch=5)
+    assert states.is_verified(1, guard)
+    states.note(header(epoch=5), 2)
+    assert not states.is_verified(1, guard)
+
+
 def test_a_lower_sequence_that_waits_is_not_overtaken() -> None:
     states = ProducerStates()
     states.begin_verification(1, 0, 5, new_epochs=False, wall_ms=0)

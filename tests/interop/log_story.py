@@ -275,7 +275,7 @@ class Teller:
         if step in ("again", "older") and history:
             base, count = history[-1 if step == "again" else max(-6, -len(history))]
         else:
-            base = {"gap": following + 3, "zero": 0, "wrap": _LAST_SEQUENCE - 1}.get(step, following)
+            base = {"gap": (following + 3) & _LAST_SEQUENCE, "zero": 0, "wrap": _LAST_SEQUENCE - 1}.get(step, following)
         used_epoch = max(known_epoch + epoch, 0)
         data = encode_batch(
             [Record(n, FIRST_MS + n, b"k", b"%d" % (base + n)) for n in range(count)],

@@ -218,7 +218,10 @@ class ProducerStates:
         entry = self._entry_in(header)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
-        self._verifications.pop(producer_id, None)
+        found = self._verifications.get(producer_id)
+        # With an epoch for each transaction, a marker bears that of the next one, which may be under way already.
+        if found is not None and not (found.new_epochs and found.epoch == header.producer_epoch):
+            del self._verifications[producer_id]
         first = entry.transaction_offset
         if first < 0:
             return None
