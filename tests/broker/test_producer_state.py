@@ -141,6 +141,15 @@ def test_a_guard_of_the_next_transaction_outlives_a_late_marker_of_the_one_befor
     assert not states.is_verified(1, guard)
 
 
+def test_a_fenced_producer_is_not_in_the_way_of_its_successor() -> None:
+    states = ProducerStates()
+    states.note(header(epoch=2), 0)
+    guard = states.begin_verification(1, 1, 0, new_epochs=True, wall_ms=0)
+    assert not states.is_verified(1, guard)
+    assert states.check(header(epoch=1)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert states.check(header(epoch=2, sequence=1)).error_code == 0
+
+
 def test_a_lower_sequence_that_waits_is_not_overtaken() -> None:
     states = ProducerStates()
     states.begin_verification(1, 0, 5, new_epochs=False, wall_ms=0)

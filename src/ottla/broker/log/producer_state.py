@@ -28,6 +28,8 @@ from ottla.records.batch_header import TRANSACTIONAL, BatchHeader
 BATCHES_REMEMBERED = 5
 SEQUENCE_MODULO = 1 << 31
 NO_EPOCH = -1
+# Guards are counted from 1.
+NO_GUARD = 0
 NO_OFFSET = -1
 # From this transaction version on (KIP-890) every transaction has an epoch of its own, which its marker ends.
 EPOCH_PER_TRANSACTION = 2
@@ -260,8 +262,12 @@ class ProducerStates:
         """A guard for asking the coordinator about this batch's transaction; the same one while that is not over.
 
         `sequence`: the batch's first, -1 where it has none. `new_epochs`: the producer begins every transaction with a
-        new epoch (transaction version 2).
+        new epoch (transaction version 2). A producer that was fenced here gets 0, no guard: what it sends is refused
+        for its epoch, and must not stand in the way of its successor.
         """
+        entry = self._entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            return NO_GUARD
         found = self._verifications.get(producer_id)
         if found is None:
             self._guards_given += 1
