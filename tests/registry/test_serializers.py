@@ -110,6 +110,25 @@ def test_the_latest_schema_of_a_subject_is_written(kafka_cluster: ottla.Cluster,
     assert value[:5] == b"\0" + latest.id.to_bytes(4, "big")
 
 
+def test_topics_that_take_turns_get_the_schema_of_each(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    topics = [kafka_topic, f"{kafka_topic}-2"]
+    kafka_cluster.create_topic(topics[1], partitions=1)
+    with ottla.RegistryClient(url) as client:
+        other = AVRO.replace("com.acme.Order", "com.acme.Other")
+        ids = [client.register(f"{topic}-value", text).id for topic, text in zip(topics, [AVRO, other], strict=True)]
+        serializer = ottla.AvroSerializer(client, use_latest_version=True)
+        with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+            for _ in range(3):
+                for topic in topics:
+                    producer.send(topic, ORDER)
+                    producer.send("".join(topic), ORDER)
+    assert ids[0] != ids[1]
+    for topic, number in zip(topics, ids, strict=True):
+        assert {value[:5] for value in stored(kafka_cluster, topic)} == {b"\0" + number.to_bytes(4, "big")}
+
+
 def test_a_value_that_does_not_match_is_refused_and_the_next_one_is_sent(
     kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
 ) -> None:

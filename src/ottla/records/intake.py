@@ -19,6 +19,19 @@ from cython.cimports.ottla.records.record_parts import header_pairs
 from ottla.errors import OttlaError, RecordError
 
 
+@cython.cclass
+class RowEncoder:
+    """What makes a payload of an object, by a schema: `Serialization` calls it without a call of Python."""
+
+    @cython.cfunc
+    def encode(self, value: object, prefix: bytes) -> bytes:
+        """The payload, with `prefix` in front."""
+        raise NotImplementedError
+
+    def __call__(self, value: object, prefix: bytes) -> bytes:
+        return self.encode(value, prefix)
+
+
 @cython.final
 @cython.cclass
 class Serialization:
@@ -30,7 +43,7 @@ class Serialization:
     unless it has one of its own.
 
     Ours with a schema registry have a method `for_topic(topic)` instead, which gives a function of an object and a
-    prefix, and the prefix: it is asked once for each topic.
+    prefix (a `RowEncoder` is one), and the prefix: it is asked once for each topic.
     """
 
     name = cython.declare(str, visibility="readonly")
@@ -42,6 +55,10 @@ class Serialization:
     _field = cython.declare(object)
     _for_topic = cython.declare(object)
     _topics = cython.declare(dict)
+    # The topic that was asked about last, where it has a RowEncoder: most programs send to one.
+    _last_topic = cython.declare(object)
+    _last_encoder = cython.declare(RowEncoder)
+    _last_prefix = cython.declare(bytes)
 
     def __init__(self, setting: str, serializer: object, name: object = None) -> None:
         self._setting = setting
@@ -71,11 +88,15 @@ class Serialization:
     def serialize(self, topic: object, given: object, headers: object) -> object:
         """`headers` is a list where `writes_headers`."""
         try:
+            if self._last_encoder is not None and topic is self._last_topic:
+                return self._last_encoder.encode(given, self._last_prefix)
             if self._for_topic is not None:
-                known = self._topics.get(topic)
+                known: tuple = self._topics.get(topic)
                 if known is None:
                     known = self._topics[topic] = self._for_topic(topic)
-                made = cython.cast(tuple, known)[0](given, cython.cast(tuple, known)[1])
+                if isinstance(known[0], RowEncoder):
+                    self._last_topic, self._last_encoder, self._last_prefix = topic, known[0], known[1]
+                made = known[0](given, known[1])
             elif self._context is not None:
                 made = self._function(given, self._context(topic, self._field, headers))
             elif self.writes_headers:

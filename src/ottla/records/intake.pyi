@@ -1,6 +1,9 @@
 from collections.abc import Callable
 from typing import Any
 
+class RowEncoder:
+    def __call__(self, value: Any, prefix: bytes) -> bytes: ...
+
 class Serialization:
     name: str
     writes_headers: bool

@@ -20,7 +20,7 @@ def encoder(schema: RegisteredSchema, references: Mapping[str, str], message: st
     if schema.kind == AVRO:
         from ottla.schemas.avro.encode_rows import AvroRowEncoder
 
-        return AvroRowEncoder(schema.text, references=references).encode_one, None
+        return AvroRowEncoder(schema.text, references=references), None
     if schema.kind == JSON:
         encode_json = _json(schema.text, references).encode_one
         return lambda given, prefix: prefix + encode_json(given), None

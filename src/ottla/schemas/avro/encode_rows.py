@@ -37,6 +37,7 @@ from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.ottla.records.arrow_layout import Growing, reserve
+from cython.cimports.ottla.records.intake import RowEncoder
 from cython.cimports.ottla.records.wire import put_varint, zigzag
 from cython.cimports.ottla.schemas.avro.building import (
     OP_ARRAY,
@@ -163,7 +164,7 @@ def _plain(node: _Node) -> object:
 
 @cython.final
 @cython.cclass
-class AvroRowEncoder:
+class AvroRowEncoder(RowEncoder):
     """Encodes objects by a schema; SchemaError for a schema that cannot be used."""
 
     _root = cython.declare(_Node)
@@ -181,6 +182,10 @@ class AvroRowEncoder:
 
     def encode_one(self, value: object, prefix: bytes = b"") -> bytes:
         """The payload of an object, with `prefix` in front; RecordError for what is not of the schema."""
+        return self.encode(value, prefix)
+
+    @cython.cfunc
+    def encode(self, value: object, prefix: bytes) -> bytes:
         to: Growing = self._kept
         memset(cython.address(self._kept), 0, cython.sizeof(Growing))
         to.size = 0
@@ -403,6 +408,7 @@ def _put_branch(to: cython.pointer(Growing), branch: cython.int) -> cython.int:
 @cython.exceptval(-1)
 def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth: cython.int) -> cython.int:
     child: _Node = node.children[0]
+    plain: cython.int = PyBytes_AS_STRING(node.plain)[0]
     if depth >= _DEPTH_MAX:
         raise RecordError(f"The value of '{node.path}' is nested deeper than {_DEPTH_MAX} values.")
     if node.op == OP_ARRAY:
@@ -411,7 +417,8 @@ def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth:
         if value:
             _put(to, len(value))
         for item in value:
-            _write(child, item, to, depth + 1)
+            if not _write_plain(plain, item, to):
+                _write(child, item, to, depth + 1)
     else:
         if not isinstance(value, dict):
             raise _not_of(node, value)
@@ -421,7 +428,8 @@ def _write_items(node: _Node, value: object, to: cython.pointer(Growing), depth:
             if not isinstance(key, str):
                 raise _not_of(node, key)
             _write_text(node, key, to)
-            _write(child, item, to, depth + 1)
+            if not _write_plain(plain, item, to):
+                _write(child, item, to, depth + 1)
     return _put(to, 0)
 
 
