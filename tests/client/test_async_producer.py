@@ -392,14 +392,14 @@ def test_callbacks_have_run_though_all_was_settled_before_anybody_waited(
         told: list[ottla.Delivery] = []
         producer = AsyncProducer(kafka_cluster.bootstrap_servers)
         driver = producer._driver
-        ask = driver._ask_for_flush
+        ask = driver.ask_for_flush
 
         def ask_and_hold_the_event_loop() -> int:
             ticket = ask()
-            wait_until(lambda: driver.has_ended if end == "close" else driver._is_flushed(ticket))
+            wait_until(lambda: driver.has_ended if end == "close" else driver.is_flushed(ticket))
             return ticket
 
-        monkeypatch.setattr(driver, "_ask_for_flush", ask_and_hold_the_event_loop)
+        monkeypatch.setattr(driver, "ask_for_flush", ask_and_hold_the_event_loop)
         await producer.partitions_for(kafka_topic)
         delivery = await producer.send(kafka_topic, b"x", on_delivery=told.append)
         await getattr(producer, end)()

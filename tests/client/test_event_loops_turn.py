@@ -196,7 +196,7 @@ def test_no_handler_of_a_signal_can_strike_within_a_turn(
             assert turns(producer).taken > taken
 
     run(work())
-    assert called == {"is_awaited", "bind", "land", "_ring"}
+    assert called == {"is_awaited", "bind", "land", "ring"}
 
 
 @pytest.mark.parametrize("fault", MISHAPS)
@@ -411,7 +411,7 @@ def test_an_event_loop_that_is_over_holds_nothing_up(kafka_cluster: ottla.Cluste
     producer, first = asyncio.run(work())
     delivery = producer._driver.appender.send(kafka_topic, b"without it", partition=0)
     assert delivery.result(60).offset == first
-    producer._driver.close(60)
+    producer._waits.close_at_exit(60)
 
 
 def test_closing_takes_the_connections_back(
@@ -427,7 +427,7 @@ def test_closing_takes_the_connections_back(
 
     producer, first, delivery = asyncio.run(work())
     turn = turns(producer)
-    producer._driver.close(60)
+    producer._waits.close_at_exit(60)
     assert delivery.result(0).offset == first
     assert not turn._lent
     # Nobody waited until it looked as if the event loop had ended.

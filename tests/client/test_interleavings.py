@@ -59,14 +59,14 @@ def test_a_producer_that_is_closed_while_the_io_thread_takes_batches_ends(produc
     closes = threading.Event()
 
     def close() -> None:
-        driver._begin_to_close(5)
+        driver.begin_to_close(5)
         closes.set()
 
     driver.before, driver.comes = before, close
     driver.loop.wake()
     assert closes.wait(30)
     # Who closes waits for this; nothing else wakes the I/O thread.
-    assert driver.wait_for(lambda: driver.has_ended, 10)
+    assert driver.waits.wait_for(lambda: driver.has_ended, 10)
     producer.close(5)
 
 
@@ -77,11 +77,11 @@ def test_a_flush_that_begins_while_the_io_thread_takes_batches_ends(producer: Wa
     asked = threading.Event()
 
     def flush() -> None:
-        tickets.append(driver._ask_for_flush())
+        tickets.append(driver.ask_for_flush())
         asked.set()
 
     driver.before, driver.comes = before, flush
     driver.loop.wake()
     assert asked.wait(30)
-    assert driver.wait_for(lambda: driver._is_flushed(tickets[0]), 30)
+    assert driver.waits.wait_for(lambda: driver.is_flushed(tickets[0]), 30)
     producer.close(5)

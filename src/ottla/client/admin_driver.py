@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 
 from ottla.client.channel import SocketBuffers
-from ottla.client.driver import Driver
-from ottla.client.resolve import expand_bootstrap
+from ottla.client.driver import Driver, prepare
 from ottla.client.security import unguessable
 from ottla.connection.address_book import LastingTrouble
 from ottla.connection.asking import AskingCore, Question
@@ -36,7 +35,7 @@ class AdminDriver(Driver):
         self._settings = settings
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
-        expand_bootstrap(settings.connection)
+        prepare(settings.connection, settings.connection.warnings)
         self._core = AskingCore(settings.connection, unguessable(settings.connection.security, rng))
         super().__init__(self._core, settings.connection, buffers)
 
@@ -55,7 +54,7 @@ class AdminDriver(Driver):
         deadline_us = self.clock.now_us() + timeout_ms * 1000
         answer = self._ask_once(message, where, timeout_ms, reach_ms)
         while answer is not None and _bears_repeating(answer, where):
-            self._waiting.wait(self._is_over, self._settings.connection.retry_backoff_ms / 1000)
+            self.waiting.wait(self.cannot_go_on, self._settings.connection.retry_backoff_ms / 1000)
             left_ms = (deadline_us - self.clock.now_us()) // 1000
             if left_ms <= 0 or not self.loop.addresses.answered:
                 break
@@ -80,7 +79,7 @@ class AdminDriver(Driver):
         `reach_ms`: give up sooner on a node that cannot even be reached. `version`: that of all requests; -1: the usual
         one. Raises only what asking again cannot mend.
         """
-        self._check_usable()
+        self.standing.check_usable()
         tokens = [next(self._tokens) for _ in questions]
         deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
@@ -88,12 +87,12 @@ class AdminDriver(Driver):
         trouble = LastingTrouble(self.loop.addresses)
 
         def settled() -> bool:
-            return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()
+            return all(token in self._answers for token in tokens) or self.cannot_go_on() or trouble.seen()
 
-        self._waiting.wait(settled, timeout_ms / 1000 + 1)
+        self.waiting.wait(settled, timeout_ms / 1000 + 1)
         answers = [self._answers.pop(token, None) for token in tokens]
         if any(answer is None or answer.message is None for answer in answers):
-            self._check_usable()
+            self.standing.check_usable()
             if trouble.error is not None:
                 raise trouble.error
         return answers
@@ -121,7 +120,7 @@ class AdminDriver(Driver):
             if not error.retriable or self.clock.now_us() >= deadline_us:
                 raise error
             # Ends at once where the driver does.
-            self._waiting.wait(self._is_over, pause_ms / 1000)
+            self.waiting.wait(self.cannot_go_on, pause_ms / 1000)
             pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
 
     def perform(self, output: Any) -> None:

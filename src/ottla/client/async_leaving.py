@@ -14,16 +14,18 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.async_producer import AsyncProducer
-    from ottla.client.async_producer_driver import AsyncProducerDriver
+    from ottla.client.coroutine_waits import CoroutineWaits
+    from ottla.client.producer_driver import ProducerDriver
+    from ottla.clock import MachineClock
 
 # The first Ctrl+C cancels the main task. A second one raises KeyboardInterrupt wherever code runs, in coroutines, too.
 INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt)
 
 
 @contextlib.contextmanager
-def told_of(driver: AsyncProducerDriver, verb: str, timeout_s: float | None) -> Iterator[None]:
+def told_of(driver: ProducerDriver, verb: str, timeout_s: float | None) -> Iterator[None]:
     """Log what the block waits for if it takes long, as `LongWaits.wait` does."""
-    look = Look(driver, driver.waits.cause, verb, timeout_s)
+    look = Look(driver, driver.waits.long.cause, verb, timeout_s)
     if timeout_s is not None and timeout_s <= look.pause_s:
         yield
         return
@@ -65,10 +67,10 @@ async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> 
     try:
         for call in verbs.end(False):
             has_ended = verbs.has_ended(call)
-            await _until(driver, has_ended, leaving.QUIET_INTERRUPTED_S)
+            await _until(producer._waits, driver.clock, has_ended, leaving.QUIET_INTERRUPTED_S)
             if not has_ended():
                 leaving.tell_of_aborting(CANCELLED)
-                await _until(driver, has_ended, leaving.LAST_ANSWERS_S)
+                await _until(producer._waits, driver.clock, has_ended, leaving.LAST_ANSWERS_S)
             if not has_ended():
                 break
             verbs.hear(call)
@@ -79,17 +81,17 @@ async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> 
     leaving.leave_to_coordinator(driver, cancelled)
 
 
-async def _until(driver: AsyncProducerDriver, done: Callable[[], bool], timeout_s: float) -> None:
+async def _until(waits: CoroutineWaits, clock: MachineClock, done: Callable[[], bool], timeout_s: float) -> None:
     with contextlib.suppress(TimeoutError):
-        async with timeout_at(driver.clock, due_in(driver.clock, timeout_s)):
-            await driver.until(done)
+        async with timeout_at(clock, due_in(clock, timeout_s)):
+            await waits.until(done)
 
 
 async def _hurry(producer: AsyncProducer, cancelled: BaseException) -> None:
-    producer._driver.waits.cause = CANCELLED
+    producer._waits.long.cause = CANCELLED
     try:
         try:
-            await producer.close(0 if producer._driver.waits.is_given_up else leaving.LAST_ANSWERS_S)
+            await producer.close(0 if producer._waits.long.is_given_up else leaving.LAST_ANSWERS_S)
         except INTERRUPTIONS:
             await producer.close(0)
     except (OttlaError, TimeoutError) as closing:

@@ -2,7 +2,7 @@
 
 What `Producer` is to threads: an `Appender` in the caller's thread, which here is the event loop's, and one I/O
 thread that does the rest. `send` is the appender's own compiled method; what it returns is nearly always done
-already, so that neither a task nor a turn of the event loop is spent on a record. `async_producer_driver.py` has what
+already, so that neither a task nor a turn of the event loop is spent on a record. `coroutine_waits.py` has what
 there is to await.
 """
 
@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.async_leaving import leave_async, told_of
-from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.async_timeout import due_in, timeout_at
+from ottla.client.coroutine_waits import CoroutineWaits
 from ottla.client.own_send import own_send
 from ottla.client.producer_front import Headers, ProducerFront
 from ottla.client.table_sender import TableGate
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
 
 
-class AsyncProducer(ProducerFront[AsyncProducerDriver]):
+class AsyncProducer(ProducerFront[CoroutineWaits]):
     """Sends records to Kafka from coroutines, and learns what became of each.
 
     Settings are those of `Producer`. It belongs to the event loop it is first used in; make one in each. `async with`
@@ -46,7 +46,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
             stored = await delivery                               # acknowledged
     """
 
-    _driver_class = AsyncProducerDriver
+    _waits_class = CoroutineWaits
 
     @staticmethod
     def _appending(appender: Appender) -> Callable[..., Coroutine[Any, Any, Delivery]]:
@@ -114,8 +114,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import AsyncTableDelivery
 
-        await self._driver.partitions(topic)
-        delivery = AsyncTableDelivery(self._driver, topic)
+        await self._waits.partitions(topic)
+        delivery = AsyncTableDelivery(self._waits, topic)
         try:
             await self._send_in_thread(
                 delivery,
@@ -194,7 +194,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
     async def _carry_out(self, calls: Iterator[Call]) -> None:
         from ottla.client.async_transactions import carry_out
 
-        await carry_out(self._driver, calls)
+        await carry_out(self._driver, self._waits, calls)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
@@ -203,7 +203,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         `timeout` seconds. Either way, and when it is cancelled, nothing is lost and flush can be called again.
         """
         with told_of(self._driver, "flush", seconds(timeout)):
-            await self._driver.flush_async(timeout)
+            await self._waits.flush(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end the I/O thread; raises as `flush` does.
@@ -213,27 +213,27 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         Cancelled, the producer is closed nevertheless; call it again to wait for that.
         """
         with told_of(self._driver, "close", seconds(timeout)):
-            await self._driver.close_async(timeout)
+            await self._waits.close(timeout)
         self._abandon.detach()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
-        return list(range(await self._driver.partitions(topic)))
+        return list(range(await self._waits.partitions(topic)))
 
     async def client_instance_id(self, timeout: float) -> UUID | None:
         """The id under which brokers know this producer's metrics (KIP-714), as `Producer.client_instance_id`."""
         from ottla.client import client_instance
 
         timeout_s = seconds(timeout)
-        self._driver.bind()
+        self._waits.bind()
         has_ended = client_instance.ask(self._driver)
         with contextlib.suppress(TimeoutError):
             async with timeout_at(self._driver.clock, due_in(self._driver.clock, timeout_s)):
-                await self._driver.until(has_ended)
+                await self._waits.until(has_ended)
         return client_instance.told(self._driver)
 
     async def __aenter__(self) -> Self:
-        self._driver.bind()
+        self._waits.bind()
         return self
 
     async def __aexit__(

@@ -19,21 +19,22 @@ from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
     from ottla.client.async_producer import AsyncProducer
-    from ottla.client.async_producer_driver import AsyncProducerDriver
+    from ottla.client.coroutine_waits import CoroutineWaits
+    from ottla.client.producer_driver import ProducerDriver
     from ottla.client.transaction_verbs import Call
 
 _log = logging.getLogger("ottla.producer")
 
 
-async def carry_out(driver: AsyncProducerDriver, calls: Iterator[Call]) -> None:
+async def carry_out(driver: ProducerDriver, waits: CoroutineWaits, calls: Iterator[Call]) -> None:
     """Carry a verb out, awaiting each of its calls `max.block.ms` at most."""
     transactions = driver.transactions
-    driver.bind()
+    waits.bind()
     for call in calls:
         with contextlib.suppress(TimeoutError):
             async with timeout_at(driver.clock, driver.clock.now_us() + driver.settings.max_block_ms * 1000):
                 with driver.spent.on(call.spent_on):
-                    await driver.until(transactions.has_ended(call))
+                    await waits.until(transactions.has_ended(call))
         transactions.hear(call)
 
 

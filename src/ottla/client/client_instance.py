@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla.client import lifetime
 from ottla.errors import ConfigError
 from ottla.producer.events import ClientInstanceWanted
 
@@ -26,10 +25,10 @@ def ask(driver: ProducerDriver) -> Callable[[], bool]:
             "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "
             "one (KIP-714)"
         )
-    if driver.has_forked:
-        raise lifetime.forked("producer")
+    if driver.gate.has_forked:
+        raise driver.forked()
     if driver.client_instance_id is None:
-        driver.check_usable()
+        driver.gate.check_usable()
         driver.loop.post(ClientInstanceWanted())
     return lambda: driver.client_instance_id is not None or driver.is_over
 
@@ -37,6 +36,6 @@ def ask(driver: ProducerDriver) -> Callable[[], bool]:
 def told(driver: ProducerDriver) -> UUID | None:
     """The id a broker gave; None where none has so far."""
     if driver.client_instance_id is None:
-        driver.check_usable()
+        driver.gate.check_usable()
         return None
     return UUID(driver.client_instance_id)

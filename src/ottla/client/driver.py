@@ -1,31 +1,38 @@
-"""The front of an I/O loop for clients that ask and wait: `AdminDriver` and `ReaderDriver` build on it.
+"""The life of a client with an I/O loop: start, fork, crash and end; producer, reader and admin build on it.
 
-It holds what is the same for both: starting and ending the thread, what a fork and a crash leave behind, and waking
-whoever waits. What is asked and what is handed over is theirs. The producer's driver has books of its own to close and
-does not use it.
+What is asked of the loop, what it hands over, and what has to be done before it ends is theirs.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
 from ottla.client.client_ids import client_id_of
 from ottla.client.io_loop import IoLoop
+from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security
 from ottla.client.waiting import Waiting
 from ottla.connection.node import address_of
 from ottla.connection.settings import ConnectionSettings
-from ottla.errors import ClosedError, OttlaError, fresh
-
-_log = logging.getLogger("ottla.client")
+from ottla.connection.standing import Standing
+from ottla.connection.traffic import LoopMeter
+from ottla.errors import ClosedError, OttlaError
 
 
 def addresses_of(connection: ConnectionSettings) -> str:
     """The bootstrap addresses in one text, "host:port,host:port"."""
     return ",".join(address_of(host, port) for host, port in connection.bootstrap_servers)
+
+
+def prepare(connection: ConnectionSettings, warnings: Iterable[str], log_name: str = "ottla.client") -> None:
+    """What comes before anything is made of settings: all addresses of a bootstrap name, and their warnings."""
+    expand_bootstrap(connection)
+    for warning in warnings:
+        logging.getLogger(log_name).warning("%s", warning)
 
 
 class Driver:
@@ -41,16 +48,20 @@ class Driver:
     AFTER_CRASH: ClassVar[str]
     """What to do when the thread has died of an error of ours."""
 
-    def __init__(self, core: Any, connection: ConnectionSettings, buffers: SocketBuffers) -> None:
-        for warning in connection.warnings:
-            _log.warning("%s", warning)
+    def __init__(
+        self,
+        core: Any,
+        connection: ConnectionSettings,
+        buffers: SocketBuffers,
+        *,
+        standing: Standing | None = None,
+        meter: LoopMeter | None = None,
+    ) -> None:
         self.clock = connection.clock
-        self._waiting = Waiting(self.clock)
+        self.standing = Standing() if standing is None else standing
+        self.waiting = Waiting(self.clock)
         # Set by `perform` when something has come that somebody may be waiting for.
         self._changed = False
-        self._forked = False
-        self._closed = False
-        self._crash: OttlaError | None = None
         client_id = connection.client_id = client_id_of(self.CLIENT, connection.client_id)
         self.loop = IoLoop(
             core,
@@ -58,6 +69,7 @@ class Driver:
             client_id=client_id,
             thread_name=f"{self.THREAD}-{client_id}",
             buffers=buffers,
+            meter=meter,
             security=Security.of(connection.security, self.clock),
             clock=self.clock,
         )
@@ -72,21 +84,22 @@ class Driver:
     @property
     def state(self) -> str:
         """For a repr: open, closed, or why it is neither."""
-        if self._forked:
+        standing = self.standing
+        if standing.has_forked:
             return "made before a fork"
-        if self._crash is not None:
+        if standing.crash is not None:
             return "stopped by an error"
-        return "closed" if self._closed else "open"
+        return "closed" if standing.is_closed else "open"
 
     def close(self) -> None:
         """End the thread; whoever waits gets a ClosedError."""
-        if self._forked or self._closed:
+        if self.standing.has_forked or self.standing.is_closed:
             return
-        self._closed = True
+        self.standing.close(ClosedError(self.CLOSED))
         self.loop.stop()
         if not self.loop.is_own_thread():
             self.loop.join()
-        self._waiting.look()
+        self.waiting.look()
         lifetime.ended(self)
 
     def at_exit(self) -> None:
@@ -95,19 +108,16 @@ class Driver:
 
     def after_fork_in_child(self) -> None:
         """Make everything in the child say that it cannot use its parent's client."""
-        self._forked = True
+        self.standing.fork(self.forked())
         self.loop.abandon_in_child()
 
-    def _is_over(self) -> bool:
-        return self._closed or self._forked or self._crash is not None
+    def forked(self) -> OttlaError:
+        """The error of every use in a child process."""
+        return lifetime.forked(self.KIND)
 
-    def _check_usable(self) -> None:
-        if self._forked:
-            raise lifetime.forked(self.KIND)
-        if self._crash is not None:
-            raise fresh(self._crash)
-        if self._closed:
-            raise ClosedError(self.CLOSED)
+    def cannot_go_on(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self.standing.why_over is not None
 
     # ---- the I/O thread -----------------------------------------------------------------------------------------
 
@@ -132,7 +142,7 @@ class Driver:
         """Let go whoever waits for what has come."""
         if self._changed or not self.loop.addresses.answered:
             self._changed = False
-            self._waiting.look()
+            self.waiting.look()
 
     def crashed(self, error: BaseException) -> None:
         """Nothing will come any more."""
@@ -141,6 +151,10 @@ class Driver:
             f"{self.AFTER_CRASH}, and please report it"
         )
         crash.__cause__ = error
-        self._crash = crash
-        self._waiting.look()
+        self.standing.die(crash)
+        self.settle_all(crash)
+        self.waiting.look()
         lifetime.ended(self)
+
+    def settle_all(self, crash: OttlaError) -> None:
+        """Give what is under way its outcome, after a crash: nothing here."""

@@ -26,7 +26,8 @@ from ottla.client.poller import EpollPoller
 if TYPE_CHECKING:
     import asyncio
 
-    from ottla.client.async_producer_driver import AsyncProducerDriver
+    from ottla.client.coroutine_waits import CoroutineWaits
+    from ottla.client.producer_driver import ProducerDriver
     from ottla.records.delivery import SealedBatch
 
 # What leaves the I/O thread time to take a connection back before a request on it times out.
@@ -39,10 +40,12 @@ class EventLoopsTurn(CallersTurn):
     Invariant: `_lent` changes only under the turn.
     """
 
-    def __init__(self, driver: AsyncProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int) -> None:
+    def __init__(
+        self, waits: CoroutineWaits, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int
+    ) -> None:
         super().__init__(driver, loop, core, request_timeout_us, settles_all=True)
-        self._landing = driver.landing
-        self._land = driver.land
+        self._landing = waits.landing
+        self._land = waits.land
         self._lent: list[Channel] = []
         # The batch that was awaited last.
         self._awaited: SealedBatch | None = None

@@ -19,6 +19,7 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
     from ottla.client.producer_driver import ProducerDriver
+    from ottla.client.thread_waits import ThreadWaits
 
 _log = logging.getLogger("ottla.producer")
 
@@ -38,7 +39,8 @@ _WAYS_OUT = {AT_EXIT: "; press Ctrl+C to give them up", INTERRUPTED: "; press Ct
 class LongWaits:
     """The long waits of one producer; `cause` is why they are cut short (interrupted, cancelled, at exit), else ""."""
 
-    def __init__(self, driver: ProducerDriver) -> None:
+    def __init__(self, waits: ThreadWaits, driver: ProducerDriver) -> None:
+        self._waits = waits
         self._driver = driver
         self.cause = ""
         # There was a second interruption: nothing is waited for any more.
@@ -51,21 +53,21 @@ class LongWaits:
         while not look.has_told:
             if until_s is not None and until_s - self._now_s() <= look.pause_s:
                 break
-            if self._driver.wait_for(done, look.pause_s):
+            if self._waits.wait_for(done, look.pause_s):
                 return True
             look.again()
-        return self._driver.wait_for(done, None if until_s is None else until_s + grace_s - self._now_s())
+        return self._waits.wait_for(done, None if until_s is None else until_s + grace_s - self._now_s())
 
     def _now_s(self) -> float:
         return self._driver.clock.now_us() / 1_000_000
 
     def close_at_exit(self, timeout_s: float) -> None:
-        """Close when the process ends: as `ProducerDriver.close`, but an interruption ends the wait."""
+        """Close when the process ends: as `ThreadWaits.close`, but an interruption ends the wait."""
         self.cause = AT_EXIT
         try:
-            self._driver.close(timeout_s)
+            self._waits.close(timeout_s)
         except KeyboardInterrupt:
-            self._driver.close(0)
+            self._waits.close(0)
 
 
 class Look:
@@ -121,7 +123,7 @@ def leave(producer: Producer, error: BaseException | None) -> None:
 
 
 def _hurry(producer: Producer, interruption: BaseException) -> None:
-    waits = producer._driver.waits
+    waits = producer._waits.long
     waits.cause = INTERRUPTED
     try:
         try:
@@ -142,9 +144,9 @@ def abort_interrupted(producer: Producer, interruption: BaseException) -> None:
     try:
         for call in verbs.end(False):
             has_ended = verbs.has_ended(call)
-            if not driver.wait_for(has_ended, QUIET_INTERRUPTED_S):
+            if not producer._waits.wait_for(has_ended, QUIET_INTERRUPTED_S):
                 tell_of_aborting(INTERRUPTED, "; press Ctrl+C again to leave")
-                driver.wait_for(has_ended, LAST_ANSWERS_S)
+                producer._waits.wait_for(has_ended, LAST_ANSWERS_S)
             if not has_ended():
                 break
             verbs.hear(call)
@@ -162,7 +164,7 @@ def tell_of_aborting(cause: str, way_out: str = "") -> None:
 
 def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) -> None:
     """Stop waiting for anything; say that the coordinator will abort the transaction."""
-    driver.waits.is_given_up = True
+    driver.waits.long.is_given_up = True
     tell(
         interruption,
         "the transaction may still be open; none of its records will be committed, and its coordinator aborts it "

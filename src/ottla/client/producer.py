@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.leaving import leave
 from ottla.client.own_send import own_send
-from ottla.client.producer_driver import ProducerDriver
 from ottla.client.producer_front import Headers, ProducerFront
 from ottla.client.table_sender import TableGate
+from ottla.client.thread_waits import ThreadWaits
 from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
 
 
-class Producer(ProducerFront[ProducerDriver]):
+class Producer(ProducerFront[ThreadWaits]):
     """Sends records to Kafka, many at a time, and learns what became of each.
 
     Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and
@@ -41,7 +41,7 @@ class Producer(ProducerFront[ProducerDriver]):
     producer. `with` closes it.
     """
 
-    _driver_class = ProducerDriver
+    _waits_class = ThreadWaits
 
     @staticmethod
     def _appending(appender: Appender) -> Callable[..., Delivery]:
@@ -119,7 +119,7 @@ class Producer(ProducerFront[ProducerDriver]):
         from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_delivery import TableDelivery
 
-        delivery = TableDelivery(self._driver, topic)
+        delivery = TableDelivery(self._waits, topic)
         try:
             self._tables.send(
                 delivery,
@@ -216,7 +216,7 @@ class Producer(ProducerFront[ProducerDriver]):
         Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
         `timeout` seconds; either way nothing is lost and flush can be called again.
         """
-        self._driver.flush(timeout)
+        self._waits.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end the I/O thread; raises as `flush` does.
@@ -224,7 +224,7 @@ class Producer(ProducerFront[ProducerDriver]):
         What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left. An open
         transaction is aborted, one that is being committed goes on for `max.block.ms`, a prepared one stays.
         """
-        self._driver.close(timeout)
+        self._waits.close(timeout)
         self._abandon.detach()
 
     def partitions_for(self, topic: str) -> list[int]:
@@ -242,7 +242,7 @@ class Producer(ProducerFront[ProducerDriver]):
         from ottla.client import client_instance
 
         timeout_s = seconds(timeout)
-        self._driver.wait_for(client_instance.ask(self._driver), timeout_s)
+        self._waits.wait_for(client_instance.ask(self._driver), timeout_s)
         return client_instance.told(self._driver)
 
     def __enter__(self) -> Self:

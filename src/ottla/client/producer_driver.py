@@ -1,8 +1,8 @@
-"""The producer's two sides: users' threads on one, the I/O thread that drives the producer core on the other.
+"""What drives a producer's core: users' threads or coroutines on one side, the I/O thread on the other.
 
-Here the two meet: users' threads ask and wait, the I/O thread takes sealed batches, settles them and lets go those who
-waited. What is under way and what came to nothing stands in `delivery_books.py`, what is known of topics in
-`known_topics.py`; how `send` waits, when it has to, in `appender_hooks.py`.
+Here the two meet: users ask and wait, the I/O thread takes sealed batches, settles them and lets go those who waited.
+What is under way and what came to nothing stands in `delivery_books.py`, what is known of topics in `known_topics.py`.
+How users wait is the business of who waits: `ThreadWaits` or `CoroutineWaits`, which the driver is given.
 
 Invariants: every batch that was taken is settled exactly once, also when the I/O thread dies of an exception: what
 the core had been given is then unknown, what it had not is failed. Nobody waits for a thread that has ended. A
@@ -18,18 +18,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
-from ottla.client.appender_hooks import CLOSED, AppenderHooks
 from ottla.client.callers_turn import CallersTurn
 from ottla.client.channel import SocketBuffers
 from ottla.client.delivery_books import DeliveryBooks
-from ottla.client.io_loop import IoLoop
+from ottla.client.driver import Driver, prepare
 from ottla.client.known_topics import KnownTopics
-from ottla.client.leaving import LongWaits
 from ottla.client.poller import HAS_EPOLL
-from ottla.client.resolve import expand_bootstrap
-from ottla.client.security import Security, unguessable
+from ottla.client.security import unguessable
 from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
+from ottla.client.wants import Wants
 from ottla.clock import MACHINE
 from ottla.errors import ClosedError, DeliveryError, OttlaError
 from ottla.producer.cluster_view import ClusterView
@@ -62,19 +60,19 @@ from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
 from ottla.records.memory import BlockedCall
 from ottla.records.record_parts import checked_topic
-from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
+    from ottla.client.coroutine_waits import CoroutineWaits
     from ottla.client.diagnosis_log import DiagnosisLog
     from ottla.client.interceptors import Interceptors
     from ottla.client.metric_reporting import MetricReporting
+    from ottla.client.partition_function import PartitionFunction
+    from ottla.client.thread_waits import ThreadWaits
     from ottla.producer.diagnosis import Diagnosis
 
 _log = logging.getLogger("ottla.producer")
 
 _AT_EXIT_S = 30
-# How long closing waits for the I/O thread beyond its timeout: the core gives up at that by itself.
-GRACE_S = 10
 # How long closing waits for metric reporters to take the last figures.
 LAST_REPORT_S = 5
 _FOR_EVER_US = 10**15
@@ -85,31 +83,32 @@ _DROPPED = (
 )
 
 
-class ProducerDriver(AppenderHooks):
+class ProducerDriver(Driver):
     """Front of the producer's I/O loop."""
 
+    KIND = "producer"
+    THREAD = "ottla-producer"
+    CLIENT = "producer"
+    CLOSED = "this producer is closed; make a new one to send more"
+    AFTER_CRASH = "close this producer and make a new one"
+
     def __init__(
-        self,
-        settings: ProducerSettings,
-        rng: Random,
-        buffers: SocketBuffers,
-        landing: deque[list[Any]] | None = None,
+        self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers, waits: ThreadWaits | CoroutineWaits
     ) -> None:
-        expand_bootstrap(settings.connection)
-        for warning in settings.warnings:
-            _log.warning("%s", warning)
+        connection = settings.connection
+        prepare(connection, settings.warnings, "ottla.producer")
         if settings.idempotence_off_by:
             # As loud as Java says it: whoever chose the setting may well have wanted this.
             _log.info("enable.idempotence is on by default and off here because of %s", settings.idempotence_off_by)
-        self._core = ProducerCore(settings, unguessable(settings.connection.security, rng))
-        super().__init__(settings, SpentTime(self._core.meters.client))
+        self.settings = settings
+        self._core = core = ProducerCore(settings, unguessable(connection.security, rng))
+        self.spent = SpentTime(core.meters.client)
         # Held for one addition, never while something happens.
         self._counting = threading.Lock()
         self._flushes_asked = 0
         # (flush, event): what the core is to be told once it has all that was sent before.
         self._behind_flushes: deque[tuple[int, Any]] = deque()
         self._flushes_seen = 0
-        self._changed = False
         self._abandoned = False
         self._close_deadline_us: int | None = None
         self._ended = False
@@ -120,6 +119,13 @@ class ProducerDriver(AppenderHooks):
             from ottla.client.interceptors import Interceptors
 
             self.interceptors = Interceptors(settings.interceptor_classes)
+        self.partition_function: PartitionFunction | None = None
+        if settings.partition_function is not None:
+            from ottla.client.partition_function import PartitionFunction
+
+            self.partition_function = PartitionFunction(settings.partition_function)
+        clock = connection.clock
+        self.waits = waits
         self.appender = Appender(
             batch_size=settings.batch_size,
             max_request_size=settings.max_request_size,
@@ -131,75 +137,28 @@ class ProducerDriver(AppenderHooks):
             places=settings.partition_function is not None,
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
-            landing=landing,
-            hooks=self,
-            clock_us=None if self.clock is MACHINE else self.clock.now_us,
-            clock_ms=None if self.clock is MACHINE else self.clock.wall_ms,
+            landing=waits.landing,
+            hooks=waits,
+            clock_us=None if clock is MACHINE else clock.now_us,
+            clock_ms=None if clock is MACHINE else clock.wall_ms,
         )
-        self._core.close_batches_by(self.appender)
-        self.gate = Gate(self.appender, self._core.transaction_refusal)
-        self.topics = KnownTopics(self.appender, settings.connection.client_id)
+        core.close_batches_by(self.appender)
+        self.gate = Gate(self.appender, core.transaction_refusal)
+        super().__init__(core, connection, buffers, standing=self.gate, meter=core.meters.loop)
+        self.topics = KnownTopics(self.appender, connection.client_id)
         self.books = DeliveryBooks(self.appender, self.interceptors)
         self.transactions = TransactionVerbs(self)
-        self.waits = LongWaits(self)
-        self.loop = IoLoop(
-            self._core,
-            self,
-            client_id=settings.connection.client_id,
-            thread_name=f"ottla-producer-{settings.connection.client_id}",
-            buffers=buffers,
-            meter=self._core.meters.loop,
-            security=Security.of(settings.connection.security, self.clock),
-            clock=self.clock,
-        )
+        self.wants = Wants(self)
+        waits.serve(self)
+        self.callers_turn: CallersTurn | None = None
         if self._is_plain(settings):
-            self.callers_turn = self._make_callers_turn(settings.connection.request_timeout_ms * 1000)
-        self._reporting = self._make_reporting()
+            self.callers_turn = waits.make_turn(connection.request_timeout_ms * 1000)
+        self.reporting = self._make_reporting()
         # Made when the first sample is over: most producers have ended by then.
         self._diagnosis_log: DiagnosisLog | None = None
         self._sample_due_us = 0
 
-    # ---- what the producer calls, on a user's thread ------------------------------------------------------------
-
-    def partition_count(self, topic: str) -> int:
-        """The topic's partition count, waited for as `topic_missing` does; RecordError for what is no topic."""
-        checked_topic(topic)
-        self.topic_missing(topic, BlockedCall())
-        return self.topics.partition_count(topic)
-
-    def flush(self, timeout: float | None) -> None:
-        """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
-        timeout_s = seconds(timeout)
-        if self.gate.has_forked:
-            raise lifetime.forked("producer")
-        self.refuse_own_thread("flushing")
-        ticket = self._ask_for_flush()
-        with self.spent.on("flush_ns"):
-            flushed = self.waits.wait(lambda: self._is_flushed(ticket), timeout_s, "flush")
-        if not flushed:
-            raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
-        self.books.report()
-
-    def close(self, timeout: float | None) -> None:
-        """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
-        timeout_s = seconds(timeout)
-        if self.gate.has_forked:
-            return
-        self.refuse_own_thread("closing")
-        self._begin_to_close(timeout_s)
-        if not self.waits.wait(lambda: self._ended, timeout_s, "close", GRACE_S):
-            raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
-        self.loop.join()
-        if self._reporting is not None:
-            self._reporting.join(LAST_REPORT_S)
-        self.books.report()
-
-    def abandon(self) -> None:
-        """The producer object is gone without `close`: deliver what was sent, then end; what fails is logged."""
-        if not self.gate.has_forked:
-            self._abandoned = True
-            self._begin_to_close(None)
-            self.gate.close(ClosedError(_DROPPED))
+    # ---- what users' threads call, and who waits for them -------------------------------------------------------
 
     @property
     def core(self) -> ProducerCore:
@@ -219,8 +178,56 @@ class ProducerDriver(AppenderHooks):
             and settings.connection.security.protocol == "PLAINTEXT"
         )
 
-    def _make_callers_turn(self, request_timeout_us: int) -> CallersTurn | None:
-        return CallersTurn(self, self.loop, self._core, request_timeout_us)
+    def wake(self) -> None:
+        """A batch is ready, or the first record of one has come, while the loop sleeps."""
+        self.appender.sleeping = False
+        self.loop.wake()
+
+    def cannot_go_on(self) -> bool:
+        """As any driver, and compiled: a turn of the caller's calls nothing interpreted."""
+        return self.gate.why_over is not None
+
+    def refuse_own_thread(self, doing: str) -> None:
+        """Raise on the I/O thread, which would wait for itself."""
+        if self.loop.is_own_thread():
+            raise OttlaError(
+                f"{doing} inside a delivery callback would wait for itself: callbacks run on the producer's "
+                "I/O thread; hand the work to another thread"
+            )
+
+    def partition_count(self, topic: str) -> int:
+        """The topic's partition count, waited for as a thread waits; RecordError for what is no topic."""
+        checked_topic(topic)
+        self.waits.topic_missing(topic, BlockedCall())
+        return self.topics.partition_count(topic)
+
+    def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None:
+        """What the user's partitioner makes of a key; None leaves it to the default one."""
+        if self.partition_function is None or not isinstance(topic, str) or not topic:
+            return None  # what is no topic is refused where all records are looked at
+        return self.partition_function.place(key, self.view(topic, call))
+
+    def view(self, topic: str, call: BlockedCall) -> ClusterView:
+        """The topic's partitions as the user's partitioner sees them; waited for as `send` does."""
+        view = self.topics.view(topic)
+        while view is None:
+            self.waits.topic_missing(topic, call)
+            view = self.topics.view(topic)
+        return view
+
+    def count_wait(self) -> None:
+        """Somebody begins to wait for one record."""
+        meter = self.spent.meter
+        meter.waits += 1
+        if self.appender.records_appended - self.books.records_settled <= 1:
+            meter.lone_waits += 1
+
+    def abandon(self) -> None:
+        """The producer object is gone without `close`: deliver what was sent, then end; what fails is logged."""
+        if not self.gate.has_forked:
+            self._abandoned = True
+            self.begin_to_close(None)
+            self.gate.close(ClosedError(_DROPPED))
 
     @property
     def records_settled(self) -> int:
@@ -230,37 +237,34 @@ class ProducerDriver(AppenderHooks):
     @property
     def is_at_ease(self) -> bool:
         """Whether nobody flushes, closes, or cannot go on."""
-        return self._flushes_asked == self._flushes_seen and not self._cannot_go_on()
+        return self._flushes_asked == self._flushes_seen and not self.cannot_go_on()
 
     @property
     def is_waited_for(self) -> bool:
         """Whether somebody waits for what settling batches brings about."""
-        return self._waiting.has_waiters
+        return self.waiting.has_waiters
 
     @property
     def is_over(self) -> bool:
         """Whether nothing will come any more."""
         return self._ended or self.gate.has_forked or self.gate.crash is not None
 
-    @property
-    def has_forked(self) -> bool:
-        """Whether this is a child of the process whose producer it is."""
-        return self.gate.has_forked
-
     def flush_before(self, event: Any) -> None:
         """Give the core everything sent so far, and then this event."""
-        self._ask_for_flush(event)
+        self.ask_for_flush(event)
 
-    def _begin_to_close(self, timeout_s: float | None) -> None:
+    def begin_to_close(self, timeout_s: float | None) -> None:
+        """Take no more records, and end once those sent are settled, at most after `timeout_s`."""
         if self._ended:
             return
         # In this order: once the deadline is seen, no record can come any more.
-        self.gate.close(ClosedError(CLOSED))
+        self.gate.close(ClosedError(self.CLOSED))
         given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
         self._close_deadline_us = self.loop.now_us() + given_us
-        self._ask_for_flush()
+        self.ask_for_flush()
 
-    def _ask_for_flush(self, event: Any = None) -> int:
+    def ask_for_flush(self, event: Any = None) -> int:
+        """Have everything sent so far leave, and give the core `event` behind it; the number of this flush."""
         with self._counting:
             self._flushes_asked += 1
             ticket = self._flushes_asked
@@ -269,17 +273,17 @@ class ProducerDriver(AppenderHooks):
         self.loop.wake()
         return ticket
 
-    def _is_flushed(self, ticket: int) -> bool:
+    def is_flushed(self, ticket: int) -> bool:
+        """Whether everything sent before that flush is settled, or nothing will be any more."""
         if self._ended or self.gate.has_forked:
             return True
         return self._flushes_seen >= ticket and self.books.is_clear_before(ticket)
 
     def start(self) -> None:
         """Start the thread."""
-        lifetime.began(self)
-        self.loop.start()
-        if self._reporting is not None:
-            self._reporting.start()
+        super().start()
+        if self.reporting is not None:
+            self.reporting.start()
 
     def at_exit(self) -> None:
         """The interpreter ends and nobody has closed: deliver what was sent, as far as that goes in a while."""
@@ -287,11 +291,6 @@ class ProducerDriver(AppenderHooks):
             self.waits.close_at_exit(_AT_EXIT_S)
         except (OttlaError, TimeoutError) as error:
             _log.error("records were lost at the end of the process: %s; call flush() or close() before", error)
-
-    def after_fork_in_child(self) -> None:
-        """Make everything in the child say that it cannot use its parent's producer."""
-        self.gate.fork(lifetime.forked("producer"))
-        self.loop.abandon_in_child()
 
     @property
     def has_ended(self) -> bool:
@@ -306,6 +305,11 @@ class ProducerDriver(AppenderHooks):
 
         name = f"ottla-metrics-{settings.connection.client_id}"
         return MetricReporting(settings.metric_reporters, self.metrics, settings.metrics_sample_window_ms, name)
+
+    def join_reporting(self) -> None:
+        """Wait a while until metric reporters have taken the last figures."""
+        if self.reporting is not None:
+            self.reporting.join(LAST_REPORT_S)
 
     def metrics(self) -> Metrics:
         """The core's figures and the buffer's, under Kafka's names."""
@@ -331,6 +335,7 @@ class ProducerDriver(AppenderHooks):
     def feed(self, now_us: int) -> None:
         """Give the core what users have sent since."""
         self.take_batches(now_us)
+        self.waits.batches_taken()
 
     def take_batches(self, now_us: int) -> None:
         """Give the core the new and the full batches; make open ones ready if somebody flushes or lacks memory."""
@@ -409,7 +414,7 @@ class ProducerDriver(AppenderHooks):
                 output.client_instance_id,
             )
         elif kind is Closed:
-            self.books.fail_at_last(self._take_the_rest(), ClosedError(CLOSED))
+            self.books.fail_at_last(self._take_the_rest(), ClosedError(self.CLOSED))
             self._end()
             self.loop.stop()
 
@@ -427,11 +432,10 @@ class ProducerDriver(AppenderHooks):
         if memory.has_served:
             memory.has_served = False
             self._changed = True
-        if self._changed or not self.loop.addresses.answered:
-            self._changed = False
-            self._waiting.look()
+        super().turn_ended()
         if self.callers_turn is not None:
             self.callers_turn.thread_looks()
+        self.waits.ring()
 
     def _sample_is_over(self) -> None:
         """Have a look at the figures and log what they say: once for each sample, and not before there is one."""
@@ -448,26 +452,26 @@ class ProducerDriver(AppenderHooks):
             _log.exception("the figures of %s could not be diagnosed", self.settings.connection.client_id)
 
     def crashed(self, error: BaseException) -> None:
-        """Settle everything there is: given to the core means unknown, still in the appender means failed."""
-        crash = OttlaError(
-            f"the producer's I/O thread stopped because of an internal error ({type(error).__name__}: {error}); "
-            "close this producer and make a new one, and please report it"
-        )
-        crash.__cause__ = error
-        self.gate.die(crash)
+        """Settle everything there is, and let go everybody."""
+        super().crashed(error)
+        self.waits.batches_taken()
+        self.waits.ring()
+
+    def settle_all(self, crash: OttlaError) -> None:
+        """Given to the core means unknown, still in the appender means failed."""
         self.books.lose_all(crash)
         self.books.fail_at_last(self._take_the_rest(), crash)
         self._end()
-        self._waiting.look()
 
     def _end(self) -> None:
         self._ended = True
         self._changed = True
         lifetime.ended(self)
-        if self._reporting is not None:
-            self._reporting.end()
+        if self.reporting is not None:
+            self.reporting.end()
         if self.interceptors is not None:
             self.interceptors.close()
+        self.waits.ended()
         if self._abandoned:
             try:
                 self.books.report()

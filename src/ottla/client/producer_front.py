@@ -23,7 +23,9 @@ from ottla.foreign_names import ProducerNames, servers_come_first
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
+    from ottla.client.coroutine_waits import CoroutineWaits
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
+    from ottla.client.thread_waits import ThreadWaits
     from ottla.client.transaction_verbs import TransactionVerbs
     from ottla.producer.diagnosis import Diagnosis
     from ottla.producer.figures import Metrics
@@ -32,13 +34,15 @@ if TYPE_CHECKING:
 
 # A text is sent as UTF-8, as keys and values are.
 Headers = Sequence[tuple[str, bytes | bytearray | memoryview | str | None]]
-Driver = TypeVar("Driver", bound=ProducerDriver)
+Waits = TypeVar("Waits", "ThreadWaits", "CoroutineWaits")
 
 
-class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=SendsOfProducers):
-    """The front of a driver; `_driver_class` and `_appending` are what tells one front from another."""
+class ProducerFront(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsOfProducers):
+    """The front of a driver; how its users wait, and `_appending`, tell one front from another."""
 
-    _driver_class: type[Driver]
+    _waits_class: type[Waits]
+    # One for all; a test takes another one.
+    _driver_class = ProducerDriver
 
     @servers_come_first
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettingsKeywords]) -> None:
@@ -61,13 +65,14 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
         connection = settings.connection
         connection.client_id = client_id_of("producer", connection.client_id, settings.transactional_id)
         rng = Random()
-        self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(connection, given))
+        self._waits: Waits = self._waits_class()
+        self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(connection, given), self._waits)
         self._tables = TableSender(driver, rng, given)
         self._send = sending(self._appending(driver.appender), settings, driver.interceptors)
         begin_to_send(self)
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
-        self._abandon = weakref.finalize(self, driver.abandon)
+        self._abandon: Any = weakref.finalize(self, driver.abandon)
         self._abandon.atexit = False
 
     @staticmethod
@@ -121,7 +126,7 @@ class ProducerFront(OfOneProcess, ProducerNames, Generic[Driver], metaclass=Send
 
 def _standing(driver: ProducerDriver) -> list[str]:
     """Whether it can send, and how many records have no outcome yet."""
-    if driver.has_forked:
+    if driver.gate.has_forked:
         return ["belongs to the parent process"]
     refusal = driver.core.transaction_refusal
     trouble = ""
@@ -134,6 +139,6 @@ def _standing(driver: ProducerDriver) -> list[str]:
         return [f"{trouble} and closed" if trouble else "closed"]
     count = driver.appender.records_appended - driver.records_settled
     return [
-        trouble or ("closing" if gate.is_closing else "open"),
+        trouble or ("closing" if gate.is_closed else "open"),
         f"{count} record{'' if count == 1 else 's'} buffered",
     ]

@@ -10,10 +10,8 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
-from ottla.client.driver import Driver
-from ottla.client.resolve import expand_bootstrap
+from ottla.client.driver import Driver, prepare
 from ottla.client.security import unguessable
 from ottla.errors import OttlaError, Unreachable
 from ottla.reader.core import ReaderCore
@@ -33,15 +31,15 @@ class ReaderDriver(Driver):
     def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self.settings = settings
         self._arrived: deque[Any] = deque()
-        expand_bootstrap(settings.connection)
+        prepare(settings.connection, settings.connection.warnings)
         core = ReaderCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
     def take(self, patience_s: float | None = None) -> Any:
         """The next output of the core; waits for it, until `patience_s` is over: None. Raises what keeps it from ever
         coming."""
-        if self._forked:
-            raise lifetime.forked(self.KIND)
+        if self.standing.has_forked:
+            raise self.forked()
         arrived = self._arrived
         if not arrived and not self._wait(patience_s):
             return None
@@ -58,14 +56,14 @@ class ReaderDriver(Driver):
         addresses = self.loop.addresses
 
         def settled() -> bool:
-            return bool(self._arrived) or self._is_over() or addresses.lasting_error() is not None
+            return bool(self._arrived) or self.cannot_go_on() or addresses.lasting_error() is not None
 
         while not self._arrived:
-            self._check_usable()
+            self.standing.check_usable()
             trouble = addresses.lasting_error()
             if trouble is not None:
                 raise trouble
-            if not self._waiting.wait(settled, patience_s):
+            if not self.waiting.wait(settled, patience_s):
                 return False
         return True
 

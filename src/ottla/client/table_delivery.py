@@ -17,16 +17,16 @@ from ottla.timeouts import seconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.client.async_producer_driver import AsyncProducerDriver
-    from ottla.client.producer_driver import ProducerDriver
+    from ottla.client.coroutine_waits import CoroutineWaits
+    from ottla.client.thread_waits import ThreadWaits
 
 
 class TableDelivery:
     """The outcome of one `send_table`, row by row; made by it."""
 
-    def __init__(self, driver: ProducerDriver, topic: str) -> None:
+    def __init__(self, waits: ThreadWaits | CoroutineWaits, topic: str) -> None:
         self.topic = topic
-        self._driver = driver
+        self._waits = waits
         # The queued batches. If something ended `send_table` early, the last ones may not have been queued.
         self._batches: list[SealedBatch] = []
         # How many rows of the input were read; more than were queued if something ended `send_table` early.
@@ -87,7 +87,7 @@ class TableDelivery:
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until `done`; TimeoutError after `timeout` seconds."""
-        if not self._driver.wait_for(self.done, seconds(timeout)):
+        if not self._waits.wait_for(self.done, seconds(timeout)):
             raise TimeoutError(f"rows sent to {self.topic!r} are still on their way after {timeout} s")
 
     def result(self, timeout: float | None = None) -> pa.Table:
@@ -144,9 +144,9 @@ class TableDelivery:
 class AsyncTableDelivery(TableDelivery):
     """The outcome of one `AsyncProducer.send_table`: awaiting it gives the Arrow table of `result`."""
 
-    def __init__(self, driver: AsyncProducerDriver, topic: str) -> None:
-        super().__init__(driver, topic)
-        self._async_driver = driver
+    def __init__(self, waits: CoroutineWaits, topic: str) -> None:
+        super().__init__(waits, topic)
+        self._coroutine_waits = waits
 
     def __await__(self) -> Generator[Any, None, pa.Table]:
         """Wait until `done`; cancelling the wait changes nothing about the rows."""
@@ -155,7 +155,7 @@ class AsyncTableDelivery(TableDelivery):
     async def _awaited(self) -> pa.Table:
         import asyncio
 
-        await self._async_driver.until(self.done)
+        await self._coroutine_waits.until(self.done)
         # Millions of rows take a while to be put in order.
         return await asyncio.to_thread(self.result, 0)
 

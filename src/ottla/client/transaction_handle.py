@@ -11,7 +11,8 @@ from random import Random
 from typing import Any, Self
 
 from ottla.client.channel import SocketBuffers
-from ottla.client.driver import Driver
+from ottla.client.driver import Driver, prepare
+from ottla.client.security import unguessable
 from ottla.client.transaction_verbs import checked_identity
 from ottla.connection.address_book import LastingTrouble
 from ottla.errors import OttlaError, TransactionUnfinished
@@ -80,7 +81,8 @@ class EndingDriver(Driver):
 
     def __init__(self, settings: ReaderSettings, buffers: SocketBuffers) -> None:
         self._settings = settings
-        self._core = EndingCore(settings.connection, Random())
+        prepare(settings.connection, settings.connection.warnings)
+        self._core = EndingCore(settings.connection, unguessable(settings.connection.security, Random()))
         self._answers: dict[int, Ended] = {}
         self._tokens = itertools.count(1)
         super().__init__(self._core, settings.connection, buffers)
@@ -102,11 +104,11 @@ class EndingDriver(Driver):
         trouble = LastingTrouble(self.loop.addresses)
 
         def settled() -> bool:
-            return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()
+            return all(token in self._answers for token in tokens) or self.cannot_go_on() or trouble.seen()
 
         began_us = self.clock.now_us()
-        self._waiting.wait(settled, timeout_ms / 1000)
-        self._check_usable()
+        self.waiting.wait(settled, timeout_ms / 1000)
+        self.standing.check_usable()
         if trouble.error is not None:
             raise trouble.error
         waited_ms = (self.clock.now_us() - began_us) // 1000

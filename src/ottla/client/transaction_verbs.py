@@ -144,7 +144,7 @@ class TransactionVerbs:
         if driver.settings.transactional_id is None:
             raise TransactionMisuse(f"{name}() needs a producer with transactional_id; give one to ottla.Producer")
         driver.refuse_own_thread(f"{name}()")
-        driver.check_usable()
+        driver.gate.check_usable()
         self._check_unheard(name)
 
     def _check_unheard(self, name: str) -> None:
@@ -164,7 +164,7 @@ class TransactionVerbs:
         driver = self._driver
         for call in calls:
             with driver.spent.on(call.spent_on):
-                driver.wait_for(self.has_ended(call), driver.settings.max_block_ms / 1000)
+                driver.waits.wait_for(self.has_ended(call), driver.settings.max_block_ms / 1000)
             self.hear(call)
 
     def has_ended(self, call: Call) -> Callable[[], bool]:
@@ -177,7 +177,7 @@ class TransactionVerbs:
         if not call.answered:
             max_block_ms = driver.settings.max_block_ms
             if driver.is_over:
-                driver.check_usable()
+                driver.gate.check_usable()
             raise TransactionUnfinished(
                 f"{call.name}() has no answer after max.block.ms ({max_block_ms} ms): "
                 f"{driver.core.transaction_trouble()}; it goes on by itself, call {call.name}() again to wait for it"

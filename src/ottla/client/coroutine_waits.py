@@ -1,9 +1,9 @@
-"""The producer's driver for an event loop: nothing here blocks, and the loop is woken once for many deliveries.
+"""How an event loop waits for its producer: nothing here blocks, and it is woken once for many deliveries.
 
-The I/O thread works as in `ProducerDriver`; the event loop is in the place of the user's threads. A coroutine that
-sends one record at a time and awaits it may do the I/O itself (`event_loops_turn.py`). The I/O thread puts what it has
-for the event loop (callbacks of settled batches, futures of waiting coroutines) on `landing`, and wakes the event loop
-once at the end of a round of I/O. The event loop then empties `landing`.
+The I/O thread works as for users' threads (`thread_waits.py`). A coroutine that sends one record at a time and awaits
+it may do the I/O itself (`event_loops_turn.py`). The I/O thread puts what it has for the event loop (callbacks of
+settled batches, futures of waiting coroutines) on `landing`, and wakes the event loop once at the end of a round of
+I/O. The event loop then empties `landing`.
 
 If `send` would have to wait, the appender returns `send_later`, a coroutine. Appending is its last step: a coroutine
 that is cancelled before has not sent its record. Coroutines that wait for memory wait one behind the other for the lock
@@ -11,74 +11,99 @@ that is cancelled before has not sent its record. Coroutines that wait for memor
 order.
 
 Invariants: the event loop is woken after everything that is put on `landing` (`_is_rung` is set back before `landing`
-is emptied). A producer belongs to the event loop it was first used in; callbacks run there and nowhere else.
+is emptied). A producer belongs to the event loop it was first used in; callbacks run there and nowhere else. Threads
+without an event loop may use the same producer: they wait as they do for any.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ottla.client import lifetime
 from ottla.client.async_timeout import due_in, timeout_at
-from ottla.client.channel import SocketBuffers
 from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
-from ottla.client.producer_driver import GRACE_S, LAST_REPORT_S, ProducerDriver
+from ottla.client.thread_waits import GRACE_S, ThreadWaits
 from ottla.errors import OttlaError
-from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
 from ottla.records.memory import BlockedCall
 from ottla.records.record_parts import checked_topic, header_pairs, text_or_bytes
 from ottla.timeouts import seconds
 
-_log = logging.getLogger("ottla.producer")
+if TYPE_CHECKING:
+    from ottla.client.leaving import LongWaits
+    from ottla.client.producer_driver import ProducerDriver
 
 
-class AsyncProducerDriver(ProducerDriver):
-    """`ProducerDriver` with an event loop on the users' side; other threads may use it as they use that one."""
+class CoroutineWaits:
+    """The waits of one producer's users, who are coroutines of one event loop."""
 
-    def __init__(self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers) -> None:
+    def __init__(self) -> None:
         self.landing: deque[list[Any]] = deque()
+        self._threads = ThreadWaits()
         self._turns: deque[asyncio.Future[None]] = deque()
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._line = asyncio.Lock()
         self._is_rung = False
         self._event_loops_turn: EventLoopsTurn | None = None
-        super().__init__(settings, rng, buffers, self.landing)
 
-    def _make_callers_turn(self, request_timeout_us: int) -> EventLoopsTurn | None:
+    def serve(self, driver: ProducerDriver) -> None:
+        """Belong to this driver."""
+        self._driver = driver
+        self._threads.serve(driver)
+        # As for threads, and compiled: where a record has been appended no signal may strike.
+        self.wake: Callable[[], None] = self._threads.wake
+        self.send_at_once: Callable[[], bool] = self._threads.send_at_once
+        self.place: Callable[[Any, bytes | None, BlockedCall], int | None] = self._threads.place
+
+    @property
+    def long(self) -> LongWaits:
+        """How long waits are logged, and cut short."""
+        return self._threads.long
+
+    def make_turn(self, request_timeout_us: int) -> EventLoopsTurn | None:
+        """What sends one record at a time in the event loop."""
         if request_timeout_us >= REQUEST_TIMEOUT_US_MIN:
-            self._event_loops_turn = EventLoopsTurn(self, self.loop, self._core, request_timeout_us)
+            driver = self._driver
+            self._event_loops_turn = EventLoopsTurn(self, driver, driver.loop, driver.core, request_timeout_us)
         return self._event_loops_turn
 
-    # ---- what the appender calls, in the event loop -------------------------------------------------------------
+    # ---- what the appender calls ------------------------------------------------------------------------------------
+
+    def check_usable(self) -> None:
+        """Raise where nothing can be sent any more."""
+        self._driver.gate.check_usable()
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Say that there is something to wait for; wait where no event loop runs."""
         if not _in_event_loop():
-            super().topic_missing(topic, call)
-        self.check_usable()
-        if not self.topics.partition_count(topic):
+            self._threads.topic_missing(topic, call)
+        self._driver.gate.check_usable()
+        if not self._driver.topics.partition_count(topic):
             raise MustWait
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Say that there is something to wait for; wait where no event loop runs."""
         if not _in_event_loop():
-            super().memory_wanted(call)
+            self._threads.memory_wanted(call)
             return
-        self.check_usable()
+        self._driver.gate.check_usable()
         raise MustWait(call.wanted_bytes)
+
+    def is_awaited(self, batch: SealedBatch) -> None:
+        """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
+        event_loop = self.bind()
+        self._driver.count_wait()
+        if self._event_loops_turn is not None:
+            self._event_loops_turn.begin_to_await(batch, event_loop)
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome, but not in an event loop, which would stand still."""
         if _in_event_loop():
             raise OttlaError("result() and exception() would hold up the event loop; await the delivery instead")
-        return super().wait(batch, timeout_s)
+        return self._threads.wait(batch, timeout_s)
 
     def send_later(
         self,
@@ -95,17 +120,19 @@ class AsyncProducerDriver(ProducerDriver):
         if headers is not None:
             headers = [(name, _as_it_is("header value", content)) for name, content in header_pairs(headers)]
         if timestamp_ms is None:
-            timestamp_ms = self.clock.wall_ms()
+            timestamp_ms = self._driver.clock.wall_ms()
 
         def append(call: BlockedCall) -> Delivery:
-            return self.appender.send_blocked(call, topic, value, key, headers, partition, timestamp_ms, on_delivery)
+            return self._driver.appender.send_blocked(
+                call, topic, value, key, headers, partition, timestamp_ms, on_delivery
+            )
 
         return self._send_later(topic, append)
 
     async def _send_later(self, topic: Any, append: Callable[[BlockedCall], Delivery]) -> Delivery:
         self.bind()
-        deadline_us = self.clock.now_us() + self.settings.max_block_ms * 1000
-        if self.appender.memory_waiters == 0:
+        deadline_us = self._driver.clock.now_us() + self._driver.settings.max_block_ms * 1000
+        if self._driver.appender.memory_waiters == 0:
             await self._turn()
         while True:
             try:
@@ -118,19 +145,19 @@ class AsyncProducerDriver(ProducerDriver):
         """Append when earlier calls have appended and there is memory; MustWait if the topic is not known."""
         call = BlockedCall()
         try:
-            if self.appender.memory_waiters == 0 and not self._line.locked():
+            if self._driver.appender.memory_waiters == 0 and not self._line.locked():
                 try:
                     return append(call)
                 except MustWait as wait:
                     if not wait.nbytes:
                         raise
                 # Who waits for its turn may be given no memory: the call whose turn it is would wait for that.
-                self.appender.end(call)
-            async with timeout_at(self.clock, deadline_us), self._line:
+                self._driver.appender.end(call)
+            async with timeout_at(self._driver.clock, deadline_us), self._line:
                 while True:
                     if call.is_waiting:
-                        with self.spent.on("buffer_wait_ns"):
-                            await self.until(self.given(call))
+                        with self._driver.spent.on("buffer_wait_ns"):
+                            await self.until(self._driver.wants.memory(call))
                     try:
                         return append(call)
                     except MustWait as wait:
@@ -139,28 +166,28 @@ class AsyncProducerDriver(ProducerDriver):
         except TimeoutError:
             pass
         finally:
-            self.appender.end(call)
-        self.check_usable()
-        raise self.buffer_full()
+            self._driver.appender.end(call)
+        self._driver.gate.check_usable()
+        raise self._driver.wants.buffer_full()
 
     async def _turn(self) -> None:
         """Let other tasks run; if many bytes are in full batches, wait until the I/O thread has taken them."""
-        if not self.appender.turn_is_due():
+        if not self._driver.appender.turn_is_due():
             await asyncio.sleep(0)
             return
         future = self.bind().create_future()
         self._turns.append(future)
-        self.appender.turn_is_asked = True
+        self._driver.appender.turn_is_asked = True
         # It may have come before the future was there for it to find, or have ended.
-        if self.appender.turn_is_due() and not self._cannot_go_on():
+        if self._driver.appender.turn_is_due() and not self._driver.cannot_go_on():
             await future
 
-    # ---- what the producer calls, in the event loop -------------------------------------------------------------
+    # ---- what the producer calls, in the event loop -----------------------------------------------------------------
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The event loop that runs here, which is the producer's from now on; no other may use it."""
-        if self.gate.has_forked:
-            raise lifetime.forked("producer")
+        if self._driver.gate.has_forked:
+            raise self._driver.forked()
         event_loop = asyncio.get_running_loop()
         if self._event_loop is None:
             self._event_loop = event_loop
@@ -170,70 +197,63 @@ class AsyncProducerDriver(ProducerDriver):
             )
         return event_loop
 
-    def is_awaited(self, batch: SealedBatch) -> None:
-        """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
-        event_loop = self.bind()
-        self.count_wait()
-        if self._event_loops_turn is not None:
-            self._event_loops_turn.begin_to_await(batch, event_loop)
-
     async def topic_known(self, topic: str, deadline_us: int) -> None:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
-        self.check_usable()
-        if not self.topics.partition_count(topic):
-            trouble = self.lasting_trouble()
+        self._driver.gate.check_usable()
+        if not self._driver.topics.partition_count(topic):
+            trouble = self._driver.wants.lasting_trouble()
             try:
-                with self.spent.on("metadata_wait_ns"):
-                    async with timeout_at(self.clock, deadline_us):
-                        await self.until(self.ask_for_topic(topic, trouble))
+                with self._driver.spent.on("metadata_wait_ns"):
+                    async with timeout_at(self._driver.clock, deadline_us):
+                        await self.until(self._driver.wants.topic(topic, trouble))
             except TimeoutError:
                 pass
-            self.check_topic(topic, trouble)
+            self._driver.wants.check_topic(topic, trouble)
 
     async def partitions(self, topic: str) -> int:
         """The topic's partition count, waited for `max.block.ms` at most; RecordError for what is no topic."""
         checked_topic(topic)
         self.bind()
-        await self.topic_known(topic, self.clock.now_us() + self.settings.max_block_ms * 1000)
-        return self.topics.partition_count(topic)
+        await self.topic_known(topic, self._driver.clock.now_us() + self._driver.settings.max_block_ms * 1000)
+        return self._driver.topics.partition_count(topic)
 
-    async def flush_async(self, timeout: float | None) -> None:
+    async def flush(self, timeout: float | None) -> None:
         """`flush`, awaited; whoever is cancelled has only stopped waiting."""
         timeout_s = seconds(timeout)
-        if self.gate.has_forked:
-            raise lifetime.forked("producer")
+        if self._driver.gate.has_forked:
+            raise self._driver.forked()
         self.bind()
-        ticket = self._ask_for_flush()
+        ticket = self._driver.ask_for_flush()
         try:
-            with self.spent.on("flush_ns"):
-                async with timeout_at(self.clock, due_in(self.clock, timeout_s)):
-                    await self._until_landed(lambda: self._is_flushed(ticket))
+            with self._driver.spent.on("flush_ns"):
+                async with timeout_at(self._driver.clock, due_in(self._driver.clock, timeout_s)):
+                    await self._until_landed(lambda: self._driver.is_flushed(ticket))
         except TimeoutError:
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
             ) from None
-        self.books.report()
+        self._driver.books.report()
 
-    async def close_async(self, timeout: float | None) -> None:
+    async def close(self, timeout: float | None) -> None:
         """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
         timeout_s = seconds(timeout)
-        if self.gate.has_forked:
+        if self._driver.gate.has_forked:
             return
         self.bind()
-        self._begin_to_close(timeout_s)
+        self._driver.begin_to_close(timeout_s)
         try:
-            due_us = due_in(self.clock, None if timeout_s is None else timeout_s + GRACE_S)
-            async with timeout_at(self.clock, due_us):
-                await self._until_landed(lambda: self._ended)
+            due_us = due_in(self._driver.clock, None if timeout_s is None else timeout_s + GRACE_S)
+            async with timeout_at(self._driver.clock, due_us):
+                await self._until_landed(lambda: self._driver.has_ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
         # At the end of its last turn: there is nothing left that it could wait for.
-        self.loop.join()
+        self._driver.loop.join()
         if self._event_loops_turn is not None:
             self._event_loops_turn.end()
-        if self._reporting is not None:
-            await asyncio.to_thread(self._reporting.join, LAST_REPORT_S)
-        self.books.report()
+        if self._driver.reporting is not None:
+            await asyncio.to_thread(self._driver.join_reporting)
+        self._driver.books.report()
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Wait for what the I/O thread brings about."""
@@ -248,12 +268,12 @@ class AsyncProducerDriver(ProducerDriver):
                 told = True
                 self.landing.append([future, _let_go])
 
-        waiter = self._waiting.watch(done, tell)
+        waiter = self._driver.waiting.watch(done, tell)
         try:
             if not done():
                 await future
         finally:
-            self._waiting.forget(waiter)
+            self._driver.waiting.forget(waiter)
 
     async def _until_landed(self, done: Callable[[], bool]) -> None:
         """Wait for that, and until the callbacks that landed before have been called."""
@@ -261,30 +281,28 @@ class AsyncProducerDriver(ProducerDriver):
         if self.landing:
             future = self.bind().create_future()
             self.landing.append([future, _let_go])
-            self._ring()
+            self.ring()
             await future
 
-    # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
+    # ---- what the producer calls, on a thread without an event loop -------------------------------------------------
 
-    def feed(self, now_us: int) -> None:
-        """Take new and full batches, and wake the coroutines that waited for that."""
-        super().feed(now_us)
+    def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """As for threads."""
+        return self._threads.wait_for(done, timeout_s)
+
+    def close_at_exit(self, timeout_s: float) -> None:
+        """As for threads: there may be no event loop any more."""
+        self._threads.close_at_exit(timeout_s)
+
+    # ---- what the driver calls, on the I/O thread -------------------------------------------------------------------
+
+    def batches_taken(self) -> None:
+        """New and full batches were given to the core: wake the coroutines that waited for that."""
         while self._turns:
             self.landing.append([self._turns.popleft(), _let_go])
 
-    def turn_ended(self) -> None:
-        """Find the coroutines that need not wait any more, and wake the event loop once for all of them."""
-        super().turn_ended()
-        self._ring()
-
-    def crashed(self, error: BaseException) -> None:
-        """Settle everything, and let go everybody."""
-        super().crashed(error)
-        while self._turns:
-            self.landing.append([self._turns.popleft(), _let_go])
-        self._ring()
-
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Wake the event loop once for all that has landed."""
         if not self.landing or self._is_rung or self._event_loop is None:
             return
         self._is_rung = True
@@ -293,12 +311,12 @@ class AsyncProducerDriver(ProducerDriver):
             self._is_rung = False
             self.landing.clear()
 
-    def _end(self) -> None:
-        super()._end()
+    def ended(self) -> None:
+        """Nothing will come any more: let the event loop forget the connections."""
         if self._event_loops_turn is not None and self._event_loop is not None:
             _call_soon(self._event_loop, self._event_loops_turn.end)
 
-    # ---- what the I/O thread has the event loop call --------------------------------------------------------------
+    # ---- what the I/O thread has the event loop call ----------------------------------------------------------------
 
     def land(self) -> None:
         """In the event loop: call and let go all that has landed."""
@@ -309,7 +327,7 @@ class AsyncProducerDriver(ProducerDriver):
             for _ in range(len(landing)):
                 run_callbacks(landing.popleft())
         finally:
-            self._ring()
+            self.ring()
 
 
 def _in_event_loop() -> bool:

@@ -1,0 +1,161 @@
+"""How users' threads wait for their producer: for what `send` lacks, for deliveries, for `flush` and `close`.
+
+The appender calls what is in `Hooks` (`records/append.pyi`) when it cannot go on by itself. What is missing only the
+I/O thread brings about: it is asked, and waited for, `max.block.ms` at most. `CoroutineWaits` does the same for an
+event loop; all else of a producer is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.callers_turn import CallersTurn
+from ottla.client.leaving import LongWaits
+from ottla.records.delivery import SealedBatch
+from ottla.records.memory import BlockedCall
+from ottla.timeouts import seconds
+
+if TYPE_CHECKING:
+    from ottla.client.producer_driver import ProducerDriver
+
+# How long closing waits for the I/O thread beyond its timeout: the core gives up at that by itself.
+GRACE_S = 10
+
+
+class ThreadWaits:
+    """The waits of one producer's users, who are threads."""
+
+    landing: deque[list[Any]] | None = None
+
+    def serve(self, driver: ProducerDriver) -> None:
+        """Belong to this driver."""
+        self._driver = driver
+        self.long = LongWaits(self, driver)
+
+    def make_turn(self, request_timeout_us: int) -> CallersTurn | None:
+        """What sends one record at a time on the caller's thread."""
+        driver = self._driver
+        return CallersTurn(driver, driver.loop, driver.core, request_timeout_us)
+
+    # ---- what the appender calls ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """A batch is ready, or the first record of one has come, while the loop sleeps."""
+        self._driver.wake()
+
+    def send_at_once(self) -> bool:
+        """Send the first record of a batch on the caller's thread; False where the loop must be woken."""
+        turn = self._driver.callers_turn
+        return turn is not None and turn.send_at_once()
+
+    def check_usable(self) -> None:
+        """Raise where nothing can be sent any more."""
+        self._driver.gate.check_usable()
+
+    def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None:
+        """What the user's partitioner makes of a key; None leaves it to the default one."""
+        return self._driver.place(topic, key, call)
+
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
+        """Wait until the topic's partitions are known, `max.block.ms` at most."""
+        driver, wants = self._driver, self._driver.wants
+        driver.gate.check_usable()
+        if driver.topics.partition_count(topic):
+            return
+        driver.refuse_own_thread("sending to a topic for the first time")
+        with driver.spent.on("metadata_wait_ns"):
+            trouble = wants.lasting_trouble()
+            driver.waiting.wait(wants.topic(topic, trouble), self._time_left_s(call))
+        wants.check_topic(topic, trouble)
+
+    def memory_wanted(self, call: BlockedCall) -> None:
+        """Wait until the call gets its memory; BufferFull after `max.block.ms`."""
+        driver, wants = self._driver, self._driver.wants
+        driver.gate.check_usable()
+        driver.refuse_own_thread("sending while buffer.memory is full")
+        # The appender has woken the I/O thread, which sends the open batches that hold the memory.
+        with driver.spent.on("buffer_wait_ns"):
+            driver.waiting.wait(wants.memory(call), self._time_left_s(call))
+        driver.gate.check_usable()
+        if call.is_waiting:
+            raise wants.buffer_full()
+
+    def _time_left_s(self, call: BlockedCall) -> float:
+        """How long the call may still wait: `max.block.ms` is counted from its first wait."""
+        now_us = self._driver.loop.now_us()
+        if call.deadline_us < 0:
+            call.deadline_us = now_us + self._driver.settings.max_block_ms * 1000
+        return max(0, call.deadline_us - now_us) / 1_000_000
+
+    def is_awaited(self, batch: SealedBatch) -> None:
+        """Somebody begins to await it; raise where nobody would let go who does: in a child of the process."""
+        if self._driver.gate.has_forked:
+            raise self._driver.forked()
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        """Wait for a batch's outcome; False when there is none after `timeout_s`."""
+        driver = self._driver
+        driver.count_wait()
+        turn = driver.callers_turn
+        if turn is not None and not driver.gate.has_forked and not driver.loop.is_own_thread():
+            began_us = driver.loop.now_us()
+            turn.await_answer(batch, timeout_s)
+            if batch.outcome:
+                return True
+            if timeout_s is not None:
+                timeout_s = max(0, timeout_s - (driver.loop.now_us() - began_us) / 1_000_000)
+        return self.wait_for(lambda: batch.outcome != 0, timeout_s)
+
+    # ---- what the producer calls ------------------------------------------------------------------------------------
+
+    def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
+        driver = self._driver
+        if driver.gate.has_forked:
+            raise driver.forked()
+        if not done():
+            driver.refuse_own_thread("waiting for a delivery")
+        return driver.waiting.wait(done, timeout_s)
+
+    def flush(self, timeout: float | None) -> None:
+        """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
+        driver, timeout_s = self._driver, seconds(timeout)
+        if driver.gate.has_forked:
+            raise driver.forked()
+        driver.refuse_own_thread("flushing")
+        ticket = driver.ask_for_flush()
+        with driver.spent.on("flush_ns"):
+            flushed = self.long.wait(lambda: driver.is_flushed(ticket), timeout_s, "flush")
+        if not flushed:
+            raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
+        driver.books.report()
+
+    def close(self, timeout: float | None) -> None:
+        """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
+        driver, timeout_s = self._driver, seconds(timeout)
+        if driver.gate.has_forked:
+            return
+        driver.refuse_own_thread("closing")
+        driver.begin_to_close(timeout_s)
+        if not self.long.wait(lambda: driver.has_ended, timeout_s, "close", GRACE_S):
+            raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
+        driver.loop.join()
+        driver.join_reporting()
+        driver.books.report()
+
+    def close_at_exit(self, timeout_s: float) -> None:
+        """Close when the process ends: as `close`, but an interruption ends the wait."""
+        self.long.close_at_exit(timeout_s)
+
+    # ---- what the driver calls, on the I/O thread -------------------------------------------------------------------
+
+    def batches_taken(self) -> None:
+        """New and full batches were given to the core: nobody waits for that alone."""
+
+    def ring(self) -> None:
+        """Whoever waits was let go: threads need no more."""
+
+    def ended(self) -> None:
+        """Nothing will come any more: threads need not be told."""
