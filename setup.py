@@ -87,7 +87,6 @@ TURNS = [
     "ottla.client.callers_turn",
     "ottla.client.channel",
     "ottla.client.delivery_books",
-    "ottla.client.event_loops_turn",
     "ottla.client.io_loop",
     "ottla.client.poller",
     "ottla.client.producer_driver",

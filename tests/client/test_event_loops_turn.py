@@ -22,12 +22,11 @@ from tests.drawn import fixed_seeds
 from tests.read_back import stored
 
 import ottla
-from ottla.client import event_loops_turn
-from ottla.client.callers_turn import ALONE_AFTER
-from ottla.client.event_loops_turn import EventLoopsTurn
+from ottla.client import callers_turn
+from ottla.client.callers_turn import ALONE_AFTER, EventLoopsTurn
 from ottla.protocol.error_codes import ErrorCode
 
-IS_COMPILED = event_loops_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
+IS_COMPILED = callers_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def turns(producer: ottla.AsyncProducer) -> EventLoopsTurn:

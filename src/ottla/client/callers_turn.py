@@ -15,24 +15,40 @@ strike inside the core, and signals that come meanwhile are heard as soon as the
 
 Only where there is epoll, and only for a thread that is alone: where several send and wait, the I/O thread puts their
 records into common requests, which is worth more. Who does not wait for a record, or is not alone any more, wakes the
-I/O thread with the next one. An event loop is such a thread, too, but awaits answers in its own way
-(`event_loops_turn.py`).
+I/O thread with the next one.
+
+An event loop is such a thread, too (`EventLoopsTurn`), but does not wait for one socket. The connections on which it
+sends one by one stay borrowed, and are watched by an epoll of their own, which the event loop watches as one more file
+it reads. So a record costs no change of what anybody watches, the I/O thread may take a connection back or close it
+without asking the event loop, and no number of a closed file stays with the event loop. Alone is an event loop whose
+records are awaited before the next one is sent. With the first that overtakes another everything goes back to the I/O
+thread, and so it does after a while without records, or where the event loop is held up by something else:
+`thread_looks` sees to that within two seconds, so answers are in time for any request whose timeout is longer.
+Callbacks and those who await are let go in the event loop as ever, right after the turn.
+
+All that the loop knows of this is its `Guest`.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from contextvars import Context
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.channel import Channel
 from ottla.client.held_calls import await_readable, run_signal_handlers
 from ottla.client.io_loop import IoLoop
+from ottla.client.poller import READABLE, EpollPoller
 from ottla.clock import SLEEP_MAX_S
 from ottla.connection.events import Received, Transmit
 from ottla.producer.events import BatchAcked
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.client.coroutine_waits import CoroutineWaits
     from ottla.client.producer_driver import ProducerDriver
     from ottla.records.delivery import SealedBatch
 
@@ -42,6 +58,8 @@ ALONE_AFTER = 16
 LOOK_US = 1_000_000
 # Longer than that nobody waits here: the turn was worth taking for an answer that comes soon.
 ANSWER_MS_MAX = 50
+# An event loop's requests: what leaves the I/O thread time to take a connection back before one times out.
+REQUEST_TIMEOUT_US_MIN = 5 * LOOK_US
 
 
 class CallersTurn:
@@ -64,9 +82,15 @@ class CallersTurn:
         # Where the record went that was sent last, until somebody waits.
         self._begun: Channel | None = None
         self._settles_all = settles_all
+        # For the I/O thread: outputs of the core, connections to be watched again, and what broke a turn so that nobody
+        # knows what state the core is in.
+        self._left: list[Any] = []
+        self._given_back: deque[Channel] = deque()
+        self._broken: BaseException | None = None
         # How many turns there were (for tests), and when it was last seen that they are of use.
         self.taken = 0
         self._used_us = 0
+        loop.guest = self
 
     def send_at_once(self) -> bool:
         """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
@@ -88,7 +112,7 @@ class CallersTurn:
             self._begun = self._carry_out(now_us)
             return self._begun is not None and loop.wakes_us <= now_us + self._request_timeout_us
         except BaseException as error:
-            loop.break_down(error)
+            self._break_down(error)
             raise
         finally:
             loop.turn.release()
@@ -143,7 +167,13 @@ class CallersTurn:
             loop.turn.release()
 
     def _lend(self, channel: Channel) -> None:
-        self._loop.lend(channel)
+        """Have its answers left to the caller, until it is taken back."""
+        channel.borrowed = True
+        self._loop.watch_again(channel)
+
+    def _take_back(self, channel: Channel) -> None:
+        channel.borrowed = False
+        self._loop.watch_again(channel)
 
     def _leave_to_thread(self) -> None:
         self._waits = 0
@@ -153,13 +183,13 @@ class CallersTurn:
         loop = self._loop
         is_readable = await_readable(channel.fd, timeout_ms)
         if not loop.turn.acquire(False):
-            loop.give_back(channel, None)
+            self._give_back(channel)
         else:
             try:
                 if channel.borrowed:
                     self._pull(channel, is_readable)
             except BaseException as error:
-                loop.break_down(error)
+                self._break_down(error)
                 raise
             finally:
                 loop.turn.release()
@@ -170,10 +200,10 @@ class CallersTurn:
         loop = self._loop
         now_us = loop.now_us()
         if not loop.is_idle(now_us):
-            loop.give_back(channel, None)
+            self._give_back(channel)
             return
         if not is_readable or self._take_in(channel, now_us):
-            loop.take_back(channel)
+            self._take_back(channel)
         self._carry_out(now_us)
 
     def _take_in(self, channel: Channel, now_us: int) -> bool:
@@ -189,7 +219,7 @@ class CallersTurn:
             else:
                 core.receive(received, now_us)
         if loss is not None:
-            loop.give_back(channel, loss)
+            loop.fail(channel, loss)
             return False
         return True
 
@@ -228,8 +258,186 @@ class CallersTurn:
             if acked and (driver.is_waited_for or not driver.is_at_ease):
                 loop.wake()
             if left:
-                loop.leave(left)
+                self._left += left
+                loop.wake()
                 return None
+
+    def _give_back(self, channel: Channel) -> None:
+        """Without the turn: let the thread watch the connection again."""
+        self._given_back.append(channel)
+        self._loop.wake()
+
+    def _break_down(self, error: BaseException) -> None:
+        """Let the thread end, as for an error of its own."""
+        self._broken = error
+        self._loop.wake()
+
+    # ---- what the loop calls, on its thread ---------------------------------------------------------------------
+
+    @property
+    def has_left(self) -> bool:
+        """As `Guest`."""
+        return bool(self._left or self._given_back or self._broken is not None)
+
+    def resume(self) -> None:
+        """As `Guest`."""
+        if self._broken is not None:
+            raise self._broken
+        while self._given_back:
+            channel = self._given_back.popleft()
+            if channel.borrowed:
+                self._take_back(channel)
+
+    def take_left(self) -> list[Any]:
+        """As `Guest`."""
+        left, self._left = self._left, []
+        return left
+
+    def removed(self, channel: Channel) -> None:
+        """As `Guest`."""
+        channel.borrowed = False
+
+    def close(self) -> None:
+        """As `Guest`: the loop's poller watches all there is."""
+
+
+class EventLoopsTurn(CallersTurn):
+    """Its event loop calls `send_at_once`, `begin_to_await` and `take_answers`, the I/O thread `thread_looks`.
+
+    Invariant: `_lent` changes only under the turn.
+    """
+
+    def __init__(
+        self, waits: CoroutineWaits, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int
+    ) -> None:
+        super().__init__(driver, loop, core, request_timeout_us, settles_all=True)
+        self._landing = waits.landing
+        self._land = waits.land
+        self._lent: list[Channel] = []
+        # The batch that was awaited last.
+        self._awaited: SealedBatch | None = None
+        self._poller = EpollPoller()
+        # Where `take_answers` is called; whether it can be.
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._can_be_called = True
+
+    def send_at_once(self) -> bool:
+        """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
+        # Somebody gave way for the I/O thread to come.
+        if self._driver.appender.turn_is_asked:
+            return False
+        is_sent = CallersTurn.send_at_once(self)
+        if self._landing:
+            # With acks=0 it is settled by being sent. Here nothing interpreted may run.
+            self._loop.wake()
+        return is_sent
+
+    def begin_to_await(self, batch: SealedBatch, event_loop: asyncio.AbstractEventLoop) -> None:
+        """Somebody in the event loop awaits a record of this batch, which is on its way."""
+        if not self._can_be_called:
+            return
+        channel = self._waits_now()
+        before, self._awaited = self._awaited, batch
+        if before is not None and not before.outcome:
+            self._leave_to_thread()
+            return
+        if channel is None or channel.borrowed or batch.outcome:
+            return
+        if self._event_loop is None and not self._read_in(event_loop):
+            return
+        self._borrow(channel)
+
+    def _read_in(self, event_loop: asyncio.AbstractEventLoop) -> bool:
+        """Have the event loop read what is lent; False where it reads no files."""
+        try:
+            # Callbacks run in no context of whoever happens to be the first to await.
+            Context().run(event_loop.add_reader, self._poller.fileno(), self.take_answers)
+        except NotImplementedError:
+            self._can_be_called = False
+            self._leave_to_thread()
+            return False
+        self._event_loop = event_loop
+        return True
+
+    def take_answers(self) -> None:
+        """Take in what has come on the borrowed connections, and let go who awaited it."""
+        loop = self._loop
+        # The thread is at it. What has come is still there in the event loop's next turn.
+        if not loop.turn.acquire(False):
+            return
+        try:
+            self._take_answers(loop.now_us())
+        except BaseException as error:
+            self._break_down(error)
+            raise
+        finally:
+            loop.turn.release()
+        self._land()
+
+    def await_answer(self, batch: SealedBatch, timeout_s: float | None) -> None:
+        """Leave it to a thread that is not the event loop's to wait: it has no turn of its own."""
+
+    def thread_looks(self) -> None:
+        """On the I/O thread, after a turn of its own: take connections back where an event loop does not need them."""
+        CallersTurn.thread_looks(self)
+        # Who closes may well have no event loop any more.
+        if self._lent and not (self._driver.appender.is_eager and self._driver.is_at_ease):
+            self._take_all_back()
+
+    def end(self) -> None:
+        """In the event loop, once the I/O thread has ended: nothing will come any more."""
+        if self._event_loop is not None and not self._event_loop.is_closed():
+            self._event_loop.remove_reader(self._poller.fileno())
+
+    def _lend(self, channel: Channel) -> None:
+        self._poller.watch(channel.fd, READABLE)
+        CallersTurn._lend(self, channel)
+        self._lent = [each for each in self._lent if each.borrowed]
+        self._lent.append(channel)
+
+    def _take_back(self, channel: Channel) -> None:
+        self._poller.forget(channel.fd)
+        CallersTurn._take_back(self, channel)
+
+    def removed(self, channel: Channel) -> None:
+        """As `Guest`."""
+        self._poller.forget(channel.fd)
+        CallersTurn.removed(self, channel)
+
+    def close(self) -> None:
+        """As `Guest`."""
+        self._poller.close()
+
+    def _is_alone(self) -> bool:
+        for channel in self._lent:
+            if channel.borrowed and channel.awaited:
+                return False
+        return CallersTurn._is_alone(self)
+
+    def _take_answers(self, now_us: int) -> None:
+        if not self._loop.is_idle(now_us):
+            self._take_all_back()
+            return
+        # Answers are due on one connection at most while it is alone; what else can come is the end of another one.
+        if not self._hear(True, now_us):
+            self._hear(False, now_us)
+        self._carry_out(now_us)
+
+    def _hear(self, is_awaited: bool, now_us: int) -> bool:
+        """Take in what has come where answers are awaited, or where none are; whether anything has."""
+        is_heard = False
+        for channel in self._lent:
+            if channel.borrowed and bool(channel.awaited) == is_awaited:
+                before = channel.received_bytes
+                if not self._take_in(channel, now_us) or channel.received_bytes != before:
+                    is_heard = True
+        return is_heard
+
+    def _take_all_back(self) -> None:
+        for channel in self._lent:
+            if channel.borrowed:
+                self._take_back(channel)
+        self._lent = []
 
 
 def _is_good(message: Any) -> bool:

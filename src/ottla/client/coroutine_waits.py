@@ -1,7 +1,7 @@
 """How an event loop waits for its producer: nothing here blocks, and it is woken once for many deliveries.
 
 The I/O thread works as for users' threads (`thread_waits.py`). A coroutine that sends one record at a time and awaits
-it may do the I/O itself (`event_loops_turn.py`). The I/O thread puts what it has for the event loop (callbacks of
+it may do the I/O itself (`callers_turn.py`). The I/O thread puts what it has for the event loop (callbacks of
 settled batches, futures of waiting coroutines) on `landing`, and wakes the event loop once at the end of a round of
 I/O. The event loop then empties `landing`.
 
@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.async_timeout import due_in, timeout_at
-from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
+from ottla.client.callers_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
 from ottla.client.thread_waits import GRACE_S, ThreadWaits
 from ottla.errors import OttlaError
 from ottla.records.awaiting import MustWait

@@ -24,10 +24,8 @@ cdef class IoLoop:
     cdef public object _resolved
     cdef public object _explained
     cdef public object turn
-    cdef public list _left
-    cdef public object _given_back
-    cdef public object borrower
-    cdef public object _broken
+    cdef public object guest
+    cdef public object _failed
     cdef public object _ident
     cdef public object _core_due_us
     cdef public double sleep_max_s
@@ -57,10 +55,7 @@ cdef class IoLoop:
     cpdef push_all(self, now_us)
     cpdef tuple read(self, Channel channel)
     cpdef watch_again(self, Channel channel)
-    cpdef lend(self, Channel channel)
-    cpdef take_back(self, Channel channel)
-    cpdef leave(self, list outputs)
-    cpdef give_back(self, Channel channel, loss)
+    cpdef fail(self, Channel channel, loss)
     cdef _push(self, Channel channel, now_us)
     @cython.locals(correlation_id=object)
     cdef _report_transmitted(self, Channel channel, now_us)
@@ -72,7 +67,7 @@ cdef class IoLoop:
     @cython.locals(channel=Channel)
     cdef _take_explained(self, now_us)
     @cython.locals(channel=Channel)
-    cdef _take_given_back(self, now_us)
+    cdef _take_failed(self, now_us)
     cdef _watch(self, Channel channel)
     cdef _finish_connecting(self, Channel channel, now_us)
     cdef _shake_hands(self, Channel channel, now_us)

@@ -2,8 +2,8 @@
 
 A turn: hand the core what other threads posted and what the owner (`Front`) has gathered, let it decide, carry out
 what it says (one `sendmsg` for all that goes to one broker), then wait for sockets, the core's deadline or the
-doorbell. The core belongs to whoever holds `turn`: this thread, except while it waits; in between a thread of the user
-may take one (`callers_turn.py`), and what that one leaves is done first in this thread's next.
+doorbell. The core belongs to whoever holds `turn`: this thread, except while it waits; in between a `Guest` may take
+one on a thread of the user (`callers_turn.py`), and what that one leaves is done first in this thread's next.
 
 Waking up. A thread that has something for the loop first makes it visible (appends it) and then looks whether the
 loop sleeps; the loop first says that it sleeps and then looks once more for something to do. Whichever way the two
@@ -90,6 +90,31 @@ class Front(Protocol):
         ...
 
 
+class Guest(Protocol):
+    """Who takes turns of the loop on users' threads, while its own thread sleeps; all of this is called on that one."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether something is left for the loop's thread to do."""
+        ...
+
+    def resume(self) -> None:
+        """The thread's own turn begins: let it read what was borrowed; raise where a turn broke."""
+        ...
+
+    def take_left(self) -> list[Any]:
+        """Outputs of the core that a turn did not carry out, in their order."""
+        ...
+
+    def removed(self, channel: Channel) -> None:
+        """A borrowed connection is closed."""
+        ...
+
+    def close(self) -> None:
+        """After a fork, in the child: let go of what the loop's poller does not watch."""
+        ...
+
+
 class IoLoop:
     """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest by who has the turn."""
 
@@ -126,13 +151,10 @@ class IoLoop:
         # What listeners said that were asked what they speak: (connection that was lost, why).
         self._explained: deque[tuple[Channel, Loss]] = deque()
         self.turn = threading.Lock()
-        # Outputs of the core that a caller's turn left, connections that it had borrowed or that broke (why), and the
-        # error that nobody knows a way out of.
-        self._left: list[Any] = []
-        self._given_back: deque[tuple[Channel, Loss | None]] = deque()
-        # Where who borrows connections for good watches them, if somebody does (`event_loops_turn.py`).
-        self.borrower: Any = None
-        self._broken: BaseException | None = None
+        # Who else takes it, if somebody does.
+        self.guest: Guest | None = None
+        # Connections found to be lost while something was sent (why).
+        self._failed: deque[tuple[Channel, Loss]] = deque()
         self._ident = 0
         self._core_due_us: int | None = 0
         # How long it sleeps at most, and until when at most it does.
@@ -180,11 +202,10 @@ class IoLoop:
             self._posted
             or self._resolved
             or self._explained
-            or self._given_back
-            or self._left
+            or self._failed
             or self._came_back
             or self._stopping
-            or self._broken is not None
+            or (self.guest is not None and self.guest.has_left)
         )
 
     def is_idle(self, now_us: int) -> bool:
@@ -216,7 +237,7 @@ class IoLoop:
         for channel in dirty:
             loss = self._push(channel, now_us)
             if loss is not None:
-                self.give_back(channel, loss)
+                self.fail(channel, loss)
         dirty.clear()
         return only
 
@@ -236,33 +257,9 @@ class IoLoop:
         """What is waited for on a connection has changed."""
         self._poller.change(channel.fd, channel.events)
 
-    def lend(self, channel: Channel) -> None:
-        """Leave its answers to a caller, until it is taken back."""
-        if self.borrower is not None:
-            self.borrower.watch(channel.fd, READABLE)
-        channel.borrowed = True
-        self.watch_again(channel)
-
-    def take_back(self, channel: Channel) -> None:
-        """Read its answers again."""
-        if channel.borrowed and self.borrower is not None:
-            self.borrower.forget(channel.fd)
-        channel.borrowed = False
-        self.watch_again(channel)
-
-    def leave(self, outputs: list[Any]) -> None:
-        """Let the thread carry these out, before anything else."""
-        self._left += outputs
-        self.wake()
-
-    def give_back(self, channel: Channel, loss: Loss | None) -> None:
-        """Let the thread watch a borrowed connection again, or close it; also without the turn."""
-        self._given_back.append((channel, loss))
-        self.wake()
-
-    def break_down(self, error: BaseException) -> None:
-        """Nobody knows what state the core is in: let the thread end, as for an error of its own."""
-        self._broken = error
+    def fail(self, channel: Channel, loss: Loss) -> None:
+        """Let the thread close a connection that was found to be lost."""
+        self._failed.append((channel, loss))
         self.wake()
 
     def stop(self) -> None:
@@ -287,8 +284,8 @@ class IoLoop:
         self._channels.clear()
         self._by_fd.clear()
         self._poller.close()
-        if self.borrower is not None:
-            self.borrower.close()
+        if self.guest is not None:
+            self.guest.close()
 
     # ---- the thread -------------------------------------------------------------------------------------------
 
@@ -315,7 +312,7 @@ class IoLoop:
         self._take_posted(now_us)
         self._take_resolved(now_us)
         self._take_explained(now_us)
-        self._take_given_back(now_us)
+        self._take_failed(now_us)
         if self._came_back:
             self._tell_who_came_back(now_us)
         front.feed(now_us)
@@ -334,8 +331,8 @@ class IoLoop:
         self._woke_ns = woke_ns = time.monotonic_ns()
         meter.wait_ns += woke_ns - idle_ns
         meter.selects += 1
-        if self._broken is not None:
-            raise self._broken
+        if self.guest is not None:
+            self.guest.resume()
         if events:
             # Answers that a caller left came before those that come now.
             now_us = self.now_us()
@@ -379,8 +376,8 @@ class IoLoop:
         core, front = self._core, self._front
         while True:
             outputs = core.outputs()
-            if self._left:
-                outputs, self._left = self._left + outputs, []
+            if self.guest is not None and self.guest.has_left:
+                outputs = self.guest.take_left() + outputs
             if not outputs:
                 return
             results = []
@@ -557,16 +554,11 @@ class IoLoop:
             self._log_loss(channel, loss, now_us)
             self._core.receive(Disconnected(channel.connection_id, loss), now_us)
 
-    def _take_given_back(self, now_us: int) -> None:
-        """Watch the connections again that a caller had borrowed, and lose those found to be of no use any more."""
-        while self._given_back:
-            channel, loss = self._given_back.popleft()
-            if channel.connection_id not in self._channels:
-                continue
-            if loss is not None:
+    def _take_failed(self, now_us: int) -> None:
+        while self._failed:
+            channel, loss = self._failed.popleft()
+            if channel.connection_id in self._channels:
                 self._lose(channel, loss, now_us)
-            else:
-                self.take_back(channel)
 
     def _disconnect(self, output: Disconnect, now_us: int) -> None:
         """The core wants it closed."""
@@ -585,8 +577,8 @@ class IoLoop:
 
     def _remove(self, channel: Channel) -> None:
         del self._channels[channel.connection_id]
-        if channel.borrowed:
-            self.take_back(channel)
+        if channel.borrowed and self.guest is not None:
+            self.guest.removed(channel)
         if self._by_fd.pop(channel.fd, None) is not None:
             self._poller.forget(channel.fd)
         channel.close()
