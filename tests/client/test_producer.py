@@ -18,9 +18,11 @@ from tests.client.in_time import ahead, wait_until
 from tests.read_back import stored_records
 
 import ottla
+from ottla.client.driver import addresses_of
 from ottla.client.producer import Producer
 from ottla.client.producer_front import Headers
 from ottla.client.reader import Reader
+from ottla.client.transaction_handle import EndingDriver
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.delivery import Delivery
@@ -124,6 +126,9 @@ def test_canonical_names_take_the_place_of_bootstrap_addresses(kafka_cluster: ot
         assert producer.send(kafka_topic, b"found").result(30).offset == 0
     with Reader(given, kafka_topic, client_dns_lookup="resolve_canonical_bootstrap_servers_only") as reader:
         assert sum(batch.num_rows for batch in reader) == 1
+    ending = EndingDriver.of({key.replace(".", "_"): value for key, value in settings.items()})
+    ending.close()
+    assert addresses_of(ending._settings.connection) == ",".join(f"{name}:{port}" for port in ports)
 
 
 def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -17,6 +17,7 @@ from ottla.client.topic_admin import TopicAdmin
 from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.address_book import AddressBook
 from ottla.connection.asking import AskingCore
+from ottla.connection.standing import Standing
 from ottla.host.runner import Runner
 from ottla.producer.events import InitializeTransactions
 from ottla.producer.transaction_endings import Ended, EndingCore
@@ -98,10 +99,10 @@ class _OnSchedule:
 
     def _on_schedule(self, place: PlaceOfProcess, number: int, core: Any) -> None:
         self.clock = _Clock(place)
-        self._waiting = _Waiting(place)
+        self.waiting = _Waiting(place)
+        self.standing = Standing()
         self._number, self._place = number, place
-        self._changed = self._forked = self._closed = False
-        self._crash = None
+        self._changed = False
         self._answers: dict[int, Any] = {}
         self._tokens = itertools.count(1)
         self.loop = _Loop(place, number, core, self.perform)  # type: ignore[attr-defined]
