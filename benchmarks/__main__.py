@@ -25,6 +25,7 @@ from benchmarks import (
     bench_audit,
     bench_avro,
     bench_cluster,
+    bench_console,
     bench_paced,
     bench_producer,
     bench_protobuf,
@@ -41,6 +42,7 @@ from benchmarks.parts import missed_bars
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
     "cluster": bench_cluster.run,
+    "console": bench_console.run,
     "producer": bench_producer.run,
     "paced": bench_paced.run,
     "async": bench_async.run,
@@ -69,8 +71,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        help="parts of `audit`, `avro`, `cluster`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, `run`, "
-        "`sink`, `spark` (default: all)",
+        help="parts of `audit`, `avro`, `cluster`, `console`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, "
+        "`run`, `sink`, `spark` (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
