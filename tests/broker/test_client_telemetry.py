@@ -62,7 +62,7 @@ def push(world: World, told: Any, data: bytes = DATA, *, codec: int = 0, termina
 
 
 def pushed(world: World) -> list[Any]:
-    return world.brokers[1].client_telemetry.pushed(world.now_us)
+    return [each for each in world.brokers[1].client_telemetry.instances(world.now_us) if each.data]
 
 
 def test_clients_are_told_of_it_only_where_somebody_subscribes(world: World) -> None:

@@ -119,6 +119,24 @@ def test_a_record_that_is_refused_for_good_fails_and_the_next_one_arrives(
     assert stored(kafka_cluster, kafka_topic)[-1] == b"taken"
 
 
+def test_an_error_of_ours_in_a_turn_ends_the_producer_and_leaves_no_record_without_outcome(
+    kafka_topic: str, producer: ottla.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(output: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(producer._driver, "perform", fail)
+    delivery = producer.send(kafka_topic, b"perhaps stored", partition=0)
+    # The first who waits takes the answer in, and meets the bug itself.
+    with pytest.raises((ZeroDivisionError, ottla.DeliveryUnknown)):
+        delivery.result(60)
+    with pytest.raises(ottla.DeliveryUnknown, match="internal error"):
+        delivery.result(60)
+    with pytest.raises(ottla.OttlaError, match="make a new one"):
+        producer.send(kafka_topic, b"refused")
+    assert producer._driver.loop.join(60)
+
+
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing() -> None:
     with ottla.Cluster(brokers=1) as cluster:
         cluster.create_topic("killed")

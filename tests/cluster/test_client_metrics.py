@@ -19,6 +19,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
 
 _CLIENT_METRICS = 16
+_UNKNOWN_SUBSCRIPTION_ID = 117
 _PATIENCE_S = 30
 
 
@@ -65,24 +66,43 @@ def test_nobody_pushes_where_nobody_subscribes(own_kafka_cluster: ottla.Cluster)
     assert own_kafka_cluster.client_metrics() == []
 
 
+def push(address: str, number: bytes, value: float, *, terminating: bool = False, off_by: int = 0) -> int:
+    """Push one figure to a broker, under a subscription that may be off; its error code."""
+    wire = Wire(address)
+    told = wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=number), 0)
+    point = Point("org.apache.kafka.producer.connection.count", attributes({}), value, None)
+    message = PushTelemetryRequest(
+        client_instance_id=number,
+        subscription_id=told.subscription_id + off_by,
+        terminating=terminating,
+        compression_type=0,
+        metrics=metrics_data([point], {}, 1, delta=True),
+    )
+    error_code = wire.ask(message, 0).error_code
+    wire.close()
+    return int(error_code)
+
+
 def test_a_client_that_pushes_to_another_broker_is_told_once() -> None:
-    with ottla.Cluster(brokers=2) as cluster:
+    clock = ottla.Clock(stopped=True)
+    with ottla.Cluster(brokers=2, clock=clock) as cluster:
         subscribe(cluster.bootstrap_servers)
-        number, pushed = bytes(range(16)), []
-        for at_ms, address in enumerate(cluster.bootstrap_servers.split(",")):
-            wire = Wire(address)
-            told = wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=number), 0)
-            point = Point("org.apache.kafka.producer.connection.count", attributes({}), 1.0 + at_ms, None)
-            message = PushTelemetryRequest(
-                client_instance_id=number,
-                subscription_id=told.subscription_id,
-                terminating=at_ms == 1,
-                compression_type=0,
-                metrics=metrics_data([point], {}, 1, delta=True),
-            )
-            assert wire.ask(message, 0).error_code == 0
-            wire.close()
+        number, addresses = bytes(range(16)), cluster.bootstrap_servers.split(",")
+
+        def told() -> tuple[int, bool, float]:
             (client,) = cluster.client_metrics()
             (metric,) = client["metrics"]
-            pushed.append((client["pushes"], client["is_terminated"], metric["value"]))
-        assert pushed == [(1, False, 1.0), (2, True, 2.0)]
+            return client["pushes"], client["is_terminated"], metric["value"]
+
+        assert push(addresses[0], number, 1.0) == 0
+        assert told() == (1, False, 1.0)
+        clock.advance(1)
+        assert push(addresses[1], number, 2.0) == 0
+        assert told() == (2, False, 2.0)
+        # Refused: the last push that was taken stays.
+        clock.advance(1)
+        assert push(addresses[0], number, 3.0, off_by=1) == _UNKNOWN_SUBSCRIPTION_ID
+        assert told() == (2, False, 2.0)
+        clock.advance(1)
+        assert push(addresses[1], number, 4.0, terminating=True) == 0
+        assert told() == (3, True, 4.0)

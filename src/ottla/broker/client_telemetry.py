@@ -60,8 +60,9 @@ class ClientInstance:
         self.last_error = 0
         self.pushes = 0
         self.is_terminating = False
-        # What it pushed last, uncompressed; it takes many times the memory once it is read.
+        # What it pushed last, uncompressed, and when; it takes many times the memory once it is read.
         self.data = b""
+        self.taken_us = _LONG_AGO_US
         self.subscribe(subscriptions)
 
     def subscribe(self, subscriptions: dict[str, ConfigPairs]) -> None:
@@ -165,7 +166,7 @@ class ClientTelemetry:
         error_code = self._refusal(instance, message, now_us)
         instance.is_terminating = message.terminating
         if not error_code and len(message.metrics):
-            error_code = self._take(instance, message)
+            error_code = self._take(instance, message, now_us)
         instance.last_error = error_code
         return error_code
 
@@ -184,7 +185,7 @@ class ClientTelemetry:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.TELEMETRY_TOO_LARGE if len(message.metrics) > self._max_bytes else 0
 
-    def _take(self, instance: ClientInstance, message: Any) -> int:
+    def _take(self, instance: ClientInstance, message: Any, now_us: int) -> int:
         codec = CODECS[message.compression_type]
         try:
             data = bytes(decompress(codec, message.metrics, Allowance(self._max_bytes)))
@@ -196,6 +197,7 @@ class ClientTelemetry:
         instance.pushes += 1
         self._drop(instance)
         instance.data = data
+        instance.taken_us = now_us
         self._pushed[instance.id] = instance
         self._kept_bytes += len(data)
         while self._kept_bytes > _KEPT_BYTES_MAX:
@@ -212,11 +214,6 @@ class ClientTelemetry:
         """The clients that are remembered, the one that was heard of last at the end."""
         self._forget(now_us)
         return list(self._instances.values())
-
-    def pushed(self, now_us: int) -> list[ClientInstance]:
-        """The clients of which something that they pushed is kept, the one that pushed last at the end."""
-        self._forget(now_us)
-        return list(self._pushed.values())
 
     def _heard(
         self, number: bytes, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int

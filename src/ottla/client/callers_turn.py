@@ -272,7 +272,7 @@ class CallersTurn:
         self._broken = error
         self._loop.wake()
 
-    # ---- what the loop calls, on its thread ---------------------------------------------------------------------
+    # ---- what the loop calls, as of its guest -------------------------------------------------------------------
 
     @property
     def has_left(self) -> bool:

@@ -91,7 +91,10 @@ class Front(Protocol):
 
 
 class Guest(Protocol):
-    """Who takes turns of the loop on users' threads, while its own thread sleeps; all of this is called on that one."""
+    """Who takes turns of the loop on users' threads, while its own thread sleeps.
+
+    The loop's thread calls all of this, but for `has_left`, which whoever has the turn asks for, and `close`.
+    """
 
     @property
     def has_left(self) -> bool:
@@ -153,7 +156,7 @@ class IoLoop:
         self.turn = threading.Lock()
         # Who else takes it, if somebody does.
         self.guest: Guest | None = None
-        # Connections found to be lost while something was sent (why).
+        # Connections found to be lost by who sent, or by a guest that read (why).
         self._failed: deque[tuple[Channel, Loss]] = deque()
         self._ident = 0
         self._core_due_us: int | None = 0

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ottla.client.partition_function import PartitionFunction
     from ottla.client.thread_waits import ThreadWaits
     from ottla.producer.diagnosis import Diagnosis
+    from ottla.records.append import ProducerHooks
 
 _log = logging.getLogger("ottla.producer")
 
@@ -126,6 +127,7 @@ class ProducerDriver(Driver):
             self.partition_function = PartitionFunction(settings.partition_function)
         clock = connection.clock
         self.waits = waits
+        hooks: ProducerHooks = waits
         self.appender = Appender(
             batch_size=settings.batch_size,
             max_request_size=settings.max_request_size,
@@ -138,7 +140,7 @@ class ProducerDriver(Driver):
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             landing=waits.landing,
-            hooks=waits,
+            hooks=hooks,
             clock_us=None if clock is MACHINE else clock.now_us,
             clock_ms=None if clock is MACHINE else clock.wall_ms,
         )
@@ -285,10 +287,14 @@ class ProducerDriver(Driver):
         if self.reporting is not None:
             self.reporting.start()
 
+    def close(self) -> None:
+        """Deliver what was sent, as far as that goes in a while, and end; whoever uses a producer closes its waits."""
+        self.waits.close_at_exit(_AT_EXIT_S)
+
     def at_exit(self) -> None:
-        """The interpreter ends and nobody has closed: deliver what was sent, as far as that goes in a while."""
+        """The interpreter ends and nobody has closed."""
         try:
-            self.waits.close_at_exit(_AT_EXIT_S)
+            self.close()
         except (OttlaError, TimeoutError) as error:
             _log.error("records were lost at the end of the process: %s; call flush() or close() before", error)
 

@@ -1,6 +1,6 @@
 """What `Producer` and `AsyncProducer` are alike in: how they begin, how records get in, their figures and their name.
 
-A front names its driver's class and which of the appender's methods its `send` is; here the parts are put together.
+A front names how its users wait and which of the appender's methods its `send` is; here the parts are put together.
 `send` becomes an attribute of the instance (`own_send.py`), so that callers call compiled code directly.
 """
 

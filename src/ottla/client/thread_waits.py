@@ -1,8 +1,8 @@
 """How users' threads wait for their producer: for what `send` lacks, for deliveries, for `flush` and `close`.
 
-The appender calls what is in `Hooks` (`records/append.pyi`) when it cannot go on by itself. What is missing only the
-I/O thread brings about: it is asked, and waited for, `max.block.ms` at most. `CoroutineWaits` does the same for an
-event loop; all else of a producer is the same for both.
+The appender calls what is in `ProducerHooks` (`records/append.pyi`) when it cannot go on by itself. What is missing
+only the I/O thread brings about: it is asked, and waited for, `max.block.ms` at most. `CoroutineWaits` does the same
+for an event loop; all else of a producer is the same for both.
 """
 
 from __future__ import annotations

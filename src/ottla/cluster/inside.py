@@ -74,7 +74,7 @@ def described_clients(instances: list[tuple[int, ClientInstance]]) -> list[dict[
         with_data = [each for each in of_one if each[1].data]
         if not with_data:
             continue
-        broker, last = max(with_data, key=lambda each: each[1].pushed_us)
+        broker, last = max(with_data, key=lambda each: each[1].taken_us)
         found.append(
             {
                 "broker": broker,
