@@ -23,10 +23,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
-def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
+def kafka(request: pytest.FixtureRequest, apache_kafka: str) -> Iterator[str]:
     """The address of a node with this transaction version."""
+    # The common node is asked for by name: it is stopped behind the last test that does.
     if request.param == 2:
-        yield request.getfixturevalue("apache_kafka")
+        yield apache_kafka
         return
     try:
         node = ApacheKafka(format_arguments=("--feature", "transaction.version=1"))
