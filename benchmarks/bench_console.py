@@ -11,7 +11,6 @@ import argparse
 import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -25,7 +24,13 @@ _MUST = 0.9
 _TIMEOUT_S = 300
 _TOPIC = "orders"
 _OTTLA = [sys.executable, "-m", "ottla"]
-_READ = "import sys, urllib.request\nfor _ in urllib.request.urlopen(sys.argv[1]): pass"
+_READ = """
+import sys, urllib.request
+live = urllib.request.urlopen(sys.argv[1])
+print(live.readline(), flush=True)
+for _ in live:
+    pass
+"""
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -80,11 +85,11 @@ def _process(command: list[str]) -> Iterator[Any]:
 
 @contextmanager
 def _reading(url: str) -> Iterator[None]:
-    """Somebody reads the live view; there is a first line before the block begins."""
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as first:
-        first.readline()
-    with _process([sys.executable, "-c", _READ, url]):
+    """Somebody reads the live view, from before the block begins until it ends."""
+    with _process([sys.executable, "-c", _READ, url]) as reader:
+        assert reader.stdout.readline(), f"nothing came from {url}"
         yield
+        assert reader.poll() is None, f"the reader of {url} has ended"
 
 
 def _records_per_s(bootstrap: str) -> float:

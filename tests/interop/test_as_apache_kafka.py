@@ -129,7 +129,7 @@ DIFFERENCES = [
     Difference(
         "the last stable offset is not below the log's start; in Apache Kafka it is the base offset of the batch in "
         "which the log starts",
-        lambda step, ours, theirs: is_stable_before_start(step, ours, theirs),
+        is_stable_before_start,
     ),
     Difference(
         "times are looked up among what is not deleted; in Apache Kafka deleted records of a segment hide the others",

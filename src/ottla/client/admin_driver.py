@@ -35,7 +35,7 @@ class AdminDriver(Driver):
         self._settings = settings
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
-        prepare(settings.connection, settings.connection.warnings)
+        prepare(settings.connection)
         self._core = AskingCore(settings.connection, unguessable(settings.connection.security, rng))
         super().__init__(self._core, settings.connection, buffers)
 

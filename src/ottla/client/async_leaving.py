@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.client import leaving
-from ottla.client.async_timeout import due_in, timeout_at
 from ottla.client.leaving import CANCELLED, Look, tell_of_closing
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.async_producer import AsyncProducer
-    from ottla.client.coroutine_waits import CoroutineWaits
     from ottla.client.producer_driver import ProducerDriver
-    from ottla.clock import MachineClock
 
 # The first Ctrl+C cancels the main task. A second one raises KeyboardInterrupt wherever code runs, in coroutines, too.
 INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt)
@@ -67,10 +64,10 @@ async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> 
     try:
         for call in verbs.end(False):
             has_ended = verbs.has_ended(call)
-            await _until(producer._waits, driver.clock, has_ended, leaving.QUIET_INTERRUPTED_S)
+            await producer._waits.within(leaving.QUIET_INTERRUPTED_S, has_ended)
             if not has_ended():
                 leaving.tell_of_aborting(CANCELLED)
-                await _until(producer._waits, driver.clock, has_ended, leaving.LAST_ANSWERS_S)
+                await producer._waits.within(leaving.LAST_ANSWERS_S, has_ended)
             if not has_ended():
                 break
             verbs.hear(call)
@@ -79,12 +76,6 @@ async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> 
     except INTERRUPTIONS:
         pass
     leaving.leave_to_coordinator(driver, cancelled)
-
-
-async def _until(waits: CoroutineWaits, clock: MachineClock, done: Callable[[], bool], timeout_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with timeout_at(clock, due_in(clock, timeout_s)):
-            await waits.until(done)
 
 
 async def _hurry(producer: AsyncProducer, cancelled: BaseException) -> None:

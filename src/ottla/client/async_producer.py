@@ -9,13 +9,11 @@ there is to await.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.async_leaving import leave_async, told_of
-from ottla.client.async_timeout import due_in, timeout_at
 from ottla.client.coroutine_waits import CoroutineWaits
 from ottla.client.own_send import own_send
 from ottla.client.producer_front import Headers, ProducerFront
@@ -227,9 +225,7 @@ class AsyncProducer(ProducerFront[CoroutineWaits]):
         timeout_s = seconds(timeout)
         self._waits.bind()
         has_ended = client_instance.ask(self._driver)
-        with contextlib.suppress(TimeoutError):
-            async with timeout_at(self._driver.clock, due_in(self._driver.clock, timeout_s)):
-                await self._waits.until(has_ended)
+        await self._waits.within(timeout_s, has_ended)
         return client_instance.told(self._driver)
 
     async def __aenter__(self) -> Self:

@@ -7,14 +7,12 @@ awaited again to hear how it went. A block that is cancelled is aborted like one
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.client.async_leaving import INTERRUPTIONS, abort_cancelled
-from ottla.client.async_timeout import timeout_at
 from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
@@ -31,10 +29,8 @@ async def carry_out(driver: ProducerDriver, waits: CoroutineWaits, calls: Iterat
     transactions = driver.transactions
     waits.bind()
     for call in calls:
-        with contextlib.suppress(TimeoutError):
-            async with timeout_at(driver.clock, driver.clock.now_us() + driver.settings.max_block_ms * 1000):
-                with driver.spent.on(call.spent_on):
-                    await waits.until(transactions.has_ended(call))
+        with driver.spent.on(call.spent_on):
+            await waits.within(driver.settings.max_block_ms / 1000, transactions.has_ended(call))
         transactions.hear(call)
 
 

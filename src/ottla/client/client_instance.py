@@ -25,8 +25,7 @@ def ask(driver: ProducerDriver) -> Callable[[], bool]:
             "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "
             "one (KIP-714)"
         )
-    if driver.gate.has_forked:
-        raise driver.forked()
+    driver.gate.check_process()
     if driver.client_instance_id is None:
         driver.gate.check_usable()
         driver.loop.post(ClientInstanceWanted())

@@ -18,6 +18,7 @@ without an event loop may use the same producer: they wait as they do for any.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -186,8 +187,7 @@ class CoroutineWaits:
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The event loop that runs here, which is the producer's from now on; no other may use it."""
-        if self._driver.gate.has_forked:
-            raise self._driver.forked()
+        self._driver.gate.check_process()
         event_loop = asyncio.get_running_loop()
         if self._event_loop is None:
             self._event_loop = event_loop
@@ -220,8 +220,6 @@ class CoroutineWaits:
     async def flush(self, timeout: float | None) -> None:
         """`flush`, awaited; whoever is cancelled has only stopped waiting."""
         timeout_s = seconds(timeout)
-        if self._driver.gate.has_forked:
-            raise self._driver.forked()
         self.bind()
         ticket = self._driver.ask_for_flush()
         try:
@@ -274,6 +272,13 @@ class CoroutineWaits:
                 await future
         finally:
             self._driver.waiting.forget(waiter)
+
+    async def within(self, timeout_s: float | None, done: Callable[[], bool]) -> None:
+        """Wait for that, `timeout_s` at most; whoever asks looks afterwards whether it has come."""
+        clock = self._driver.clock
+        with contextlib.suppress(TimeoutError):
+            async with timeout_at(clock, due_in(clock, timeout_s)):
+                await self.until(done)
 
     async def _until_landed(self, done: Callable[[], bool]) -> None:
         """Wait for that, and until the callbacks that landed before have been called."""

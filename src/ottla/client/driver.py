@@ -28,10 +28,12 @@ def addresses_of(connection: ConnectionSettings) -> str:
     return ",".join(address_of(host, port) for host, port in connection.bootstrap_servers)
 
 
-def prepare(connection: ConnectionSettings, warnings: Iterable[str], log_name: str = "ottla.client") -> None:
+def prepare(
+    connection: ConnectionSettings, warnings: Iterable[str] | None = None, log_name: str = "ottla.client"
+) -> None:
     """What comes before anything is made of settings: all addresses of a bootstrap name, and their warnings."""
     expand_bootstrap(connection)
-    for warning in warnings:
+    for warning in connection.warnings if warnings is None else warnings:
         logging.getLogger(log_name).warning("%s", warning)
 
 
@@ -108,12 +110,8 @@ class Driver:
 
     def after_fork_in_child(self) -> None:
         """Make everything in the child say that it cannot use its parent's client."""
-        self.standing.fork(self.forked())
+        self.standing.fork(lifetime.forked(self.KIND))
         self.loop.abandon_in_child()
-
-    def forked(self) -> OttlaError:
-        """The error of every use in a child process."""
-        return lifetime.forked(self.KIND)
 
     def cannot_go_on(self) -> bool:
         """Whether nothing can be asked any more."""

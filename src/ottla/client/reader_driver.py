@@ -31,15 +31,14 @@ class ReaderDriver(Driver):
     def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self.settings = settings
         self._arrived: deque[Any] = deque()
-        prepare(settings.connection, settings.connection.warnings)
+        prepare(settings.connection)
         core = ReaderCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
     def take(self, patience_s: float | None = None) -> Any:
         """The next output of the core; waits for it, until `patience_s` is over: None. Raises what keeps it from ever
         coming."""
-        if self.standing.has_forked:
-            raise self.forked()
+        self.standing.check_process()
         arrived = self._arrived
         if not arrived and not self._wait(patience_s):
             return None

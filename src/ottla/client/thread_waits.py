@@ -91,8 +91,7 @@ class ThreadWaits:
 
     def is_awaited(self, batch: SealedBatch) -> None:
         """Somebody begins to await it; raise where nobody would let go who does: in a child of the process."""
-        if self._driver.gate.has_forked:
-            raise self._driver.forked()
+        self._driver.gate.check_process()
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
@@ -113,8 +112,7 @@ class ThreadWaits:
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
         driver = self._driver
-        if driver.gate.has_forked:
-            raise driver.forked()
+        driver.gate.check_process()
         if not done():
             driver.refuse_own_thread("waiting for a delivery")
         return driver.waiting.wait(done, timeout_s)
@@ -122,8 +120,7 @@ class ThreadWaits:
     def flush(self, timeout: float | None) -> None:
         """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
         driver, timeout_s = self._driver, seconds(timeout)
-        if driver.gate.has_forked:
-            raise driver.forked()
+        driver.gate.check_process()
         driver.refuse_own_thread("flushing")
         ticket = driver.ask_for_flush()
         with driver.spent.on("flush_ns"):

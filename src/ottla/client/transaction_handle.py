@@ -81,7 +81,7 @@ class EndingDriver(Driver):
 
     def __init__(self, settings: ReaderSettings, buffers: SocketBuffers) -> None:
         self._settings = settings
-        prepare(settings.connection, settings.connection.warnings)
+        prepare(settings.connection)
         self._core = EndingCore(settings.connection, unguessable(settings.connection.security, Random()))
         self._answers: dict[int, Ended] = {}
         self._tokens = itertools.count(1)

@@ -44,6 +44,11 @@ class Standing:
         if why is not None:
             raise fresh(why)
 
+    def check_process(self) -> None:
+        """Raise in a child of the process whose client it is."""
+        if self._fork is not None:
+            raise fresh(self._fork)
+
     def fork(self, error: OttlaError) -> None:
         """This is a child process: the client belongs to its parent."""
         self._fork = error

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.broker.internal_topics import partition_of_key
-from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.log.producer_state import NO_GUARD, ProducerStates
 from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Topics
 from ottla.broker.purgatory import Purgatory
@@ -98,7 +98,7 @@ class Question:
         self._transactional_id = transactional_id
         self._producer = firsts[0].producer
         self._places = [first.place for first in firsts]
-        self._guards = dict.fromkeys(self._places, 0)
+        self._guards = dict.fromkeys(self._places, NO_GUARD)
         self._adds = adds
         self._look_again = look_again
         self._answered: Answered | None = answered
@@ -169,7 +169,9 @@ class Question:
     def _finish(self, codes: Mapping[Place, int], now_us: int) -> None:
         if self._answered is not None:
             answered, self._answered = self._answered, None
-            answered({place: Verified(code, self._guards.get(place, 0)) for place, code in codes.items()}, now_us)
+            answered(
+                {place: Verified(code, self._guards.get(place, NO_GUARD)) for place, code in codes.items()}, now_us
+            )
 
 
 class Verification:
@@ -191,7 +193,7 @@ class Verification:
         strict = adds or settings.transaction_partition_verification_enable
         first_batches = _first_batches(topics, message)
         if not first_batches or not strict:
-            append({first.place: Verified(0, 0, taken_on_trust=True) for first in first_batches}, now_us)
+            append({first.place: Verified(0, NO_GUARD, taken_on_trust=True) for first in first_batches}, now_us)
             return
 
         def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
