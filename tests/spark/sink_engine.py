@@ -99,14 +99,15 @@ class Driver:
         def answered() -> bool:
             if question():
                 return True
-            assert self._process.poll() is None, f"{otherwise}: it ended with {self._process.returncode}{self.words()}"
+            ended = self._process.poll()
+            assert ended is None, self._told(f"{otherwise}: it ended with {ended}")
             return False
 
-        await_true(answered, lambda: f"{otherwise}{self.words()}")
+        await_true(answered, lambda: self._told(otherwise))
 
-    def words(self) -> str:
-        """The end of what it said."""
-        return f"\n--- {self.said.name}\n{self.said.read_text()[-4000:]}"
+    def _told(self, otherwise: str) -> str:
+        """What did not come, before and behind the end of what it said: of a long text often one end alone is shown."""
+        return f"{otherwise}\n--- {self.said.name}\n{self.said.read_text()[-4000:]}\n--- {otherwise}"
 
     def processes(self) -> dict[int, str]:
         """Its processes and their commands. Workers make groups of their own; the session is what they share."""
