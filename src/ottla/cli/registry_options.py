@@ -1,4 +1,4 @@
-"""The options that say which schema registry there is, who asks it, and whom to believe.
+"""The options that say which schema registry there is, who asks it, and which certificates it may have.
 
 A password or a token never stands on the command line, which everybody on the machine can read: it comes from a file or
 from the environment.
@@ -61,7 +61,7 @@ RegistryCa = Annotated[
     Path | None,
     typer.Option(
         "--registry-ca",
-        help="Certificates of whom to believe who the registry is, in PEM; those of the system unless given.",
+        help="Certificates that may sign the registry's, in PEM; those of the system unless given.",
         metavar="FILE",
     ),
 ]

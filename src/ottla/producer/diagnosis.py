@@ -428,7 +428,7 @@ class _Case:
         }
         weight = min(1.0, on_their_way)
         if settings.linger_ms and seen.queue_ms > seen.latency_ms:
-            told += " Who has to wait for each is faster with linger.ms=0."
+            told += " If you must wait for each, set linger.ms=0."
             return Finding(Limit.ONE_BY_ONE, told, evidence, "linger.ms", 0, weight)
         return Finding(Limit.ONE_BY_ONE, told, evidence, None, None, weight)
 
