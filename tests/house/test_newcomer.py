@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tools.mutation.control import Control
-from tools.mutation.source import ROOT, Edit, changed, insert_after, replace
+from tools.mutation.source import ROOT, Edit, changed, insert_after, insert_before, replace
 
 FILES_MOST = 3
 KINDS = "producer setting", "codec", "broker API", "fault", "checker", "scenario", "command"
@@ -35,6 +35,7 @@ class Hiccup(DiskFault):
     def tell(self):
         return "a hiccup"
 '''
+MIRROR = "def _polish(data, level):", "    return bytes([level]) + bytes(data)[::-1]"
 CHECKER = """
 from ottla.audit.findings import EVIDENCE_MAX, NEVER_PLEASED, Findings
 
@@ -66,10 +67,11 @@ ADDITIONS: dict[str, Addition] = {
     "codec": (
         (
             replace("records/batch_header.py", '"lz4", "zstd")', '"lz4", "zstd", "mirror")'),
+            insert_before("records/compression.py", "_BY_NAME = {", *MIRROR),
             insert_after(
                 "records/compression.py",
                 "_BY_NAME = {",
-                '    "mirror": Codec(lambda data, _: bytes(data)[::-1], lambda data, _: bytes(data)[::-1]),',
+                '    "mirror": Codec(_polish, lambda data, _: bytes(data)[:0:-1], Levels(1, 3, default=2)),',
             ),
         ),
         {},
@@ -109,9 +111,11 @@ def use_codec() -> Any:
     from ottla.producer.settings import ProducerSettings
     from ottla.records.compression import Allowance, compress, decompress
 
-    settings = ProducerSettings({"bootstrap.servers": "localhost:9092", "compression.type": "mirror"})
-    there = bytes(compress(settings.compression_type, None, b"abc"))
-    return there, bytes(decompress("mirror", there, Allowance())), "mirror" in COMPRESSION_TYPES
+    given = {"bootstrap.servers": "localhost:9092", "compression.type": "mirror", "compression.mirror.level": "3"}
+    settings = ProducerSettings(given)
+    there = bytes(compress(settings.compression_type, settings.compression_level, b"abc"))
+    default = bytes(compress(settings.compression_type, None, b"abc"))
+    return there, default[0], bytes(decompress("mirror", there, Allowance())), "mirror" in COMPRESSION_TYPES
 
 
 def use_fault() -> Any:
@@ -142,7 +146,7 @@ def use_command() -> Any:
 
 USES: dict[str, tuple[Callable[[], Any], Any]] = {
     "setting": (use_setting, 7),
-    "codec": (use_codec, (b"cba", b"abc", True)),
+    "codec": (use_codec, (b"\x03cba", 2, b"abc", True)),
     "fault": (use_fault, True),
     "checker": (use_checker, ("never pleased",)),
     "command": (use_command, (0, "Greetings to Ottla.\n")),

@@ -27,6 +27,7 @@ from ottla.cli.registry_options import (
 from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all
 from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, read_value_schema
 from ottla.errors import UserMistake
+from ottla.records.batch_header import CODECS
 
 _PATIENCE_MS = 5_000
 
@@ -85,7 +86,11 @@ def produce(
     ] = None,
     compression: Annotated[
         str | None,
-        typer.Option("--compression", help="none (the default), gzip, snappy, lz4 or zstd.", metavar="CODEC"),
+        typer.Option(
+            "--compression",
+            help=f"{CODECS[0]} (the default), {', '.join(CODECS[1:-1])} or {CODECS[-1]}.",
+            metavar="CODEC",
+        ),
     ] = None,
     value_format: ValueFormat = None,
     registry: RegistryUrl = None,

@@ -19,6 +19,7 @@ from ottla.connection.setting import INT32_MAX, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, TEXT_BYTES_MAX, ConnectionSettings
 from ottla.errors import ConfigError
 from ottla.producer.settings_table import PRODUCER_SETTINGS
+from ottla.records.compression import codec_of
 
 if TYPE_CHECKING:
     from ottla.producer.figures import Metrics
@@ -73,12 +74,10 @@ class ProducerSettings:
         for row in _OWN_SETTINGS:
             setattr(self, row.keyword, values[row.keyword])
         self.acks = -1 if values["acks"] == "all" else int(values["acks"])
-        # A codec's default level is left to the codec: lz4's 9 stands for the fast compressor, not for level 9 of the
-        # slow one (KIP-390).
-        level_name = f"compression_{self.compression_type}_level"
-        level = values.get(level_name)
-        defaults = {row.keyword: row.default for row in _OWN_SETTINGS}
-        self.compression_level: int | None = None if level == defaults.get(level_name) else level
+        # A codec's default is left to the codec: it may stand for another level.
+        levels = codec_of(self.compression_type).levels
+        level = values.get(f"compression_{self.compression_type}_level")
+        self.compression_level: int | None = None if levels is None or level == levels.default else level
         self.in_flight_max = self.max_in_flight_requests_per_connection if self.acks else INT32_MAX
         self.linger_ms = min(self.linger_ms, INT32_MAX)  # as Java does; it is 24 days
         self.idempotence_off_by = self._settle_idempotence("enable_idempotence" in explicit)

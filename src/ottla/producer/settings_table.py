@@ -15,10 +15,26 @@ from ottla.producer.intake_settings import read_interceptors
 from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.partitioner_class import read_partitioner
 from ottla.records.batch_header import CODECS
+from ottla.records.compression import Levels, codec_of
 
 
 def _serializer(setting: str) -> Callable[[Any], Any]:
     return function_reader(setting, ("serialize_with_headers", "serialize"), "serialize(topic, object)")
+
+
+def _level(codec: str, levels: Levels) -> Setting:
+    default = "" if levels.special is None else f"; {levels.special} leaves it to the library"
+    return Setting(
+        f"compression.{codec}.level",
+        int,
+        levels.default,
+        f"{codec}'s level{default}.",
+        lowest=levels.lowest,
+        highest=levels.highest,
+        special=levels.special,
+        kip=390,
+        group="Compression",
+    )
 
 
 PRODUCER_SETTINGS: tuple[Setting, ...] = (
@@ -157,37 +173,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         allowed=CODECS,
         group="Compression",
     ),
-    Setting(
-        "compression.gzip.level",
-        int,
-        -1,
-        "gzip's level; -1 leaves it to the library.",
-        lowest=1,
-        highest=9,
-        special=-1,
-        kip=390,
-        group="Compression",
-    ),
-    Setting(
-        "compression.lz4.level",
-        int,
-        9,
-        "lz4's level.",
-        lowest=1,
-        highest=17,
-        kip=390,
-        group="Compression",
-    ),
-    Setting(
-        "compression.zstd.level",
-        int,
-        3,
-        "zstd's level.",
-        lowest=-131_072,
-        highest=22,
-        kip=390,
-        group="Compression",
-    ),
+    *(_level(codec, levels) for codec in CODECS if (levels := codec_of(codec).levels) is not None),
     Setting(
         "partitioner.class",
         object,

@@ -56,16 +56,37 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
+class Levels:
+    """A codec's levels, as Kafka's setting `compression.<codec>.level` has them: `lowest` to `highest`, or `special`.
+
+    `default_means` is the level that `default` stands for, where that is another number.
+    """
+
+    lowest: int
+    highest: int
+    default: int
+    special: int | None = None
+    default_means: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Codec:
     """How batches are compressed (data, level) and decompressed (data, allowance) with one codec.
 
-    `levels` are the lowest, the highest and the default, as Kafka's `compression.<codec>.level` settings have them. A
-    codec without levels has None there, and its functions are given 0.
+    A codec without `levels` has None there, and its functions are given 0.
     """
 
     compress: Callable[[Buffer, int], Buffer]
     decompress: Callable[[Buffer, Allowance], Buffer]
-    levels: tuple[int, int, int] | None = None
+    levels: Levels | None = None
+
+    @property
+    def default_level(self) -> int:
+        """What `compress` is given where no level was asked for."""
+        if self.levels is None:
+            return 0
+        means = self.levels.default_means
+        return self.levels.default if means is None else means
 
 
 def codec_of(name: str) -> Codec:
@@ -83,17 +104,14 @@ def check_level(codec: str, level: int | None) -> None:
         return
     if levels is None:
         raise ConfigError(f"Compression {codec} has no levels; leave the level out.")
-    low, high, _ = levels
-    if not low <= level <= high:
-        raise ConfigError(f"Compression {codec} has levels {low} to {high}, not {level}.")
+    if not levels.lowest <= level <= levels.highest:
+        raise ConfigError(f"Compression {codec} has levels {levels.lowest} to {levels.highest}, not {level}.")
 
 
 def compress(codec: str, level: int | None, data: Buffer) -> Buffer:
     """`data` compressed; as it is with "none". `level` None means the codec's default."""
     known = codec_of(codec)
-    if level is None:
-        level = known.levels[2] if known.levels is not None else 0
-    return known.compress(data, level)
+    return known.compress(data, known.default_level if level is None else level)
 
 
 def decompress(codec: str, data: Buffer, allowance: Allowance) -> Buffer:
@@ -254,11 +272,12 @@ def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
 
 
 # A new codec: a line here, and its name in `batch_header.CODECS`, whose order is that of the numbers in a batch's
-# attributes. lz4's default is its fast compressor, not Java's 9, which is a twentieth of the speed.
+# attributes. gzip's -1 leaves the level to the library. lz4's 9 stands for its fast compressor, as in Java (KIP-390):
+# level 9 of the slow one is a twentieth of the speed.
 _BY_NAME = {
     "none": Codec(_as_it_is, _spent),
-    "gzip": Codec(_compress_gzip, _decompress_gzip, (1, 9, 6)),
+    "gzip": Codec(_compress_gzip, _decompress_gzip, Levels(1, 9, default=-1, special=-1, default_means=6)),
     "snappy": Codec(_compress_snappy, _decompress_snappy),
-    "lz4": Codec(_compress_lz4, _decompress_lz4, (1, 17, 1)),
-    "zstd": Codec(_compress_zstd, _decompress_zstd, (-131072, 22, 3)),
+    "lz4": Codec(_compress_lz4, _decompress_lz4, Levels(1, 17, default=9, default_means=1)),
+    "zstd": Codec(_compress_zstd, _decompress_zstd, Levels(-131_072, 22, default=3)),
 }
