@@ -68,7 +68,7 @@ TRANSITIONS: dict[State, tuple[State, ...]] = {
 }
 
 
-class Refused(Exception):
+class NotAuthenticated(Exception):
     """These credentials are not right; the text is for the log and for the client."""
 
 
@@ -128,7 +128,7 @@ class Users:
         if found is None:
             password = self._passwords.get(user)
             if password is None:
-                raise Refused(f"there is no user {user!r}")
+                raise NotAuthenticated(f"there is no user {user!r}")
             salt = self._rng.randbytes(_SALT_BYTES)
             found = self._scram[mechanism].make_auth_info(password, iteration_count=_ITERATIONS, salt=salt)
             self._secrets[mechanism, user] = found
@@ -153,15 +153,15 @@ class PlainExchange:
         self.user: str | None = None
 
     def step(self, token: bytes) -> bytes:
-        """The answer to the token; `user` is set then. Raises Refused."""
+        """The answer to the token; `user` is set then. Raises NotAuthenticated."""
         try:
             authorized, user, password = token.decode().split("\0")
         except ValueError:
-            raise Refused("the PLAIN token is not [authorization id] NUL user NUL password") from None
+            raise NotAuthenticated("the PLAIN token is not [authorization id] NUL user NUL password") from None
         if authorized not in ("", user):
-            raise Refused(f"user {user!r} asks to act as {authorized!r}")
+            raise NotAuthenticated(f"user {user!r} asks to act as {authorized!r}")
         if not user or not self._users.has_password(user, password):
-            raise Refused(f"wrong user name or password for user {user!r}")
+            raise NotAuthenticated(f"wrong user name or password for user {user!r}")
         self.user = user
         return b""
 
@@ -178,7 +178,7 @@ class ScramExchange:
         self.user: str | None = None
 
     def step(self, token: bytes) -> bytes:
-        """The answer to a token; `user` is set with the last one. Raises Refused."""
+        """The answer to a token; `user` is set with the last one. Raises NotAuthenticated."""
         try:
             if not self._challenged:
                 self._server.set_client_first(token.decode())
@@ -186,12 +186,12 @@ class ScramExchange:
                 return str(self._server.get_server_first()).encode()
             self._server.set_client_final(token.decode())
             final = str(self._server.get_server_final()).encode()
-        except Refused:
+        except NotAuthenticated:
             raise
         except Exception as error:
             # scramp tells wrong proofs and broken tokens by several kinds of errors; each one is a refusal.
             detail = str(error) or type(error).__name__
-            raise Refused(f"no {self._mechanism} proof of user {self._asking!r} ({detail})") from None
+            raise NotAuthenticated(f"no {self._mechanism} proof of user {self._asking!r} ({detail})") from None
         self.user = self._asking
         return final
 
@@ -253,7 +253,7 @@ class Authenticator:
         """The answer (bytes) to a bare token."""
         try:
             answer = self._step(token)
-        except Refused as error:
+        except NotAuthenticated as error:
             return self._refuse(None, str(error), now_us)
         if self.user is not None:
             self._go(State.PROVED)
@@ -280,7 +280,7 @@ class Authenticator:
     def _authenticate(self, version: int, token: bytes, now_us: int) -> Verdict:
         try:
             answer = SaslAuthenticateResponse(error_message=None, auth_bytes=self._step(token))
-        except Refused as error:
+        except NotAuthenticated as error:
             wrong = "the token" if self._mechanism == OAUTHBEARER else "user name or password"
             detail = f"Authentication failed by {self._mechanism}: wrong {wrong}"
             return self._refuse(_failed(ErrorCode.SASL_AUTHENTICATION_FAILED, detail), str(error), now_us)
@@ -296,14 +296,14 @@ class Authenticator:
         exchange = self._exchange
         assert exchange is not None
         if self._other_mechanism is not None:
-            raise Refused(f"a session begun by {self._mechanism} cannot be renewed by {self._other_mechanism}")
+            raise NotAuthenticated(f"a session begun by {self._mechanism} cannot be renewed by {self._other_mechanism}")
         try:
             answer = exchange.step(token)
         except InvalidToken as invalid:
-            raise Refused(str(invalid)) from None
+            raise NotAuthenticated(str(invalid)) from None
         if exchange.user is not None:
             if self.user not in (None, exchange.user):
-                raise Refused(f"the session of user {self.user!r} cannot be renewed by {exchange.user!r}")
+                raise NotAuthenticated(f"the session of user {self.user!r} cannot be renewed by {exchange.user!r}")
             self.user = exchange.user
             self._exchange = None
             self._session_ms = self._lifetime_ms

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Partition
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.refused import Refused
 from ottla.broker.replicas import Replicas
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
@@ -32,25 +33,6 @@ _DEFAULT = -1
 _SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes and transaction.state.log.segment.bytes
 # (key, value) of a record.
 Pair = tuple[bytes, bytes | None]
-
-
-class NotAppended(Exception):
-    """Why a coordinator could not write down what it was told: the error code its client gets."""
-
-    def __init__(self, error_code: int) -> None:
-        super().__init__(error_code)
-        self.error_code = error_code
-
-
-class NotReplicated(Exception):
-    """The log ends with records of a former leader that are not replicated: nothing may be built on them yet.
-
-    `error_code` is what a client gets meanwhile.
-    """
-
-    def __init__(self, error_code: int) -> None:
-        super().__init__(error_code)
-        self.error_code = error_code
 
 
 class InternalTopic:
@@ -79,32 +61,32 @@ class InternalTopic:
     def append(
         self, partition: Partition, pairs: Sequence[Pair], now_us: int, *, producer: tuple[int, int] | None = None
     ) -> int:
-        """Append records and return the log's end behind them; NotAppended where that cannot be.
+        """Append records and return the log's end behind them; Refused where that cannot be.
 
         `producer` is the (producer id, epoch) of the transaction that they belong to.
         """
         if not partition.is_leader:
-            raise NotAppended(ErrorCode.NOT_COORDINATOR)
+            raise Refused(ErrorCode.NOT_COORDINATOR)
         log = partition.log
         if log is None or len(partition.isr) < partition.min_isr:
-            raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         wall_ms = self._clock.ms(now_us)
         records = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(pairs)]
         if producer is None:
             batch = bytearray(encode_batch(records))
         else:
-            refused = log.producers.check_epoch(*producer)
-            if refused:
-                raise NotAppended(refused)
+            error_code = log.producers.check_epoch(*producer)
+            if error_code:
+                raise Refused(error_code)
             batch = bytearray(
                 encode_batch(records, producer_id=producer[0], producer_epoch=producer[1], is_transactional=True)
             )
         if len(batch) > partition.settings.max_message_bytes:
-            raise NotAppended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            raise Refused(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         try:
             partition.append(batch, read_header(batch), now_us)
         except OSError as error:
-            raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return log.log_end_offset
 
     def await_replication(
@@ -187,7 +169,10 @@ def creation_of(topic: str, settings: BrokerSettings, broker_count: int) -> Crea
 
 
 def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every replicated batch with its records, in order; NotReplicated, OSError, CorruptBatch."""
+    """Every replicated batch with its records, in order; Refused, OSError, CorruptBatch.
+
+    Refused where the log ends with records of a former leader that are not replicated: nothing may be built on them.
+    """
     log = partition.log
     assert log is not None
     if partition.high_watermark < partition.epoch_start_offset:
@@ -196,7 +181,7 @@ def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[Batc
             # Where too few are in sync, this lasts until another replica is back.
             is_short = len(partition.isr) < partition.min_isr
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_short else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            raise NotReplicated(code)
+            raise Refused(code)
     position, end_offset = log.log_start_offset, partition.high_watermark
     while position < end_offset:
         found = log.slice(position, end_offset, _LOAD_BYTES, True)

@@ -28,7 +28,7 @@ from ottla.broker.groups.coordinated_group import CoordinatedGroup, Place
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.offsets import CommittedOffset, offset_key, offset_value
 from ottla.broker.groups.stored_groups import StoredGroups, Undecided
-from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, Pair, replicated_batches
+from ottla.broker.internal_topics import InternalTopic, Pair, replicated_batches
 from ottla.broker.log.end_markers import read_marker_record
 from ottla.broker.partition import Partition
 from ottla.broker.purgatory import Purgatory
@@ -164,7 +164,7 @@ class GroupCoordinator:
             group.members.changed = False
         if pairs:
             try:
-                group.end_offset = self._append(group.partition, pairs, now_us)
+                group.end_offset = self._topic.append(group.partition, pairs, now_us)
             except Refused as refusal:
                 return refusal.error_code
             group.saved()
@@ -179,7 +179,7 @@ class GroupCoordinator:
     ) -> None:
         """Store offsets, then call `answer(error code, now)`; Refused where nothing was stored."""
 
-        end_offset = self._append(group.partition, _offset_pairs(group, offsets), now_us)
+        end_offset = self._topic.append(group.partition, _offset_pairs(group, offsets), now_us)
 
         def apply(later_us: int) -> None:
             for place, committed in offsets.items():
@@ -197,7 +197,7 @@ class GroupCoordinator:
     ) -> None:
         """Store offsets that count when the transaction of this (producer id, epoch) is committed; else as `commit`."""
         pairs = _offset_pairs(group, offsets)
-        end_offset = self._append(group.partition, pairs, now_us, producer=producer)
+        end_offset = self._topic.append(group.partition, pairs, now_us, producer=producer)
         undecided = self._await_decision(group, producer[0])
         undecided.update((place, (committed, end_offset)) for place, committed in offsets.items())
         self._await(group.partition, end_offset, _nothing, answer, now_us)
@@ -233,7 +233,7 @@ class GroupCoordinator:
         if not group.members.is_empty:
             raise Refused(ErrorCode.NON_EMPTY_GROUP)
         pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in group.offsets]
-        self._append(group.partition, [*pairs, *group.deletion_pairs()], now_us)
+        self._topic.append(group.partition, [*pairs, *group.deletion_pairs()], now_us)
         group.end(ErrorCode.UNKNOWN_MEMBER_ID)
         del self.groups_beside(group.group_id, now_us)[1][group.group_id]
         self.settle(group, now_us)
@@ -243,7 +243,7 @@ class GroupCoordinator:
         present = [place for place in dict.fromkeys(places) if place in group.offsets]
         if present:
             pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in present]
-            self._append(group.partition, pairs, now_us)
+            self._topic.append(group.partition, pairs, now_us)
             for place in present:
                 del group.offsets[place]
 
@@ -280,7 +280,7 @@ class GroupCoordinator:
                 for place in places:
                     del group.offsets[place]
                 if places:
-                    self._append(
+                    self._topic.append(
                         group.partition, [(offset_key(group.group_id, *place), None) for place in places], now_us
                     )
         except Refused:
@@ -298,8 +298,6 @@ class GroupCoordinator:
         self._awaiting.pop(partition.index, None)
         try:
             groups = self._load(partition, now_us)
-        except NotReplicated as early:
-            raise Refused(early.error_code) from early
         except (OSError, CorruptBatch) as error:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         self._loaded[partition.index] = (partition.leader_epoch, groups)
@@ -331,15 +329,6 @@ class GroupCoordinator:
 
     def _consumers(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, self.settings, self._new_uuid)
-
-    def _append(
-        self, partition: Partition, pairs: list[Pair], now_us: int, *, producer: tuple[int, int] | None = None
-    ) -> int:
-        """Append records and return the log's end behind them; Refused where that cannot be."""
-        try:
-            return self._topic.append(partition, pairs, now_us, producer=producer)
-        except NotAppended as refusal:
-            raise Refused(refusal.error_code) from refusal
 
 
 def _offset_pairs(group: CoordinatedGroup, offsets: dict[Place, CommittedOffset]) -> list[Pair]:

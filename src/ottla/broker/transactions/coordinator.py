@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, replicated_batches
+from ottla.broker.internal_topics import InternalTopic, replicated_batches
 from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Partition
 from ottla.broker.purgatory import Purgatory
@@ -278,9 +278,9 @@ class TransactionCoordinator:
         pair = (transaction_key(transaction.transactional_id), transaction_value(data, version))
         try:
             end_offset = self._topic.append(partition, [pair], now_us)
-        except NotAppended as refusal:
+        except Refused:
             transaction.pending = None
-            raise Refused(refusal.error_code) from refusal
+            raise
 
         def apply(later_us: int) -> None:
             if self._is_loaded(transaction):
@@ -369,7 +369,7 @@ class TransactionCoordinator:
         pair = (transaction_key(transaction.transactional_id), None)
         try:
             end_offset = self._topic.append(transaction.partition, [pair], now_us)
-        except NotAppended:
+        except Refused:
             transaction.pending = None
             return
         partition = transaction.partition
@@ -398,8 +398,6 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
             transactions = self._read(partition, now_us)
-        except NotReplicated as early:
-            raise Refused(early.error_code) from early
         except (OSError, CorruptBatch) as error:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if not self._loaded:
