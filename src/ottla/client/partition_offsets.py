@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, left_out, unanswered
 from ottla.errors import OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.reader.offset_request import AskedOffset, list_offsets_request
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -56,22 +56,17 @@ def list_offsets(
     numbers: list[int] = []
     asked: list[tuple[Any, int]] = []
     for number, question in enumerate(questions):
-        by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
+        by_leader: dict[int, list[AskedOffset]] = {}
         for (topic, partition), timestamp in question.timestamps.items():
             leader_id, leader_epoch = leaders[topic, partition]
             if leader_id < 0:
                 trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                 continue
-            of_leader = by_leader.setdefault(leader_id, {})
-            of_leader.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
-                ListOffsetsPartition(partition_index=partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
-            )
-        for leader_id, topics in by_leader.items():
-            request = ListOffsetsRequest(
-                replica_id=-1, isolation_level=int(question.read_committed), topics=list(topics.values())
-            )
+            of_leader = by_leader.setdefault(leader_id, [])
+            of_leader.append(AskedOffset(topic, partition, leader_epoch, timestamp))
+        for leader_id, of_leader in by_leader.items():
             numbers.append(number)
-            asked.append((request, leader_id))
+            asked.append((list_offsets_request(of_leader, int(question.read_committed)), leader_id))
     found: list[dict[Place, int]] = [{} for _ in questions]
     for number, (request, leader_id), answer in zip(numbers, asked, driver.ask_all(asked, timeout_ms), strict=True):
         if answer is None or answer.message is None:

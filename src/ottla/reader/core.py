@@ -38,7 +38,6 @@ from ottla.connection.request import Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -56,6 +55,7 @@ from ottla.reader.events import (
     TopicAssigned,
 )
 from ottla.reader.failures import made_anew, out_of_range, topic_error, truncated
+from ottla.reader.offset_request import AskedOffset, list_offsets_request
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
@@ -341,23 +341,11 @@ class ReaderCore:
         return True
 
     def _list_offsets(self, node_id: int, positions: list[Position], now_us: int) -> None:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for position in positions:
-            topic = topics.get(position.topic)
-            if topic is None:
-                topic = topics[position.topic] = ListOffsetsTopic(name=position.topic)
-            topic.partitions.append(
-                ListOffsetsPartition(
-                    partition_index=position.partition,
-                    current_leader_epoch=self._begin_request(position),
-                    timestamp=position.asks_for() or 0,
-                )
-            )
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=self._isolation_level,
-            topics=list(topics.values()),
-        )
+        asked = [
+            AskedOffset(position.topic, position.partition, self._begin_request(position), position.asks_for() or 0)
+            for position in positions
+        ]
+        request = list_offsets_request(asked, self._isolation_level)
         self.connection.request(node_id, request, _Asked(positions, is_fetch=False), now_us)
 
     def _begin_request(self, position: Position) -> int:
