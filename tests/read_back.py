@@ -34,3 +34,8 @@ def stored(cluster: ottla.Cluster, topic: str, isolation_level: str = "read_unco
     """All values, by partition and offset; TypeError where there is a record without a value."""
     records = stored_records(cluster, topic, isolation_level)
     return [bytes(record.value) for partition in sorted(records) for record in records[partition]]
+
+
+def stored_count(cluster: ottla.Cluster, topic: str) -> int:
+    """How many records there are."""
+    return sum(len(records) for records in stored_records(cluster, topic).values())

@@ -185,6 +185,10 @@ class Scene:
         for read in self.chronicle.reads:
             read.records = [each for each in read.records if each.number != number]
 
+    def give_aborted(self) -> None:
+        """A read_committed reader was given record 12, whose transaction was aborted."""
+        self.chronicle.reads.insert(0, self.read("r", 0, 4_550, 4_600, 7, [(12, 5)]))
+
     def batches(self, broker: int = 0, partition: int = 0) -> list[BatchSeen]:
         return self.replica(broker, partition).batches
 

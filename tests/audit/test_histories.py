@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 from tests.audit.model import Model
-from tests.audit.planted import SPOILERS, Planted, Run, Spoil
+from tests.audit.planted import SPOILERS
+from tests.audit.planting import Planted, Run, Spoil
 from tests.tiers import some_tested
 
 from ottla.audit import findings as kinds

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
@@ -11,7 +9,6 @@ from ottla.audit.chronicles.aborted_reads import check_aborted_reads
 from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, RecordsDeleted, TopicPromise, TransactionSeen
 from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.group_offsets import check_group_offsets
-from ottla.audit.chronicles.hanging import check_hanging
 from ottla.audit.chronicles.markers import aborted_offsets, open_offsets
 from ottla.audit.chronicles.torn import check_torn
 from ottla.audit.chronicles.zombies import check_zombies
@@ -19,12 +16,8 @@ from ottla.audit.chronicles.zombies import check_zombies
 # ---- aborted reads --------------------------------------------------------------------------------------------------
 
 
-def give_aborted(scene: Scene) -> None:
-    scene.chronicle.reads.insert(0, scene.read("r", 0, 4_550, 4_600, 7, [(12, 5)]))
-
-
 def test_a_record_its_producer_aborted_is_never_given_to_read_committed(scene: Scene) -> None:
-    give_aborted(scene)
+    scene.give_aborted()
     (piece,) = scene.ask(check_aborted_reads).evidence
     assert piece.detail == (
         "record 12 of transaction 1 of x, which was aborted (its producer was told so), was given to r at offset 5 "
@@ -33,7 +26,7 @@ def test_a_record_its_producer_aborted_is_never_given_to_read_committed(scene: S
 
 
 def test_what_nobody_was_told_about_is_judged_by_the_marker(scene: Scene) -> None:
-    give_aborted(scene)
+    scene.give_aborted()
     scene.chronicle.transactions[1].verdict = "unknown"
     assert "its marker says so" in scene.ask(check_aborted_reads).evidence[0].detail
 
@@ -44,7 +37,7 @@ def test_an_aborted_record_may_be_given_to_read_uncommitted(scene: Scene) -> Non
 
 
 def test_a_record_that_was_sent_again_in_another_transaction_is_not_aborted(scene: Scene) -> None:
-    give_aborted(scene)
+    scene.give_aborted()
     scene.blind()
     again = scene.sent(12, "x", 0, 5, 4_100, 4_600, 2)
     scene.chronicle.sent.append(again)
@@ -65,7 +58,7 @@ def test_a_record_that_was_sent_again_in_another_transaction_is_not_aborted(scen
 def test_the_commit_of_a_replaced_instance_whose_epoch_was_given_out_again_may_show_an_aborted_record(
     scene: Scene, forgotten_us: int, asked: bool, ended_us: int, found: int
 ) -> None:
-    give_aborted(scene)
+    scene.give_aborted()
     replaced, aborted = scene.chronicle.transactions
     replaced.commit_asked, replaced.ended_us = asked, ended_us
     aborted.instance = 2
@@ -415,188 +408,6 @@ def test_offsets_nobody_asked_for_are_not_observable(scene: Scene) -> None:
     assert finding.unseen == ("what the groups have committed",)
 
 
-# ---- hanging --------------------------------------------------------------------------------------------------------
-
-
-def test_records_without_a_marker_hang(scene: Scene) -> None:
-    scene.batches().pop()
-    scene.replica().last_stable_offset = 5
-    (piece,) = scene.ask(check_hanging).evidence
-    assert piece.detail == (
-        "1 records of producer 2 from offset 5 on have no marker on broker 0; its last stable offset is 5, its high "
-        "watermark 7"
-    )
-
-
-def test_a_last_stable_offset_that_stays_behind_without_a_transaction_hangs(scene: Scene) -> None:
-    scene.replica().last_stable_offset = 5
-    assert "no transaction is open on broker 0" in scene.ask(check_hanging).evidence[0].detail
-
-
-def test_an_open_batch_that_cannot_be_read_hangs_too(scene: Scene) -> None:
-    scene.batches().pop()
-    scene.batches()[-1].crc_is_right = False
-    scene.batches()[-1].records.clear()
-    assert scene.ask(check_hanging).evidence[0].detail.startswith("1 records of producer 2 from offset 5 on")
-
-
-def test_a_partition_nobody_wrote_to_has_nothing_to_hang(scene: Scene) -> None:
-    for broker in range(3):
-        scene.batches(broker, 1).clear()
-    assert not scene.ask(check_hanging).count
-
-
-def test_records_outside_of_transactions_need_no_marker(scene: Scene) -> None:
-    for broker in range(3):
-        scene.batches(broker).append(batch(7, [50], sequence=3))
-    assert scene.ask(check_hanging).passed
-
-
-def test_what_a_foreign_cluster_reports_as_hanging_is_found(scene: Scene) -> None:
-    scene.blind()
-    assert scene.ask(check_hanging).unseen == ("last stable offsets and markers",)
-    scene.chronicle.hanging_transactions.append("producer 2 on t-0 since 4 minutes")
-    assert scene.ask(check_hanging).count == 1
-
-
-def test_a_transaction_that_is_open_when_patience_ends_may_end_yet(scene: Scene) -> None:
-    scene.batches().pop()
-    scene.chronicle.ended_us = -1
-    finding = scene.ask(check_hanging)
-    assert not finding.count
-    assert finding.unseen == ("the end: the run did not settle",)
-
-
-def test_a_transaction_behind_a_hanging_one_is_not_observable(scene: Scene) -> None:
-    read = scene.final(committed=True)
-    read.end = 3
-    read.records.pop()
-    finding = scene.ask(check_torn)
-    assert not finding.count
-    assert finding.unseen == ("t-0 was not read to its end as read_committed",)
-
-
-def test_what_a_lost_marker_left_open_may_hang(scene: Scene) -> None:
-    scene.batches().pop()
-    scene.replica().last_stable_offset = 5
-    scene.fall(5_000, 1, "power_off", 6)
-    scene.elect(5_100, 1, 1, (1, 2))
-    finding = scene.ask(check_hanging)
-    assert finding.passed
-    assert ("partitions that may hang, since markers or transactions were lost", 2) not in finding.tallies
-    assert finding.tallies[-1][1] == 1
-
-
-def test_an_aborted_record_whose_marker_a_power_cut_took_may_be_committed_by_the_next(scene: Scene) -> None:
-    scene.final(committed=True).records.append(seen(12, 5))
-    scene.fall(4_700, 1, "power_off", 6)
-    scene.elect(4_800, 1, 1, (1, 2))
-    assert scene.ask(check_aborted_reads).passed
-    assert scene.ask(check_early_reads).passed
-
-
-def test_a_power_cut_after_an_aborted_record_was_read_excuses_nothing(scene: Scene) -> None:
-    give_aborted(scene)  # until 4600
-    scene.fall(4_700, 1, "power_off", 6)
-    scene.elect(4_800, 1, 1, (1, 2))
-    assert scene.ask(check_aborted_reads).count == 1
-    assert scene.ask(check_early_reads).count == 1
-
-
-def test_a_power_cut_that_cut_nothing_excuses_nothing(scene: Scene) -> None:
-    scene.final(committed=True).records.append(seen(12, 5))
-    scene.fall(4_700, 1, "power_off", 7)  # all that it had was synced
-    scene.elect(4_800, 1, 1, (1, 2))
-    assert scene.ask(check_aborted_reads).count == 1
-    assert scene.ask(check_early_reads).count == 1
-
-
-def commit_late(scene: Scene, *, commits: bool = True) -> None:
-    """In version 1, a late request to commit transaction 0 commits transaction 1 (`commits`: so says the log)."""
-    scene.chronicle.transaction_version = 1
-    for broker in range(3):
-        scene.batches(broker)[4] = marker(6, commits=commits)
-    give_aborted(scene)
-
-
-def test_a_late_commit_of_the_transaction_before_may_show_an_aborted_one_in_version_1(scene: Scene) -> None:
-    commit_late(scene)
-    assert scene.ask(check_aborted_reads).passed
-    assert scene.ask(check_early_reads).passed
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda scene: commit_late(scene, commits=False),
-        lambda scene: setattr(scene.chronicle.transactions[0], "commit_asked", False),
-        lambda scene: setattr(scene.chronicle.transactions[0], "instance", 0),
-        lambda scene: scene.chronicle.faults.clear(),
-        lambda scene: setattr(scene.chronicle, "transaction_version", 2),
-    ],
-    ids=["an abort marker stands", "never asked for", "of another instance", "nothing went wrong", "version 2"],
-)
-def test_what_no_late_commit_can_have_shown_is_aborted_and_read(scene: Scene, spoil: Callable[[Scene], None]) -> None:
-    commit_late(scene)
-    spoil(scene)
-    assert scene.ask(check_aborted_reads).count == 1
-
-
-def test_a_late_end_that_nobody_could_see_is_not_acquitted(scene: Scene) -> None:
-    commit_late(scene)
-    scene.blind()
-    for check in (check_aborted_reads, check_early_reads, check_torn, check_zombies):
-        finding = scene.ask(check)
-        assert not finding.count
-        assert finding.unseen
-
-
-JOINING = pytest.mark.parametrize(
-    ("forgotten_us", "marked", "found"),
-    [(3_950, False, False), (2_000, False, True), (3_950, True, True)],
-    ids=["epoch given out again", "forgotten before", "marker between"],
-)
-
-
-def let_join(scene: Scene, forgotten_us: int, marked: bool, commits: bool) -> None:
-    """Record 12 lies behind 10, whose transaction has no marker unless `marked`; the next one decides for both."""
-    for broker in range(3):
-        between = [marker(4, commits=True)] * marked
-        scene.batches(broker)[2:] = [*between, batch(5, [12], producer_id=2), marker(6, commits=commits)]
-    scene.forget_transactions(forgotten_us)
-
-
-@JOINING
-def test_an_aborted_record_that_joined_what_its_epoch_had_left_open_is_shown_innocently(
-    scene: Scene, forgotten_us: int, marked: bool, found: bool
-) -> None:
-    let_join(scene, forgotten_us, marked, commits=True)
-    scene.final(committed=True).records.append(seen(12, 5))
-    assert bool(scene.ask(check_aborted_reads).count) == found
-    assert bool(scene.ask(check_early_reads).count) == found
-
-
-@JOINING
-def test_a_record_that_joined_what_compaction_has_taken_since_is_shown_innocently(
-    scene: Scene, forgotten_us: int, marked: bool, found: bool
-) -> None:
-    let_join(scene, forgotten_us, marked, commits=True)
-    for broker in range(3):
-        scene.batches(broker)[1].records.clear()  # record 10's, which is left empty
-    scene.final(committed=True).records.append(seen(12, 5))
-    assert bool(scene.ask(check_aborted_reads).count) == found
-    assert bool(scene.ask(check_early_reads).count) == found
-
-
-@JOINING
-def test_a_committed_record_that_joined_what_its_epoch_had_left_open_is_hidden_innocently(
-    scene: Scene, forgotten_us: int, marked: bool, found: bool
-) -> None:
-    let_join(scene, forgotten_us, marked, commits=False)
-    scene.chronicle.transactions[1].verdict = "committed"
-    assert bool(scene.ask(check_torn).count) == found
-
-
 # ---- boundaries -----------------------------------------------------------------------------------------------------
 
 
@@ -605,15 +416,6 @@ def test_a_marker_that_says_nothing_aborts_nothing(scene: Scene) -> None:
     scene.batches()[4].commits = None
     assert not aborted_offsets(scene.replica())
     assert not open_offsets(scene.replica())
-
-
-def test_one_excused_transaction_of_two_that_were_aborted_is_enough(scene: Scene) -> None:
-    scene.final(committed=True).records.append(seen(12, 5))
-    scene.fall(4_700, 1, "power_off", 6)
-    scene.elect(4_800, 1, 1, (1, 2))
-    scene.chronicle.sent.append(scene.sent(12, "x", 0, 7, 5_100, 5_200, 2))
-    scene.chronicle.transactions.append(TransactionSeen(2, "x", 1, "aborted", 5_000, 5_300))
-    assert scene.ask(check_aborted_reads).passed
 
 
 @pytest.mark.parametrize("stands", [7, 8])
@@ -630,21 +432,6 @@ def test_where_a_transaction_nobody_can_look_up_put_a_group_is_not_known(scene: 
         scene.final(1, committed=True).records.append(seen(13, 1))
         scene.final(1, committed=True).end = 3
     assert scene.ask(check_group_offsets).passed
-
-
-def test_what_is_reported_as_open_is_tallied_where_the_logs_can_be_seen(scene: Scene) -> None:
-    assert scene.ask(check_hanging).tallies == ()
-    scene.chronicle.hanging_transactions.append("producer 2 on t-0 since 4 minutes")
-    finding = scene.ask(check_hanging)
-    assert finding.passed
-    assert finding.tallies == (("reported as open", 1),)
-
-
-def test_a_hanging_transaction_is_named_by_its_first_offset(scene: Scene) -> None:
-    scene.batches()[3:] = [batch(5, [12, 13], producer_id=2, sequence=1)]
-    scene.replica().last_stable_offset = 5
-    (piece,) = scene.ask(check_hanging).evidence
-    assert piece.offsets == (5, 5, 7)
 
 
 def test_a_zombie_that_shows_no_record_has_no_partition(scene: Scene) -> None:
@@ -667,24 +454,6 @@ def test_what_stands_where_a_round_ended_is_known_unless_it_was_deleted(scene: S
     is_found = any(piece.detail.startswith("r read to 5") for piece in finding.evidence)
     assert is_found == (deleted == 5)
     assert ("what stands at offset 5 of t-0, where r ended" in finding.unseen) == (deleted == 6)
-
-
-def test_a_record_without_a_marker_was_not_hidden_by_a_late_abort(scene: Scene) -> None:
-    scene.chronicle.transaction_version = 1
-    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "aborted", 2_000, 2_800))
-    for broker in range(3):
-        del scene.batches(broker)[2:]
-    scene.final(committed=True).records.pop()
-    scene.chronicle.reads[1].records.pop()
-    assert scene.ask(check_torn).count == 1
-
-
-def test_a_record_that_stands_outside_of_any_transaction_was_shown_by_no_late_commit(scene: Scene) -> None:
-    commit_late(scene)
-    assert scene.ask(check_aborted_reads).passed
-    for broker in range(3):
-        scene.batches(broker)[3] = batch(5, [12], producer_id=1, sequence=3)
-    assert scene.ask(check_aborted_reads).count == 1
 
 
 def test_a_zombie_that_shows_records_in_two_topics_is_named_by_the_first(scene: Scene) -> None:

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 from tests.client.in_time import ahead, wait_until
-from tests.read_back import stored_records
+from tests.read_back import stored_count, stored_records
 
 import ottla
 from ottla.client.driver import addresses_of
@@ -194,7 +194,7 @@ def test_concurrent_flushes_and_sends_lose_nothing(kafka_cluster: ottla.Cluster,
         for thread in threads:
             thread.join()
     assert wrong == []
-    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 3200
+    assert stored_count(kafka_cluster, kafka_topic) == 3200
 
 
 def test_no_wake_up_is_lost_however_send_and_sleep_interleave(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -208,7 +208,7 @@ def test_no_wake_up_is_lost_however_send_and_sleep_interleave(kafka_cluster: ott
             thread.start()
         for thread in threads:
             thread.join()
-    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 900
+    assert stored_count(kafka_cluster, kafka_topic) == 900
 
 
 def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -216,7 +216,7 @@ def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.
         for _ in range(4000):
             producer.send(kafka_topic, b"x" * 100)
         assert producer.metrics()["buffer-total-bytes"] == 65_536
-    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 4000
+    assert stored_count(kafka_cluster, kafka_topic) == 4000
 
 
 def test_header_values_of_every_type_that_is_declared_are_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -247,7 +247,7 @@ def test_acks_0_is_settled_without_an_offset(kafka_cluster: ottla.Cluster, kafka
         assert producer.send(kafka_topic, b"x").result(30).offset == -1
         for _ in range(3000):
             producer.send(kafka_topic, b"x" * 1000)
-    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 3001
+    assert stored_count(kafka_cluster, kafka_topic) == 3001
 
 
 def test_a_lost_ack_is_retried_and_stored_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
