@@ -37,7 +37,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ottla.tap.api_names import API_NAMES
+from ottla.tap.api_names import API_NAMES, NOT_DECODED
 from ottla.tap.exchange import Exchange, Outcome, Way, from_plain, to_plain
 from ottla.tap.lines import exchange_line, remark_line
 
@@ -60,6 +60,12 @@ def test_every_version_of_every_api_is_read() -> None:
         seen = exchange(request, RESPONSES[key](), version)
         assert (seen.api_key, seen.version, seen.outcome, seen.unread) == (key, version, Outcome.ANSWERED, None)
         assert from_plain(to_plain(seen)) == seen
+
+
+def test_every_api_of_kafka_has_one_name_and_is_named_in_one_place() -> None:
+    assert list(API_NAMES) == list(range(93))
+    assert len({*API_NAMES.values()}) == 93
+    assert not NOT_DECODED.keys() & REQUESTS.keys()
 
 
 def test_the_names_of_apis_are_those_of_their_messages() -> None:
