@@ -230,12 +230,12 @@ class Model:
             open_.offsets, open_.offsets_taken = ("g-" + open_.producer, "b", 0, stands), True
         self.end(client, commits=self.chance.random() < 0.6)
 
-    def end(self, client: Client, *, commits: bool, verdict: str | None = None) -> None:
+    def end(self, client: Client, *, commits: bool, outcome: str | None = None) -> None:
         open_ = client.transaction
         assert open_ is not None
         if commits:
             open_.commit_asked, open_.commit_asked_us = True, self.tick()
-        if self.chronicle.transaction_version >= 2 and verdict is not None:
+        if self.chronicle.transaction_version >= 2 and outcome is not None:
             client.epoch += 1
         for place, offsets in client.touched.items():
             log = self.logs[place]
@@ -249,9 +249,9 @@ class Model:
             self.grow(place, 1)
         if self.chronicle.transaction_version >= 2:
             client.epoch += 1
-        open_.verdict = verdict or ("committed" if commits else "aborted")
+        open_.outcome = outcome or ("committed" if commits else "aborted")
         open_.ended_us = self.tick()
-        if commits and open_.offsets is not None and open_.verdict != "aborted":
+        if commits and open_.offsets is not None and open_.outcome != "aborted":
             offsets = self.chronicle.group_offsets
             assert offsets is not None
             offsets[open_.offsets[:3]] = open_.offsets[3]
@@ -261,7 +261,7 @@ class Model:
         """Another instance takes over: what the old one has open is aborted."""
         client = self.clients[self.chance.choice("xy")]
         if client.transaction is not None:
-            self.end(client, commits=False, verdict=UNKNOWN)
+            self.end(client, commits=False, outcome=UNKNOWN)
         instances = self.chronicle.instances
         assert instances is not None
         next(each for each in reversed(instances) if each.producer == client.promise.producer).died_us = self.tick()

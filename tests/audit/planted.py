@@ -196,13 +196,13 @@ def refuse_a_commit(run: Run) -> Planted | None:
     granted = [
         each
         for each in run.c.transactions
-        if each.verdict == "committed"
+        if each.outcome == "committed"
         and each.instance == 1
         and each.ended_us < min(before_us, died.get(each.producer, before_us))
     ]
     if not granted:
         return None
-    run.chance.choice(granted).verdict = "aborted"
+    run.chance.choice(granted).outcome = "aborted"
     return Planted(kinds.UNCAUSED)
 
 

@@ -89,7 +89,7 @@ class Run:
                 read.end = offset + 1
         return offset
 
-    def transaction(self, verdict: str, records: int = 1) -> tuple[TransactionSeen, list[SentRecord]] | None:
+    def transaction(self, outcome: str, records: int = 1) -> tuple[TransactionSeen, list[SentRecord]] | None:
         """One with so many records in one partition at least, all kept; with those."""
         found = []
         kept = self.sent("x", "y")
@@ -99,7 +99,7 @@ class Run:
             most = max(places, key=places.count, default=None)
             same = [record for record in own if (record.topic, record.partition) == most]
             whole = sum(record.transaction == each.number for record in self.c.sent)
-            if each.verdict == verdict and len(same) >= records and len(own) == whole:
+            if each.outcome == outcome and len(same) >= records and len(own) == whole:
                 found.append((each, same))
         return self.chance.choice(found) if found else None
 

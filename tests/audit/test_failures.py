@@ -49,7 +49,7 @@ def test_what_failed_at_the_very_beginning_is_found(scene: Scene, first_fault_us
     fail(scene)
     scene.record(1).sent_us = scene.record(1).told_us = 0
     transaction = scene.chronicle.transactions[0]
-    transaction.verdict = "aborted"
+    transaction.outcome = "aborted"
     transaction.began_us = transaction.commit_asked_us = transaction.ended_us = 0
     assert found(scene).count == 2
 
@@ -115,7 +115,7 @@ def test_another_producer_takes_over_by_the_same_transactional_id_alone(
     scene: Scene, transactional_id: str | None, count: int
 ) -> None:
     fail(scene, 10)
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     scene.chronicle.producers.append(ProducerPromise("tx", -1, True, transactional_id))
     scene.chronicle.instances.append(InstanceSeen("tx", 1, 3_000))
     assert found(scene).count == count
@@ -196,7 +196,7 @@ def test_a_broker_that_fell_when_all_was_healed_is_trouble_too(scene: Scene) -> 
 def test_a_transaction_that_began_before_may_still_fail(scene: Scene) -> None:
     fail(scene, 10)
     record, transaction = scene.record(10), scene.chronicle.transactions[0]
-    transaction.verdict = "aborted"
+    transaction.outcome = "aborted"
     record.sent_us = scene.chronicle.healed_us + RECOVERED_US
     record.told_us = transaction.ended_us = record.sent_us + 1_000
     assert found(scene).passed
@@ -207,13 +207,13 @@ def test_a_transaction_that_began_before_may_still_fail(scene: Scene) -> None:
 # ---- transactions ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verdict", ["aborted", "unknown"])
-def test_a_commit_that_is_not_granted_though_nothing_was_wrong_is_found(scene: Scene, verdict: str) -> None:
-    scene.chronicle.transactions[0].verdict = verdict
+@pytest.mark.parametrize("outcome", ["aborted", "unknown"])
+def test_a_commit_that_is_not_granted_though_nothing_was_wrong_is_found(scene: Scene, outcome: str) -> None:
+    scene.chronicle.transactions[0].outcome = outcome
     # Its producer takes back that it asked, as it asks for an abort then.
     scene.chronicle.transactions[0].commit_asked = False
     (piece,) = found(scene).evidence
-    assert piece.detail == f"transaction 0 of x was to be committed and is {verdict}, and nothing had gone wrong"
+    assert piece.detail == f"transaction 0 of x was to be committed and is {outcome}, and nothing had gone wrong"
     assert piece.at_us == 3_900
 
 
@@ -233,19 +233,19 @@ def test_records_of_a_transaction_that_nobody_asked_to_commit_may_be_left_out(sc
 def test_a_commit_asked_for_at_the_very_beginning_was_asked_for(scene: Scene) -> None:
     fail(scene, 10)
     transaction = scene.chronicle.transactions[0]
-    transaction.verdict, transaction.commit_asked_us = "aborted", 0
+    transaction.outcome, transaction.commit_asked_us = "aborted", 0
     assert found(scene).count == 2
 
 
 def test_a_commit_without_an_answer_was_not_refused(scene: Scene) -> None:
     transaction = scene.chronicle.transactions[0]
-    transaction.verdict, transaction.ended_us = "unknown", -1
+    transaction.outcome, transaction.ended_us = "unknown", -1
     assert found(scene).passed
 
 
 @pytest.mark.parametrize(("at_us", "count"), [(3_900, 0), (3_901, 1)])
 def test_a_commit_may_fail_when_something_goes_wrong(scene: Scene, at_us: int, count: int) -> None:
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     scene.chronicle.first_fault_us = at_us
     assert found(scene).count == count
     scene.chronicle.first_fault_us = 5_000
@@ -259,7 +259,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_by_its_coordinator(
 ) -> None:
     scene.chronicle.producers[1] = replace(scene.chronicle.producers[1], transaction_timeout_ms=2)
     transaction = scene.chronicle.transactions[0]
-    transaction.verdict, transaction.ended_us = "aborted", transaction.began_us + took_us
+    transaction.outcome, transaction.ended_us = "aborted", transaction.began_us + took_us
     finding = found(scene)
     assert finding.count == bool(count)
     assert finding.tallies == (() if count else (("failed for lack of time", 1),))
@@ -275,7 +275,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_by_its_coordinator(
 @pytest.mark.parametrize("is_seen", [True, False], ids=["requests seen", "requests not seen"])
 def test_brokers_that_need_time_may_be_too_slow(scene: Scene, took_us: int, count: int, is_seen: bool) -> None:
     fail(scene, 10)
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     scene.chronicle.producers[1] = replace(scene.chronicle.producers[1], delivery_timeout_ms=1)
     scene.chronicle.produced = [ProduceSeen("x", 0, 3_000, 3_001)] if is_seen else None
     scene.record(10).sent_us, scene.record(10).told_us = 2_900, 2_900 + took_us
@@ -288,7 +288,7 @@ def test_a_late_record_outside_of_transactions_excuses_no_commit(scene: Scene) -
     fail(scene)
     scene.chronicle.producers[0] = replace(scene.chronicle.producers[0], delivery_timeout_ms=1)
     scene.chronicle.produced = None
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     assert [piece.detail[:13] for piece in found(scene).evidence] == ["transaction 0"]
 
 

@@ -120,7 +120,7 @@ def test_a_committed_record_that_joined_what_its_epoch_had_left_open_is_hidden_i
     scene: Scene, forgotten_us: int, marked: bool, found: bool
 ) -> None:
     let_join(scene, forgotten_us, marked, commits=False)
-    scene.chronicle.transactions[1].verdict = "committed"
+    scene.chronicle.transactions[1].outcome = "committed"
     assert bool(scene.ask(check_torn).count) == found
 
 

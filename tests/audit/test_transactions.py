@@ -27,7 +27,7 @@ def test_a_record_its_producer_aborted_is_never_given_to_read_committed(scene: S
 
 def test_what_nobody_was_told_about_is_judged_by_the_marker(scene: Scene) -> None:
     scene.give_aborted()
-    scene.chronicle.transactions[1].verdict = "unknown"
+    scene.chronicle.transactions[1].outcome = "unknown"
     assert "its marker says so" in scene.ask(check_aborted_reads).evidence[0].detail
 
 
@@ -81,7 +81,7 @@ def test_a_record_that_was_taken_for_another_one_is_torn_out_by_who_forgot_its_e
 ) -> None:
     scene.lose(12)
     scene.record(12).offset = 3  # where record 10 stands
-    scene.chronicle.transactions[1].verdict = "committed"
+    scene.chronicle.transactions[1].outcome = "committed"
     scene.forget_transactions(forgotten_us)
     assert scene.ask(check_torn).count == torn
 
@@ -100,7 +100,7 @@ def test_a_committed_transaction_that_cannot_be_read_at_all_is_missing(scene: Sc
 
 
 def test_a_transaction_nobody_knows_about_is_all_or_nothing(scene: Scene) -> None:
-    scene.chronicle.transactions[0].verdict = "unknown"
+    scene.chronicle.transactions[0].outcome = "unknown"
     assert scene.ask(check_torn).passed
     scene.final(1, committed=True).records = []
     assert scene.ask(check_torn).count == 1
@@ -271,7 +271,7 @@ def test_a_commit_asked_for_before_may_have_won(scene: Scene) -> None:
 
 def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
     replace_instance(scene, 3_000)
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     scene.lose(10)
     scene.lose(11)
     finding = scene.ask(check_zombies)
@@ -280,7 +280,7 @@ def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "cut_us", "verdict", "excused"),
+    ("topic", "cut_us", "outcome", "excused"),
     [
         ("t", 5_000, "aborted", True),
         ("t", 5_000, "committed", False),
@@ -291,10 +291,10 @@ def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
     ],
 )
 def test_a_power_cut_that_took_the_abort_marker_or_what_coordinators_knew_excuses_a_zombie(
-    scene: Scene, topic: str, cut_us: int, verdict: str, excused: bool
+    scene: Scene, topic: str, cut_us: int, outcome: str, excused: bool
 ) -> None:
     replace_instance(scene, 3_000)
-    scene.chronicle.transactions[0].verdict = verdict
+    scene.chronicle.transactions[0].outcome = outcome
     for index in (0, 1):
         scene.chronicle.leaderships.append(Leadership(1_900, topic, index, 0, 1, (0,), False))
     scene.chronicle.broker_ends.append(BrokerEnd(cut_us, 0, "power_off", {(topic, 0): 4, (topic, 1): 1}))
@@ -305,19 +305,19 @@ def test_a_power_cut_that_took_the_abort_marker_or_what_coordinators_knew_excuse
 
 def test_an_abort_marker_lost_in_one_partition_excuses_nothing_shown_in_another(scene: Scene) -> None:
     replace_instance(scene, 3_000)
-    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.transactions[0].outcome = "aborted"
     scene.chronicle.leaderships.append(Leadership(1_900, "t", 0, 0, 1, (0,), False))
     scene.fall(5_000, 0, "power_off", 4)
     assert scene.ask(check_zombies).count == 1
 
 
-@pytest.mark.parametrize(("version", "verdict", "found"), [(1, "aborted", 0), (1, "committed", 1), (2, "aborted", 1)])
+@pytest.mark.parametrize(("version", "outcome", "found"), [(1, "aborted", 0), (1, "committed", 1), (2, "aborted", 1)])
 def test_a_late_marker_of_the_transaction_before_may_show_a_zombies_records_in_version_1(
-    scene: Scene, version: int, verdict: str, found: int
+    scene: Scene, version: int, outcome: str, found: int
 ) -> None:
     replace_instance(scene, 3_000)
     scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_500, commit_asked=True))
-    scene.chronicle.transactions[1].verdict = verdict
+    scene.chronicle.transactions[1].outcome = outcome
     scene.chronicle.transaction_version = version
     assert scene.ask(check_zombies).count == found
 
@@ -340,16 +340,16 @@ def test_when_a_zombie_asked_may_not_be_observable(scene: Scene) -> None:
 # ---- offsets of groups ----------------------------------------------------------------------------------------------
 
 
-def later(scene: Scene, verdict: str, *, shown: bool, taken: bool = True) -> None:
+def later(scene: Scene, outcome: str, *, shown: bool, taken: bool = True) -> None:
     """Transaction 1, with record 12, takes the group to 8."""
     transaction = scene.chronicle.transactions[1]
-    transaction.verdict, transaction.offsets, transaction.offsets_taken = verdict, ("g", "t", 0, 8), taken
+    transaction.outcome, transaction.offsets, transaction.offsets_taken = outcome, ("g", "t", 0, 8), taken
     if shown:
         scene.final(committed=True).records.append(seen(12, 5))
 
 
 @pytest.mark.parametrize(
-    ("verdict", "shown", "taken", "stands", "is_right"),
+    ("outcome", "shown", "taken", "stands", "is_right"),
     [
         ("committed", True, True, 8, True),
         ("committed", True, True, 7, False),
@@ -366,9 +366,9 @@ def later(scene: Scene, verdict: str, *, shown: bool, taken: bool = True) -> Non
     ],
 )
 def test_a_group_stands_where_the_visible_transactions_put_it(
-    scene: Scene, verdict: str, shown: bool, taken: bool, stands: int, is_right: bool
+    scene: Scene, outcome: str, shown: bool, taken: bool, stands: int, is_right: bool
 ) -> None:
-    later(scene, verdict, shown=shown, taken=taken)
+    later(scene, outcome, shown=shown, taken=taken)
     scene.chronicle.group_offsets = {} if stands < 0 else {("g", "t", 0): stands}
     assert scene.ask(check_group_offsets).count == (not is_right)
 

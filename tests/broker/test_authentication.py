@@ -34,18 +34,18 @@ class Client:
         return self.send(SaslHandshakeRequest(mechanism=mechanism), version)
 
     def prove(self, mechanism: str, user: str, password: str, version: int = 1) -> Any:
-        """The last verdict of an exchange."""
+        """The last reply of an exchange."""
         if mechanism == "PLAIN":
             return self.send(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), version)
         scram = scramp.ScramClient([mechanism], user, password)
-        verdict = self.send(SaslAuthenticateRequest(auth_bytes=scram.get_client_first().encode()), version)
-        if verdict.refusal is not None:
-            return verdict
-        scram.set_server_first(verdict.answer.auth_bytes.decode())
-        verdict = self.send(SaslAuthenticateRequest(auth_bytes=scram.get_client_final().encode()), version)
-        if verdict.refusal is None:
-            scram.set_server_final(verdict.answer.auth_bytes.decode())  # the broker proves itself, too
-        return verdict
+        reply = self.send(SaslAuthenticateRequest(auth_bytes=scram.get_client_first().encode()), version)
+        if reply.refusal is not None:
+            return reply
+        scram.set_server_first(reply.answer.auth_bytes.decode())
+        reply = self.send(SaslAuthenticateRequest(auth_bytes=scram.get_client_final().encode()), version)
+        if reply.refusal is None:
+            scram.set_server_final(reply.answer.auth_bytes.decode())  # the broker proves itself, too
+        return reply
 
     def come_in(self, mechanism: str = "PLAIN", user: str = "ada", password: str = "lovelace") -> Any:
         assert self.handshake(mechanism).answer.error_code == 0
@@ -66,8 +66,8 @@ def client(users: Users) -> Client:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_right_password_opens_the_door(client: Client, mechanism: str, user: str) -> None:
     assert client.send(ApiVersionsRequest()) is None
-    verdict = client.come_in(mechanism, user, PASSWORDS[user])
-    assert (verdict.refusal, verdict.answer.error_code) == (None, 0)
+    reply = client.come_in(mechanism, user, PASSWORDS[user])
+    assert (reply.refusal, reply.answer.error_code) == (None, 0)
     assert client.broker.finished
     assert client.broker.user == user
 
@@ -75,10 +75,10 @@ def test_the_right_password_opens_the_door(client: Client, mechanism: str, user:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("user", "password"), [("ada", "byron"), ("nobody", "lovelace"), ("ada", "x" * 500)])
 def test_wrong_credentials_are_answered_and_shut_out(client: Client, mechanism: str, user: str, password: str) -> None:
-    verdict = client.come_in(mechanism, user, password)
-    assert verdict.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert repr(user) in verdict.refusal
-    assert password not in verdict.refusal + verdict.answer.error_message
+    reply = client.come_in(mechanism, user, password)
+    assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert repr(user) in reply.refusal
+    assert password not in reply.refusal + reply.answer.error_message
     assert client.broker.state is State.REFUSED
     assert client.broker.user is None
 
@@ -89,10 +89,10 @@ def test_a_client_is_not_told_whether_the_user_exists(users: Users) -> None:
 
 
 def test_an_unknown_mechanism_is_told_which_are_there(client: Client) -> None:
-    verdict = client.handshake("GSSAPI")
-    assert verdict.answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert verdict.answer.mechanisms == list(MECHANISMS)
-    assert "'GSSAPI' is not offered" in verdict.refusal
+    reply = client.handshake("GSSAPI")
+    assert reply.answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert reply.answer.mechanisms == list(MECHANISMS)
+    assert "'GSSAPI' is not offered" in reply.refusal
 
 
 def test_a_mechanism_left_out_is_not_offered() -> None:
@@ -103,8 +103,8 @@ def test_a_mechanism_left_out_is_not_offered() -> None:
 @pytest.mark.parametrize("token", [b"", b"ada\0lovelace", b"\0ada\0love\0lace", b"\xff\0ada\0lovelace", b"\0\0"])
 def test_plain_tokens_of_another_shape_are_refused(client: Client, token: bytes) -> None:
     client.handshake("PLAIN")
-    verdict = client.send(SaslAuthenticateRequest(auth_bytes=token))
-    assert verdict.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    reply = client.send(SaslAuthenticateRequest(auth_bytes=token))
+    assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_nobody_acts_as_somebody_else(users: Users) -> None:
@@ -113,24 +113,24 @@ def test_nobody_acts_as_somebody_else(users: Users) -> None:
     assert client.send(SaslAuthenticateRequest(auth_bytes=b"ada\0ada\0lovelace")).refusal is None
     client = Client(users)
     client.handshake("PLAIN")
-    verdict = client.send(SaslAuthenticateRequest(auth_bytes=b"grace\0ada\0lovelace"))
-    assert "asks to act as 'grace'" in verdict.refusal
+    reply = client.send(SaslAuthenticateRequest(auth_bytes=b"grace\0ada\0lovelace"))
+    assert "asks to act as 'grace'" in reply.refusal
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
 @pytest.mark.parametrize("token", [b"", b"n,,", b"n,,n=ada", b"\xff\xfe", b"n,,n=ada,r=", b"y" * 5000])
 def test_scram_tokens_of_another_shape_are_refused(client: Client, mechanism: str, token: bytes) -> None:
     client.handshake(mechanism)
-    verdict = client.send(SaslAuthenticateRequest(auth_bytes=token))
-    if verdict.refusal is None:  # an empty nonce is allowed to be one
-        verdict = client.send(SaslAuthenticateRequest(auth_bytes=token))
-    assert verdict.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    reply = client.send(SaslAuthenticateRequest(auth_bytes=token))
+    if reply.refusal is None:  # an empty nonce is allowed to be one
+        reply = client.send(SaslAuthenticateRequest(auth_bytes=token))
+    assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_nothing_but_versions_is_said_to_strangers(users: Users) -> None:
     client = Client(users)
-    verdict = client.send(MetadataRequest())
-    assert (verdict.answer, verdict.refusal) == (None, "Metadata before the client has proved who it is")
+    reply = client.send(MetadataRequest())
+    assert (reply.answer, reply.refusal) == (None, "Metadata before the client has proved who it is")
     client = Client(users)
     assert client.send(ApiVersionsRequest()) is None
     assert client.send(ApiVersionsRequest()).answer is None  # once is enough
@@ -152,14 +152,14 @@ def test_version_0_goes_on_with_bare_tokens(users: Users) -> None:
     client = Client(users)
     assert client.handshake("PLAIN", version=0).answer.error_code == 0
     assert client.broker.takes_tokens
-    verdict = client.broker.receive_token(b"\0ada\0lovelace", NOW_US)
-    assert (verdict.answer, verdict.refusal) == (b"", None)
+    reply = client.broker.receive_token(b"\0ada\0lovelace", NOW_US)
+    assert (reply.answer, reply.refusal) == (b"", None)
     assert client.broker.finished
     client = Client(users)
     client.handshake("PLAIN", version=0)
-    verdict = client.broker.receive_token(b"\0ada\0byron", NOW_US)
-    assert verdict.answer is None
-    assert verdict.refusal is not None
+    reply = client.broker.receive_token(b"\0ada\0byron", NOW_US)
+    assert reply.answer is None
+    assert reply.refusal is not None
 
 
 def test_a_session_ends_when_it_is_not_renewed(users: Users) -> None:
@@ -169,8 +169,8 @@ def test_a_session_ends_when_it_is_not_renewed(users: Users) -> None:
     client.now_us += 999_999
     assert client.send(MetadataRequest()) is None
     client.now_us += 1
-    verdict = client.send(MetadataRequest())
-    assert (verdict.answer, verdict.refusal) == (None, "the session of user 'ada' is over and was not renewed")
+    reply = client.send(MetadataRequest())
+    assert (reply.answer, reply.refusal) == (None, "the session of user 'ada' is over and was not renewed")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -203,8 +203,8 @@ def test_two_brokers_never_use_the_same_salt_or_nonce() -> None:
     for seed in (1, 2):
         client = Client(Users(PASSWORDS, MECHANISMS, random.Random(seed)))
         client.handshake("SCRAM-SHA-256")
-        verdict = client.send(SaslAuthenticateRequest(auth_bytes=b"n,,n=ada,r=abc"))
-        firsts.append(dict(part.split("=", 1) for part in verdict.answer.auth_bytes.decode().split(",")))
+        reply = client.send(SaslAuthenticateRequest(auth_bytes=b"n,,n=ada,r=abc"))
+        firsts.append(dict(part.split("=", 1) for part in reply.answer.auth_bytes.decode().split(",")))
     assert firsts[0]["s"] != firsts[1]["s"]
     assert firsts[0]["r"] != firsts[1]["r"]
     assert firsts[0]["i"] == "4096"
@@ -235,9 +235,9 @@ def wrong_token(client: Client) -> Any:
 def test_who_fails_is_told_so_after_the_delay(users: Users, fail: Any) -> None:
     client = Client(users)
     client.broker = Authenticator(users, failure_delay_ms=100)
-    verdict = fail(client)
-    assert verdict.refusal
-    assert verdict.due_us == NOW_US + 100_000
+    reply = fail(client)
+    assert reply.refusal
+    assert reply.due_us == NOW_US + 100_000
 
 
 def test_who_proves_who_it_is_does_not_wait_neither_does_who_had(users: Users) -> None:

@@ -75,9 +75,9 @@ class Client:
 def test_a_good_token_comes_in_for_as_long_as_it_lasts():
     client = Client()
     client.shake_hands()
-    verdict = client.show(token())
-    assert (verdict.refusal, verdict.answer.error_code, bytes(verdict.answer.auth_bytes)) == (None, 0, b"")
-    assert verdict.answer.session_lifetime_ms == 60_000
+    reply = client.show(token())
+    assert (reply.refusal, reply.answer.error_code, bytes(reply.answer.auth_bytes)) == (None, 0, b"")
+    assert reply.answer.session_lifetime_ms == 60_000
     assert client.broker.user == "ada"
     assert not client.broker.finished
 
@@ -101,11 +101,11 @@ def test_a_token_without_an_end_makes_a_session_without_one():
 def test_a_bad_token_is_told_first_and_refused_then_as_rfc_7628_wants():
     client = Client()
     client.shake_hands()
-    verdict = client.show(token(exp=1))
-    assert (verdict.refusal, bytes(verdict.answer.auth_bytes)) == (None, b'{"status":"invalid_token"}')
-    verdict = client.say(b"\x01")
-    assert verdict.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert verdict.refusal == "the token of user 'ada' is over"
+    reply = client.show(token(exp=1))
+    assert (reply.refusal, bytes(reply.answer.auth_bytes)) == (None, b'{"status":"invalid_token"}')
+    reply = client.say(b"\x01")
+    assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert reply.refusal == "the token of user 'ada' is over"
     assert client.broker.state is State.REFUSED
 
 

@@ -22,12 +22,14 @@ def header(producer_id: int = 1, epoch: int = 0, sequence: int = 0, count: int =
     return read_header(batch)
 
 
-def marker(producer_id: int = 1, epoch: int = 0, verdict: EndMarker = COMMIT) -> BatchHeader:
-    return read_header(end_marker_batch(producer_id, epoch, verdict, 5000))
+def marker(producer_id: int = 1, epoch: int = 0, ended_by: EndMarker = COMMIT) -> BatchHeader:
+    return read_header(end_marker_batch(producer_id, epoch, ended_by, 5000))
 
 
-def end(states: ProducerStates, offset: int, producer_id: int = 1, epoch: int = 0, verdict: EndMarker = COMMIT) -> None:
-    states.note(marker(producer_id, epoch, verdict), offset, end_marker=verdict)
+def end(
+    states: ProducerStates, offset: int, producer_id: int = 1, epoch: int = 0, ended_by: EndMarker = COMMIT
+) -> None:
+    states.note(marker(producer_id, epoch, ended_by), offset, end_marker=ended_by)
 
 
 def test_a_transaction_is_unstable_from_its_first_batch_until_its_marker_is_replicated() -> None:
@@ -47,7 +49,7 @@ def test_the_oldest_of_several_transactions_decides() -> None:
     states = ProducerStates()
     states.note(header(1), 0)
     states.note(header(2), 1)
-    ended = states.note(marker(1, verdict=ABORT), 2, end_marker=ABORT)
+    ended = states.note(marker(1, ended_by=ABORT), 2, end_marker=ABORT)
     assert ended is not None
     assert (ended.first_offset, ended.last_offset, ended.last_stable_offset, ended.committed) == (0, 2, 1, False)
     assert states.stable_end(3) == 1
@@ -65,8 +67,8 @@ def test_a_marker_of_a_transaction_without_records_here_ends_nothing() -> None:
 def test_records_outside_the_open_transaction_are_refused() -> None:
     states = ProducerStates()
     states.note(header(), 0)
-    verdict = states.check(header(sequence=1, txn=False))
-    assert verdict.error_code == ErrorCode.INVALID_TXN_STATE
+    checked = states.check(header(sequence=1, txn=False))
+    assert checked.error_code == ErrorCode.INVALID_TXN_STATE
     assert states.check(header(sequence=1)).error_code == 0
 
 
@@ -197,9 +199,9 @@ def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     assert [row.producer_id for row in states.entries()] == [1]
 
 
-@pytest.mark.parametrize("verdict", [COMMIT, ABORT])
-def test_a_marker_is_read_as_it_was_written(verdict: EndMarker) -> None:
-    assert read_end_marker(end_marker_batch(1, 0, verdict, 5)) == verdict
+@pytest.mark.parametrize("ended_by", [COMMIT, ABORT])
+def test_a_marker_is_read_as_it_was_written(ended_by: EndMarker) -> None:
+    assert read_end_marker(end_marker_batch(1, 0, ended_by, 5)) == ended_by
 
 
 def test_followers_learn_markers_from_the_batches_they_copy(replicated: World) -> None:

@@ -128,7 +128,7 @@ def test_a_new_producer_fences_the_older_one_and_aborts_its_transaction(world: W
     assert committed_values(world) == [b"kept"]
 
 
-def test_the_same_end_again_is_answered_as_done_and_the_other_verdict_refused(world: World) -> None:
+def test_the_same_end_again_is_answered_as_done_and_the_other_end_refused(world: World) -> None:
     producer = Producer(world, version=1)
     producer.init()
     producer.send(b"v")

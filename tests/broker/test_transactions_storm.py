@@ -64,11 +64,11 @@ class PatientProducer(Producer):
 
 
 class Writer:
-    """Drives one transactional id; `verdicts` says of each transaction whether it was committed (None: not told)."""
+    """Drives one transactional id; `ends` says of each transaction whether it was committed (None: not told)."""
 
     def __init__(self, world: World, name: str, version: int) -> None:
         self.world, self.name, self.version = world, name, version
-        self.verdicts: dict[bytes, bool | None] = {}
+        self.ends: dict[bytes, bool | None] = {}
         self.old: list[tuple[Producer, bytes]] = []
         self.number = 0
         self.begin_anew()
@@ -97,7 +97,7 @@ class Writer:
             return
         committed = rng.random() < 0.7
         # Asked for as long as it takes: it may have been heard the first time.
-        self.verdicts[self.open] = None
+        self.ends[self.open] = None
         code = self.producer.end(committed)
         for _ in range(20):
             if code not in RETRIABLE:
@@ -105,14 +105,14 @@ class Writer:
             self.world.pass_time(200)
             code = self.producer.end(committed)
         if code == 0:
-            self.verdicts[self.open] = committed
+            self.ends[self.open] = committed
             self.open = None
         else:
             self.give_up()
 
     def give_up(self) -> None:
         assert self.open is not None
-        self.verdicts.setdefault(self.open, False)
+        self.ends.setdefault(self.open, False)
         self.old.append((self.producer, self.open + b"-zombie"))
         self.begin_anew()
 
@@ -121,7 +121,7 @@ class Writer:
         if not self.old:
             return
         zombie, value = rng.choice(self.old)
-        self.verdicts.setdefault(value, False)
+        self.ends.setdefault(value, False)
         zombie.send(value, partition=rng.randrange(PARTITIONS))
         if rng.random() < 0.3:
             zombie.end(True)
@@ -184,7 +184,7 @@ def judge(world: World, writers: list[Writer]) -> str | None:
     """What is wrong with what readers see; None for nothing."""
     seen = [committed_values(world, partition=partition) for partition in range(PARTITIONS)]
     for writer in writers:
-        for value, committed in writer.verdicts.items():
+        for value, committed in writer.ends.items():
             counts = [values.count(value) for values in seen]
             if committed and counts != [1] * PARTITIONS:
                 return f"{value!r} is committed and there {counts} times"
@@ -209,7 +209,7 @@ def test_readers_see_committed_transactions_whole_and_nothing_else(version: int,
     for seed in range(25):
         world, writers = storm(seed, version, deaths=deaths)
         assert judge(world, writers) is None, f"seed {seed}"
-        told += [verdict for writer in writers for verdict in writer.verdicts.values()]
+        told += [end for writer in writers for end in writer.ends.values()]
     assert min(told.count(True), told.count(False)) > 50
 
 

@@ -62,7 +62,7 @@ class Push:
 
 
 class TelemetryProxy(CrookedProxy):
-    """`subscription` is what is answered to who asks for one; `verdicts` are error codes for the next pushes.
+    """`subscription` is what is answered to who asks for one; `error_codes` are those of the next pushes.
 
     The first subscription has the number 1, the next one 2.
     """
@@ -77,7 +77,7 @@ class TelemetryProxy(CrookedProxy):
             "requested_metrics": ["*"],
             **subscription,
         }
-        self.verdicts: deque[int] = deque()
+        self.error_codes: deque[int] = deque()
         self.asked_by: list[bytes] = []
         self.pushes: list[Push] = []
         self._news = threading.Condition()
@@ -131,7 +131,7 @@ class TelemetryProxy(CrookedProxy):
             message.metrics = bytes(message.metrics)
             self.pushes.append(Push(message))
             self._news.notify_all()
-            return PushTelemetryResponse(error_code=self.verdicts.popleft() if self.verdicts else 0)
+            return PushTelemetryResponse(error_code=self.error_codes.popleft() if self.error_codes else 0)
 
 
 def _send_own(client: socket.socket, asked: dict[int, Any]) -> None:

@@ -113,7 +113,7 @@ def test_totals_are_sums_that_only_grow_and_all_else_are_gauges(through: Through
 
 def test_deltas_add_up_to_what_was_sent_and_what_was_refused_comes_again(through: Through, topic: str) -> None:
     proxy = through(delta_temporality=True)
-    proxy.verdicts.append(ErrorCode.TELEMETRY_TOO_LARGE)
+    proxy.error_codes.append(ErrorCode.TELEMETRY_TOO_LARGE)
     with ottla.Producer(proxy.bootstrap_servers) as producer:
         for number in range(4):
             producer.send(topic, b"v").result(30)
@@ -141,7 +141,7 @@ def test_metrics_are_compressed_as_the_broker_likes_best(through: Through, topic
 
 def test_a_codec_that_was_refused_is_not_used_again(through: Through, topic: str) -> None:
     proxy = through(accepted_compression_types=[4, 3])
-    proxy.verdicts.append(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    proxy.error_codes.append(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     with ottla.Producer(proxy.bootstrap_servers) as producer:
         producer.send(topic, b"v").result(30)
         proxy.wait_for(lambda proxy: len(proxy.pushes) >= 3)
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_left_out_topics_first(through: Through, topic: str
 
 def test_an_unknown_subscription_is_asked_for_anew(through: Through, topic: str) -> None:
     proxy = through()
-    proxy.verdicts.append(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+    proxy.error_codes.append(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
     with ottla.Producer(proxy.bootstrap_servers) as producer:
         producer.send(topic, b"v").result(30)
         proxy.wait_for(lambda proxy: len(proxy.pushes) >= 2)
@@ -181,7 +181,7 @@ def test_an_unknown_subscription_is_asked_for_anew(through: Through, topic: str)
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR])
 def test_a_broker_that_cannot_use_them_is_left_alone(through: Through, topic: str, code: int) -> None:
     proxy = through()
-    proxy.verdicts.append(code)
+    proxy.error_codes.append(code)
     with ottla.Producer(proxy.bootstrap_servers) as producer:
         producer.send(topic, b"v").result(30)
         proxy.wait_for(lambda proxy: len(proxy.pushes) >= 1)

@@ -63,7 +63,7 @@ def test_another_process_ends_what_this_one_prepared(cluster: ottla.Cluster, nam
     assert committed(cluster, name) == [b"kept"]
 
 
-def test_the_same_verdict_again_does_no_harm_and_the_other_one_is_refused(cluster: ottla.Cluster, name: str) -> None:
+def test_the_same_end_again_does_no_harm_and_the_other_one_is_refused(cluster: ottla.Cluster, name: str) -> None:
     identity = prepared(cluster, name, name, b"kept")
     for _ in range(2):
         handle(cluster, identity).end(committed=True)

@@ -120,7 +120,7 @@ def test_a_commit_that_nobody_answers_is_unfinished_and_goes_on(side: Side, topi
             ):
                 producer.commit_transaction()
             assert caught.value.retriable
-            # The verdict is out: it cannot be turned into the other one.
+            # The end was asked for: it cannot be turned into the other one.
             with pytest.raises(ottla.TransactionMisuse, match=r"now: commit_transaction\(\) has no answer yet"):
                 producer.abort_transaction()
         producer.commit_transaction()

@@ -51,9 +51,9 @@ def talk(client: SaslConversation, server: Authenticator) -> int:
     count = 0
     while request is not None:
         count += 1
-        verdict = server.receive(request.MAX_VERSION, request, 0)
-        assert verdict is not None
-        request = client.receive(verdict.answer)
+        reply = server.receive(request.MAX_VERSION, request, 0)
+        assert reply is not None
+        request = client.receive(reply.answer)
     return count
 
 
@@ -204,8 +204,8 @@ class Secured:
     def prove(self) -> None:
         while self.line.sent and type(self.line.sent[0].message) in (SaslHandshakeRequest, SaslAuthenticateRequest):
             transmit = self.line.sent.pop(0)
-            verdict = self.server.receive(transmit.version, transmit.message, self.line.now_us)
-            self.line.answer(transmit, verdict.answer)
+            reply = self.server.receive(transmit.version, transmit.message, self.line.now_us)
+            self.line.answer(transmit, reply.answer)
 
 
 @pytest.fixture

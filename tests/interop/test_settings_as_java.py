@@ -100,12 +100,12 @@ def tables(said: list[list[str]]) -> dict[str, dict[str, tuple[str, str, str]]]:
 
 
 def test_contradictions_end_as_in_java(said: list[list[str]]) -> None:
-    verdicts = [line[1] for line in said if line[0] == "made"]
+    outcomes = [line[1] for line in said if line[0] == "made"]
     given = list(combinations())
-    assert len(verdicts) == len(given) > 1000
-    assert 100 < verdicts.count("refused") < len(verdicts) - 100
-    for settings, verdict in zip(given, verdicts, strict=True):
-        assert made_by_ottla(settings) == verdict, settings
+    assert len(outcomes) == len(given) > 1000
+    assert 100 < outcomes.count("refused") < len(outcomes) - 100
+    for settings, outcome in zip(given, outcomes, strict=True):
+        assert made_by_ottla(settings) == outcome, settings
 
 
 def made_by_ottla(given: dict[str, Any]) -> str:

@@ -338,8 +338,8 @@ def test_a_commit_is_asked_for_again_until_it_is_answered(lost: int | str) -> No
     world.ack()
     world.codes = {"EndTxn": [lost, lost, lost]}
     assert world.outcome_of(world.end()) is None
-    verdicts = [t.message.committed for t in world.asked if isinstance(t.message, EndTxnRequest)]
-    assert verdicts == [True] * 4
+    ends = [t.message.committed for t in world.asked if isinstance(t.message, EndTxnRequest)]
+    assert ends == [True] * 4
     assert ("FindCoordinator" in world.names()[3:]) == (lost in ("lost", 15, 16))
 
 

@@ -48,7 +48,7 @@ def facts(schedule: Schedule, chronicle: Chronicle) -> dict[str, Any]:
             found[f"{what}: offset"] = sent.offset if sent.outcome == ACKED else None
             found[f"{what}: instance"] = sent.instance
     for number, seen in enumerate(chronicle.transactions):
-        found[f"transaction {number} of {seen.producer}"] = seen.verdict, seen.offsets, seen.offsets_taken
+        found[f"transaction {number} of {seen.producer}"] = seen.outcome, seen.offsets, seen.offsets_taken
     for read in chronicle.reads:
         if read.is_final:
             numbers = [record.number for record in read.records if record.number not in undecided]
@@ -68,7 +68,7 @@ def facts(schedule: Schedule, chronicle: Chronicle) -> dict[str, Any]:
 
 def _of_aborted(chronicle: Chronicle) -> dict[int, None]:
     """Records of aborted transactions: what had not left when the abort was asked for is never sent."""
-    aborted = [each.number for each in chronicle.transactions if each.verdict == "aborted"]
+    aborted = [each.number for each in chronicle.transactions if each.outcome == "aborted"]
     return {sent.number: None for sent in chronicle.sent if sent.transaction in aborted}
 
 

@@ -107,7 +107,7 @@ class Performer:
         if self._open is not None:
             self._open.ended_us = self._stage.now_us
             if not self._open.commit_asked:
-                self._open.verdict = "aborted"
+                self._open.outcome = "aborted"
         self._open = None
         self._dead.append(self._producer)
         self._producer = self._born()
@@ -196,11 +196,11 @@ class Performer:
                 if error.fatal or not committed:
                     if not error.fatal:
                         self._chronicle.stuck.append(f"{self.plan.name} could not abort, and not for good: {error}")
-                    transaction.verdict = "aborted"
+                    transaction.outcome = "aborted"
                     break
                 transaction.commit_asked = committed = False
                 continue
-            transaction.verdict = "committed" if committed else "aborted"
+            transaction.outcome = "committed" if committed else "aborted"
             break
         else:
             return

@@ -23,7 +23,7 @@ from ottla.simulation.world import World
 SEEDS_PER_TEST = 10
 FIXED = fixed_seeds(25, kept=(260755892,))
 OF_THE_COMMIT = commit_seeds(150, soak=20_000)
-# So many storms bring about every verdict.
+# So many storms bring about every outcome.
 SEEDS_MAX = 200
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
@@ -46,7 +46,7 @@ class Transaction:
     def __init__(self, name: str) -> None:
         self.name = name
         self.sent: list[tuple[bytes, Any]] = []
-        self.verdict = ABORTED
+        self.outcome = ABORTED
         self.is_asked_to_commit = False
         # What was to be committed for the group, and whether its coordinator said that it has it.
         self.offset: int | None = None
@@ -111,19 +111,19 @@ class Writer:
             try:
                 producer.transactions.end(committed)
             except TransactionUnfinished:
-                transaction.verdict = UNKNOWN if transaction.is_asked_to_commit else ABORTED
+                transaction.outcome = UNKNOWN if transaction.is_asked_to_commit else ABORTED
                 continue
             except TransactionUnknown:
-                transaction.verdict = UNKNOWN
+                transaction.outcome = UNKNOWN
                 return True
             except OttlaError as error:
-                transaction.verdict = ABORTED
+                transaction.outcome = ABORTED
                 if error.fatal or not committed:
                     self.storm.expect(error.fatal, error)
                     return True
                 transaction.is_asked_to_commit = committed = False
                 continue
-            transaction.verdict = COMMITTED if committed else ABORTED
+            transaction.outcome = COMMITTED if committed else ABORTED
             return True
         return False
 
@@ -275,7 +275,7 @@ class Storm:
                 told.append(f"{transaction.name} was never answered: {producer.core.transaction_trouble()}")
         for writer in self.writers:
             if not any(self.succeeds(writer) for _ in range(3)):
-                told.append(f"{writer.name} cannot commit after all has healed: {writer.transactions[-1].verdict}")
+                told.append(f"{writer.name} cannot commit after all has healed: {writer.transactions[-1].outcome}")
         self.wait(2 * self.timeout_ms * 1000)
         return told
 
@@ -291,7 +291,7 @@ class Storm:
         assert transaction is not None
         writer.send(writer.producer, transaction, 5)
         writer.end(writer.producer, transaction, True, 50)
-        return transaction.verdict == COMMITTED and len(transaction.sent) == 5
+        return transaction.outcome == COMMITTED and len(transaction.sent) == 5
 
     def wait(self, duration_us: int) -> None:
         self.world.run_until(lambda: False, limit_us=duration_us)
@@ -320,9 +320,9 @@ class Storm:
         """The group's offset is that of the last transaction which was committed, or may have been."""
         allowed: list[int | None] = [None]
         for transaction in writer.transactions:
-            if transaction.offset is None or transaction.verdict == ABORTED:
+            if transaction.offset is None or transaction.outcome == ABORTED:
                 continue
-            if transaction.verdict == COMMITTED and transaction.is_offset_taken:
+            if transaction.outcome == COMMITTED and transaction.is_offset_taken:
                 allowed = []
             allowed.append(transaction.offset)
         found = self.world.group_offsets(f"group-{writer.name}").get((TOPIC, 0))
@@ -334,14 +334,14 @@ class Storm:
         seen: dict[bytes | None, list[tuple[int, Record]]],
         stored: dict[tuple[int, int], bytes | None],
     ) -> list[str]:
-        told, name = [], f"{transaction.name} ({transaction.verdict})"
+        told, name = [], f"{transaction.name} ({transaction.outcome})"
         counts = [len(seen.get(value, ())) for value, _ in transaction.sent]
         whole = all(count == 1 for count in counts)
-        if transaction.verdict == COMMITTED and not whole:
+        if transaction.outcome == COMMITTED and not whole:
             told.append(f"{name}: its records are there {counts} times")
-        if transaction.verdict == ABORTED and any(counts):
+        if transaction.outcome == ABORTED and any(counts):
             told.append(f"{name}: its records are there {counts} times")
-        if transaction.verdict == UNKNOWN and any(counts) and not whole:
+        if transaction.outcome == UNKNOWN and any(counts) and not whole:
             told.append(f"{name} is torn: its records are there {counts} times")
         for partition in range(self.partitions):
             mine = [delivery for _, delivery in transaction.sent if delivery.partition == partition]
@@ -369,7 +369,7 @@ def test_in_any_storm_a_transaction_is_whole_or_not_there(seeds: list[int]) -> N
     assert not told
 
 
-def test_the_storms_do_bring_about_every_verdict() -> None:
+def test_the_storms_do_bring_about_every_outcome() -> None:
     seen: dict[str, int] = {}
     for seed in range(SEEDS_MAX):
         if seen.get(COMMITTED, 0) > 100 and seen.get(ABORTED, 0) > 50 and UNKNOWN in seen:
@@ -378,5 +378,5 @@ def test_the_storms_do_bring_about_every_verdict() -> None:
         storm.run()
         for writer in storm.writers:
             for transaction in writer.transactions:
-                seen[transaction.verdict] = seen.get(transaction.verdict, 0) + 1
+                seen[transaction.outcome] = seen.get(transaction.outcome, 0) + 1
     pytest.fail(f"{SEEDS_MAX} storms brought about {seen} only")

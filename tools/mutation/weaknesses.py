@@ -136,7 +136,9 @@ WEAKNESSES: dict[str, Weakness] = {
         "A replaced producer ends the transaction of its successor: half of that is committed.",
         (TORN, FENCED, ZOMBIE, ABORTED_READ, STUCK),
         [
-            replace(PRODUCER_STATE, "return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, -1, detail)", "return NEW_BATCH"),
+            replace(
+                PRODUCER_STATE, "return SequenceCheck(ErrorCode.INVALID_PRODUCER_EPOCH, -1, detail)", "return NEW_BATCH"
+            ),
             replace("broker/transactions/transaction.py", "if transaction.data.epoch != epoch:", "if False:"),
             replace(
                 "broker/transactions/transaction.py",
@@ -254,7 +256,7 @@ WEAKNESSES: dict[str, Weakness] = {
         ],
     ),
     "end_told_before_stored": Weakness(
-        "EndTxn is answered before its verdict is replicated.",
+        "EndTxn is answered before its outcome is replicated.",
         "A transaction told committed is aborted by the coordinator that takes over.",
         (TORN, LOST, ABORTED_READ, GROUP_OFFSET),
         [

@@ -73,7 +73,7 @@ class NotAuthenticated(Exception):
 
 
 @dataclass(slots=True, frozen=True)
-class Verdict:
+class Reply:
     """`answer` goes to the client (None: nothing); with a `refusal` (for the log) the connection ends then.
 
     Both come at `due_us`, not before.
@@ -226,7 +226,7 @@ class Authenticator:
         """Whether the client has proved itself for good."""
         return self.state is State.PROVED and not self._session_ms
 
-    def receive(self, version: int, message: Any, now_us: int) -> Verdict | None:
+    def receive(self, version: int, message: Any, now_us: int) -> Reply | None:
         """What becomes of a request; None: the core may have it."""
         api_key, state = message.API_KEY, self.state
         if api_key == SASL_HANDSHAKE and state in (State.ARRIVED, State.VERSIONS_TOLD, State.PROVED):
@@ -249,7 +249,7 @@ class Authenticator:
             return self._refuse(_failed(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first"), refusal, now_us)
         return self._refuse(None, refusal, now_us)
 
-    def receive_token(self, token: bytes, now_us: int) -> Verdict:
+    def receive_token(self, token: bytes, now_us: int) -> Reply:
         """The answer (bytes) to a bare token."""
         try:
             answer = self._step(token)
@@ -258,9 +258,9 @@ class Authenticator:
         if self.user is not None:
             self._go(State.PROVED)
             self._expires_us = 1 << 62  # there is no way to renew such a session
-        return Verdict(answer)
+        return Reply(answer)
 
-    def _handshake(self, version: int, mechanism: str, now_us: int) -> Verdict:
+    def _handshake(self, version: int, mechanism: str, now_us: int) -> Reply:
         mechanisms = list(self._users.mechanisms)
         if mechanism not in self._users.mechanisms:
             answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
@@ -275,9 +275,9 @@ class Authenticator:
             self._go(State.PROVING if version else State.PROVING_BY_TOKENS)
             self._mechanism = mechanism
         self._exchange = self._users.exchange(mechanism)
-        return Verdict(SaslHandshakeResponse(mechanisms=mechanisms))
+        return Reply(SaslHandshakeResponse(mechanisms=mechanisms))
 
-    def _authenticate(self, version: int, token: bytes, now_us: int) -> Verdict:
+    def _authenticate(self, version: int, token: bytes, now_us: int) -> Reply:
         try:
             answer = SaslAuthenticateResponse(error_message=None, auth_bytes=self._step(token))
         except NotAuthenticated as error:
@@ -289,7 +289,7 @@ class Authenticator:
             self._expires_us = now_us + self._session_ms * 1000 if self._session_ms else 1 << 62
             if version >= _LIFETIME_FROM_VERSION:
                 answer.session_lifetime_ms = self._session_ms
-        return Verdict(answer)
+        return Reply(answer)
 
     def _step(self, token: bytes) -> bytes:
         """Go one step on with the exchange, which is None after its last one."""
@@ -311,11 +311,11 @@ class Authenticator:
                 self._session_ms = min(self._lifetime_ms or exchange.lifetime_ms, exchange.lifetime_ms)
         return answer
 
-    def _refuse(self, answer: Any, refusal: str, now_us: int) -> Verdict:
+    def _refuse(self, answer: Any, refusal: str, now_us: int) -> Reply:
         # A session that is over was proved once: there is nothing to guess.
         due_us = now_us if self.state is State.PROVED else now_us + self._failure_delay_us
         self._go(State.REFUSED)
-        return Verdict(answer, refusal, due_us)
+        return Reply(answer, refusal, due_us)
 
     def _go(self, state: State) -> None:
         assert state in TRANSITIONS[self.state]

@@ -165,7 +165,11 @@ def _show(found: Explanation) -> None:
     say()
     say("broken:" if found.breaches else "broken: nothing that this capture shows")
     for breach in found.breaches[:_SHOWN_MAX]:
-        against = "although its settings promise that this does not happen" if breach.is_claimed else f"its settings claim {breach.claims}"
+        against = (
+            "although its settings promise that this does not happen"
+            if breach.is_claimed
+            else f"its settings claim {breach.claims}"
+        )
         say(f"  {breach.kind} in {breach.place[0]}-{breach.place[1]}: {breach.words} ({against})")
     _say_rest(say, len(found.breaches))
     if found.suspects:

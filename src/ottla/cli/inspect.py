@@ -171,8 +171,8 @@ def _to_terminal(job: _Job) -> None:
                 _print_aligned(_record_lines(survey.rows))
             for _ in survey.rows:
                 pass
-            verdict = "sound" if not survey.damages else "DAMAGED"
-            lines.append((path.name, survey.kind.name, f"{survey.size_bytes:,}", verdict, _summary(survey)))
+            state = "sound" if not survey.damages else "DAMAGED"
+            lines.append((path.name, survey.kind.name, f"{survey.size_bytes:,}", state, _summary(survey)))
             findings += [each._replace(what=f"{path.name}: {each.what}") for each in survey.damages]
         _print_aligned(iter([("file", "kind", "size", "state", "holds"), *lines]))
         _print_damages(findings)

@@ -44,7 +44,7 @@ class TransactionHandle:
         """Commit (or abort) it, and return when that is written down; the same call again does no harm.
 
         Raises TransactionUnfinished when there is no answer within `default.api.timeout.ms`: end it again, with the
-        same verdict. TransactionError: it was ended the other way before. ProducerFenced: a newer producer of the
+        same outcome. TransactionError: it was ended the other way before. ProducerFenced: a newer producer of the
         transactional id has ended it. TransactionUnknown: an earlier question was not answered, and by now nobody can
         tell. Unreachable and NotKafka as everywhere.
         """

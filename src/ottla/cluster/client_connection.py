@@ -30,7 +30,7 @@ from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 from ottla.protocol.messages import API_VERSIONS
 
 if TYPE_CHECKING:
-    from ottla.broker.authentication import Authenticator, Verdict
+    from ottla.broker.authentication import Authenticator, Reply
     from ottla.cluster.server import BrokerServer, Door
     from ottla.sockets.tls import TlsSocket
 
@@ -314,28 +314,28 @@ class ClientConnection:
         authenticator = self._authenticator
         assert authenticator is not None
         version = header.request_api_version
-        verdict = authenticator.receive(version, message, self._loop.now_us())
-        if verdict is None:
+        reply = authenticator.receive(version, message, self._loop.now_us())
+        if reply is None:
             return False
-        self._carry_out(verdict, Respond(self.connection_id, header.correlation_id, version, verdict.answer))
+        self._carry_out(reply, Respond(self.connection_id, header.correlation_id, version, reply.answer))
         return True
 
     def _take_token(self, token: bytes) -> None:
         assert self._authenticator is not None
-        verdict = self._authenticator.receive_token(token, self._loop.now_us())
-        if verdict.answer is not None:
-            self._out.append(len(verdict.answer).to_bytes(4) + verdict.answer)
-        self._carry_out(verdict, Respond(self.connection_id, 0, 0, None))
+        reply = self._authenticator.receive_token(token, self._loop.now_us())
+        if reply.answer is not None:
+            self._out.append(len(reply.answer).to_bytes(4) + reply.answer)
+        self._carry_out(reply, Respond(self.connection_id, 0, 0, None))
 
-    def _carry_out(self, verdict: Verdict, response: Respond) -> None:
+    def _carry_out(self, reply: Reply, response: Respond) -> None:
         """Answer for the authenticator, and close where it refuses."""
         self._busy = True
-        if verdict.refusal is not None:
-            self._warn(verdict.refusal)
+        if reply.refusal is not None:
+            self._warn(reply.refusal)
             self._waiting.clear()
             self._read_off()
-            if verdict.due_us > self._loop.now_us():
-                self._loop.call_at(verdict.due_us / 1_000_000, self._turn_away, response)
+            if reply.due_us > self._loop.now_us():
+                self._loop.call_at(reply.due_us / 1_000_000, self._turn_away, response)
             else:
                 self._turn_away(response)
             return

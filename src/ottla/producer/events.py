@@ -99,7 +99,7 @@ class CommitOffsets:
 class EndTransaction:
     """Event: commit or abort; all batches of the transaction have come before.
 
-    `committed` None prepares it: everything is stored and waits for a verdict, which anybody may give who knows the
+    `committed` None prepares it: everything is stored and waits for its end, which anybody may ask for who knows the
     transactional id, the producer id and the epoch.
     """
 

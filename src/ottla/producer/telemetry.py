@@ -157,7 +157,7 @@ class Telemetry:
         if self.state is TelemetryState.ASKING:
             self._take_subscription(answer, now_us)
         elif self.state is TelemetryState.PUSHING:
-            self._take_verdict(answer, now_us)
+            self._take_push_answer(answer, now_us)
 
     def is_over(self, until_us: int, now_us: int) -> bool:
         """Tell whether the producer may close its connections; begins the last push where there is one to make."""
@@ -224,7 +224,7 @@ class Telemetry:
                 self._begun_as = told.client_instance_id
                 self.outputs.append(TelemetryBegun(client_instance_id, interval_us // 1000))
 
-    def _take_verdict(self, answer: Answer, now_us: int) -> None:
+    def _take_push_answer(self, answer: Answer, now_us: int) -> None:
         told: Any = answer.message
         if told is None or told.error_code:
             if told is not None and told.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:

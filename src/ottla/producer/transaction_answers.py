@@ -1,8 +1,8 @@
 """What a coordinator's error code asks of a transactional producer, request by request (KIP-588, KIP-1050).
 
 The tables follow Java's TransactionManager (4.3) with four exceptions, and a test asks it for every code. EndTxn that
-is answered with UNKNOWN_SERVER_ERROR is asked again: the same verdict again is always safe, and giving up would leave
-the outcome open.
+is answered with UNKNOWN_SERVER_ERROR is asked again: to ask for the same end again is always safe, and giving up would
+leave the outcome open.
 EndTxn(commit) that is answered with INVALID_TXN_STATE means that the transaction was aborted (it had lasted longer than
 `transaction.timeout.ms`): the producer may go on after aborting, since brokers of transaction version 2 give it the
 next epoch. In version 1 it does not mean that where an earlier EndTxn(commit) was not answered. InitProducerId that is
@@ -97,7 +97,7 @@ _TABLES: dict[RequestKind, dict[int, Reaction]] = {
 # What else may go wrong with one partition or one group concerns this transaction only.
 _OTHERWISE = {RequestKind.ADD_PARTITIONS: Reaction.ABORT}
 
-# Answers to EndTxn that may have been given although the verdict was (or will be) written down.
+# Answers to EndTxn that may have been given although the outcome was (or will be) written down.
 LEAVES_OPEN = frozenset(
     (
         _E.UNKNOWN_SERVER_ERROR,

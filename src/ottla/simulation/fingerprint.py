@@ -28,7 +28,7 @@ def _facts(chronicle: Chronicle) -> Iterator[str]:
             f"{sent.sent_us} {sent.outcome} {sent.offset} {sent.told_us} {sent.error}\n"
         )
     for each in chronicle.transactions:
-        yield f"{each.number} {each.verdict} {each.began_us} {each.ended_us} {each.offsets}\n"
+        yield f"{each.number} {each.outcome} {each.began_us} {each.ended_us} {each.offsets}\n"
     for read in chronicle.reads:
         place = f"{read.topic} {read.partition} {read.start} {read.end}"
         yield f"{read.reader} {place} {read.error} {_told(read.records)}\n"

@@ -198,7 +198,7 @@ class ProducerScript(Script):
         if self._open is not None:
             self._open.ended_us = self.run.world.scheduler.now_us
             if not self._open.commit_asked:
-                self._open.verdict = "aborted"
+                self._open.outcome = "aborted"
         self._open = None
 
     # ---- sending ------------------------------------------------------------------------------------------------
@@ -289,12 +289,12 @@ class ProducerScript(Script):
             except OttlaError as error:
                 if error.fatal or not committed:
                     self.run.expect(error.fatal, f"{self.name} could not abort, and not for good: {error}")
-                    transaction.verdict = "aborted"
+                    transaction.outcome = "aborted"
                     break
                 # It was not committed, and never will be.
                 transaction.commit_asked = committed = False
                 continue
-            transaction.verdict = "committed" if committed else "aborted"
+            transaction.outcome = "committed" if committed else "aborted"
             break
         else:
             return

@@ -120,9 +120,9 @@ def _told(chronicle: Chronicle) -> Iterator[str]:
         yield f"record {record.outcome}"
     for transaction in chronicle.transactions:
         whose = " of a replaced producer" if transaction.is_zombie else ""
-        yield f"transaction{whose} {transaction.verdict}"
+        yield f"transaction{whose} {transaction.outcome}"
         if transaction.offsets_taken:
-            yield f"offsets in a transaction {transaction.verdict}"
+            yield f"offsets in a transaction {transaction.outcome}"
     for read in chronicle.reads:
         yield f"{read.isolation_level} round {'ended early' if read.error else 'to the end'}"
     for leadership in chronicle.leaderships or ():

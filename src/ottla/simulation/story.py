@@ -189,7 +189,7 @@ def _notes(run: Run) -> Iterator[Line]:
             yield Line(each.at_us, NOTE, "controller", "", f"{each.topic}-{each.partition} {words}")
     for done in chronicle.transactions:
         if done.ended_us >= 0:
-            yield Line(done.ended_us, NOTE, _instance(done.producer, done.instance), "", f"told: {done.verdict}")
+            yield Line(done.ended_us, NOTE, _instance(done.producer, done.instance), "", f"told: {done.outcome}")
     if chronicle.healed_us:
         yield Line(chronicle.healed_us, NOTE, "", "", "everything has healed")
     for read in chronicle.reads:

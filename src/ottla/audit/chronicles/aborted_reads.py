@@ -36,7 +36,7 @@ def check_aborted_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
 def _check(case: Case, found: Findings, place: Place, shown: Shown, marked: Mapping[int, None]) -> None:
     record, read = shown.record, shown.first
     transactions = case.transactions_of(record.number) or []
-    told = bool(transactions) and all(each.verdict == "aborted" for each in transactions)
+    told = bool(transactions) and all(each.outcome == "aborted" for each in transactions)
     if told and any(case.excuse_shown(each, place, record.offset, read.ended_us) is not None for each in transactions):
         return  # its marker went with what was lost, and the next one decides for it
     if not told and record.offset not in marked:

@@ -87,7 +87,7 @@ class SentRecord:
 
 @dataclass(slots=True)
 class TransactionSeen:
-    """A transaction and its verdict: "committed", "aborted" or "unknown"; `offsets`: (group, topic, partition, offset).
+    """A transaction and its outcome: "committed", "aborted" or "unknown"; `offsets`: (group, topic, partition, offset).
 
     `commit_asked`: whether its producer ever asked for a commit, at `commit_asked_us` for the first time. `is_zombie`:
     whether its instance had been replaced by another one before the end was asked for.
@@ -96,7 +96,7 @@ class TransactionSeen:
     number: int
     producer: str
     instance: int
-    verdict: str = "unknown"
+    outcome: str = "unknown"
     began_us: int = 0
     ended_us: int = -1
     commit_asked: bool = False

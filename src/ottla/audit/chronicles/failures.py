@@ -117,7 +117,7 @@ def _is_led_anew(case: Case, record: SentRecord) -> bool:
 def _check_commits(case: Case, calm: _Calm, late: dict[int, None], found: Findings) -> None:
     for each in case.chronicle.transactions:
         promise = case.producers.get(each.producer)
-        if promise is None or each.commit_asked_us < 0 or each.verdict == "committed" or each.ended_us < 0:
+        if promise is None or each.commit_asked_us < 0 or each.outcome == "committed" or each.ended_us < 0:
             continue
         if each.number in late or not calm.holds(each.producer, each.instance, each.began_us, each.ended_us):
             continue
@@ -125,7 +125,7 @@ def _check_commits(case: Case, calm: _Calm, late: dict[int, None], found: Findin
             found.tally("failed for lack of time")
             continue
         found.add(
-            f"transaction {each.number} of {each.producer} was to be committed and is {each.verdict}, and nothing had "
+            f"transaction {each.number} of {each.producer} was to be committed and is {each.outcome}, and nothing had "
             "gone wrong",
             at_us=each.ended_us,
         )

@@ -50,7 +50,7 @@ def _check_group(case: Case, found: Findings, key: _Key, transactions: list[Tran
         assert each.offsets is not None
         offset = each.offsets[3]
         happened = (
-            True if each.verdict == "committed" else False if each.verdict == "aborted" else _is_shown(case, each)
+            True if each.outcome == "committed" else False if each.outcome == "aborted" else _is_shown(case, each)
         )
         if happened and each.offsets_taken:
             due, allowed = offset, [offset]
@@ -59,7 +59,7 @@ def _check_group(case: Case, found: Findings, key: _Key, transactions: list[Tran
     if stands in allowed:
         return
     mine = next((each for each in transactions if each.offsets is not None and each.offsets[3] == stands), None)
-    whose = "" if mine is None else f", which transaction {mine.number} put it to ({mine.verdict})"
+    whose = "" if mine is None else f", which transaction {mine.number} put it to ({mine.outcome})"
     should = "nowhere" if due < 0 else f"at {due}"
     found.add(
         f"group {key[0]} stands at offset {stands} of {key[1]}-{key[2]}{whose}; by its transactions it should stand "

@@ -51,7 +51,7 @@ def excuse_late_end(case: Case, transaction: TransactionSeen) -> str | None:
         return None
     if may_be_unseen(case):
         return LATE_END
-    may_abort = any(each.verdict != "committed" for each in earlier)
+    may_abort = any(each.outcome != "committed" for each in earlier)
     if may_abort and any(not ending.commits for ending in _endings(case, transaction)):
         return LATE_END
     return LATE_END if _is_split(case, transaction) or _is_gone(case, transaction) else None

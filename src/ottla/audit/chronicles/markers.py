@@ -13,7 +13,7 @@ from ottla.audit.chronicles.chronicle import BatchSeen, ReplicaSeen
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """The marker that decides for a record: its offset, behind all others while there is none, and its verdict."""
+    """The marker that decides for a record: its offset, behind all others while there is none, and how it ends."""
 
     offset: int
     commits: bool

@@ -31,12 +31,12 @@ def check_torn(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         if level == COMMITTED:
             shown[place] = {record.number: record.offset for record in read.records}
     for transaction in case.chronicle.transactions:
-        found.tally(transaction.verdict)
+        found.tally(transaction.outcome)
         records = case.of_transaction.get(transaction.number, [])
         unread = [each for each in records if not _could_be_shown(case, each)]
         if unread:
             found.not_seen(f"{unread[0].topic}-{unread[0].partition} was not read to its end as read_committed")
-        elif transaction.verdict != "aborted":
+        elif transaction.outcome != "aborted":
             excuse = case.excuse_transaction(transaction) or excuse_late_end(case, transaction)
             if excuse is not None:
                 found.tally(f"excused: {excuse}")
@@ -61,14 +61,14 @@ def _check_end(
     records: list[SentRecord],
     shown: dict[Place, dict[int, int]],
 ) -> None:
-    name = f"transaction {transaction.number} of {transaction.producer} ({transaction.verdict})"
+    name = f"transaction {transaction.number} of {transaction.producer} ({transaction.outcome})"
     there = [each for each in records if each.number in shown.get((each.topic, each.partition), ())]
-    if transaction.verdict == "unknown" and not there:
+    if transaction.outcome == "unknown" and not there:
         return
     for record in records:
         if record.number in shown.get((record.topic, record.partition), ()):
             continue
-        if record.outcome == FAILED and transaction.verdict == "unknown":
+        if record.outcome == FAILED and transaction.outcome == "unknown":
             continue
         if 0 <= record.offset < case.deleted_before((record.topic, record.partition)):
             found.tally("excused: its deletion was asked for")

@@ -46,7 +46,7 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             for record in case.of_transaction.get(old.number, ())
             if record.number in _committed(case, (record.topic, record.partition))
         ]
-        if old.verdict != "committed" and not shown:
+        if old.outcome != "committed" and not shown:
             continue
         excuse = _excuse(case, old, shown)
         if excuse is not None:
@@ -66,9 +66,9 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 def _excuse(case: Case, old: TransactionSeen, shown: list[SentRecord]) -> str | None:
     """What took the abort marker away in each partition that shows records of it, or what coordinators knew."""
-    told_us = old.ended_us if old.verdict == "committed" and old.ended_us >= 0 else FOREVER
+    told_us = old.ended_us if old.outcome == "committed" and old.ended_us >= 0 else FOREVER
     why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us, told_us)
-    if why is not None or old.verdict == "committed":
+    if why is not None or old.outcome == "committed":
         return why
     why = excuse_late_commit(case, old)
     if why is not None:

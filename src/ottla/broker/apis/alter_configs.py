@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.apis.incremental_alter_configs import Verdict, fault_of, merged, told_by_controller
+from ottla.broker.apis.incremental_alter_configs import Refusal, merged, refusal_of, told_by_controller
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.messages.alter_configs import (
@@ -21,19 +21,19 @@ from ottla.protocol.messages.alter_configs import (
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Judge the resources here, and have the controller change those that are well."""
     message = request.message
-    faults = [fault_of(broker.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
-    well = [resource for resource, fault in zip(message.resources, faults, strict=True) if fault is None]
+    refusals = [refusal_of(broker.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
+    well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]
     if not well:
-        broker.answer(request, _response(message, faults, []), now_us)
+        broker.answer(request, _response(message, refusals, []), now_us)
         return
 
     def answered(answer: Any, now_us: int) -> None:
-        broker.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
+        broker.answer(request, _response(message, refusals, told_by_controller(answer, len(well))), now_us)
 
     broker.ask_controller(AlterConfigsRequest(resources=well, validate_only=message.validate_only), answered)
 
 
-def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> AlterConfigsResponse:
+def _response(message: Any, refusals: list[Refusal | None], told: list[Any]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
@@ -42,6 +42,6 @@ def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> Al
                 error_code=code,
                 error_message=detail,
             )
-            for resource, (code, detail) in zip(message.resources, merged(faults, told), strict=True)
+            for resource, (code, detail) in zip(message.resources, merged(refusals, told), strict=True)
         ]
     )

@@ -23,25 +23,25 @@ from ottla.protocol.messages.incremental_alter_configs import (
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 _DELETE = 1
 
-Verdict = tuple[int, str]
+Refusal = tuple[int, str]
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Judge the resources here, and have the controller change those that are well."""
     message = request.message
-    faults = [fault_of(broker.broker_id, message, number) for number in range(len(message.resources))]
-    well = [resource for resource, fault in zip(message.resources, faults, strict=True) if fault is None]
+    refusals = [refusal_of(broker.broker_id, message, number) for number in range(len(message.resources))]
+    well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]
     if not well:
-        broker.answer(request, _response(message, faults, []), now_us)
+        broker.answer(request, _response(message, refusals, []), now_us)
         return
 
     def answered(answer: Any, now_us: int) -> None:
-        broker.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
+        broker.answer(request, _response(message, refusals, told_by_controller(answer, len(well))), now_us)
 
     broker.ask_controller(IncrementalAlterConfigsRequest(resources=well, validate_only=message.validate_only), answered)
 
 
-def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> IncrementalAlterConfigsResponse:
+def _response(message: Any, refusals: list[Refusal | None], told: list[Any]) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
@@ -50,15 +50,15 @@ def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> In
                 error_code=code,
                 error_message=detail,
             )
-            for resource, (code, detail) in zip(message.resources, merged(faults, told), strict=True)
+            for resource, (code, detail) in zip(message.resources, merged(refusals, told), strict=True)
         ]
     )
 
 
-def merged(faults: list[Verdict | None], told: list[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
-    """What is answered for each resource: the fault found here, or what the controller says."""
+def merged(refusals: list[Refusal | None], told: list[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
+    """What is answered for each resource: the refusal found here, or what the controller says."""
     answers = iter(told)
-    return [fault if fault is not None else next(answers) for fault in faults]
+    return [refusal if refusal is not None else next(answers) for refusal in refusals]
 
 
 def told_by_controller(answer: Any, count: int) -> list[tuple[int, str | None]]:
@@ -68,7 +68,7 @@ def told_by_controller(answer: Any, count: int) -> list[tuple[int, str | None]]:
     return [(result.error_code, result.error_message) for result in answer.responses]
 
 
-def fault_of(broker_id: int, message: Any, number: int, *, legacy: bool = False) -> Verdict | None:
+def refusal_of(broker_id: int, message: Any, number: int, *, legacy: bool = False) -> Refusal | None:
     """What this broker finds wrong with one resource of the request; None where the controller is to judge."""
     resource = message.resources[number]
     kind, name = resource.resource_type, resource.resource_name

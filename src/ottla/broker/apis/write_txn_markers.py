@@ -116,8 +116,8 @@ def _append(broker: BrokerPort, partition: Partition, marker: WritableTxnMarker,
     refused = partition.log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
     if refused:
         return refused
-    verdict = EndMarker(marker.transaction_result, marker.coordinator_epoch)
-    batch = end_marker_batch(producer_id, epoch, verdict, broker.wall_ms(now_us))
+    end = EndMarker(marker.transaction_result, marker.coordinator_epoch)
+    batch = end_marker_batch(producer_id, epoch, end, broker.wall_ms(now_us))
     try:
         partition.append(batch, read_header(batch), now_us)
     except OSError:

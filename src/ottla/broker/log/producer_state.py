@@ -35,7 +35,7 @@ NO_OFFSET = -1
 EPOCH_PER_TRANSACTION = 2
 
 
-class Verdict(NamedTuple):
+class SequenceCheck(NamedTuple):
     """`error_code` (0: none) and, of a batch that is stored already, base offset and largest timestamp (else -1)."""
 
     error_code: int
@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     timestamp_ms: int = -1
 
 
-NEW_BATCH = Verdict(0, -1, None)
+NEW_BATCH = SequenceCheck(0, -1, None)
 
 
 class EndMarker(NamedTuple):
@@ -110,7 +110,7 @@ class ProducerStates:
         self._verifications: dict[int, _Verification] = {}
         self._guards_given = 0
 
-    def check(self, header: BatchHeader) -> Verdict:
+    def check(self, header: BatchHeader) -> SequenceCheck:
         """Whether a batch with a producer id may be appended, is stored already, or is out of order."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -120,10 +120,10 @@ class ProducerStates:
         if header.producer_epoch != entry.epoch:
             if header.producer_epoch < entry.epoch:
                 detail = f"producer {header.producer_id} has epoch {entry.epoch} now, not {header.producer_epoch}"
-                return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, -1, detail)
+                return SequenceCheck(ErrorCode.INVALID_PRODUCER_EPOCH, -1, detail)
             if first != 0:
                 detail = f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first}"
-                return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
+                return SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
         else:
             batches = entry.batches
             last_appended = batches[-1][1] if batches else -1
@@ -131,15 +131,15 @@ class ProducerStates:
                 last = (first + header.last_offset_delta) % SEQUENCE_MODULO
                 for known_first, known_last, base_offset, timestamp_ms in batches:
                     if known_first == first and known_last == last:
-                        return Verdict(0, base_offset, None, timestamp_ms)
+                        return SequenceCheck(0, base_offset, None, timestamp_ms)
                 detail = f"producer {header.producer_id} sent sequence {first} after {last_appended}"
-                return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
+                return SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
         if entry.transaction_offset >= 0 and not header.attributes & TRANSACTIONAL:
             detail = f"producer {header.producer_id} has a transaction open since offset {entry.transaction_offset}"
-            return Verdict(ErrorCode.INVALID_TXN_STATE, -1, detail)
+            return SequenceCheck(ErrorCode.INVALID_TXN_STATE, -1, detail)
         return self._verified(header, known=True) if self._verifications else NEW_BATCH
 
-    def _verified(self, header: BatchHeader, *, known: bool) -> Verdict:
+    def _verified(self, header: BatchHeader, *, known: bool) -> SequenceCheck:
         """What the open question to this producer's coordinator says against the batch, if there is one."""
         found = self._verifications.get(header.producer_id)
         first = header.base_sequence
@@ -147,10 +147,10 @@ class ProducerStates:
             return NEW_BATCH
         if found.new_epochs and first != 0 and not known:
             detail = f"producer {header.producer_id} is not known here and begins with sequence {first}"
-            return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
+            return SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
         if first > found.lowest_sequence:
             detail = f"producer {header.producer_id} sent sequence {first} before {found.lowest_sequence} was appended"
-            return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
+            return SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
         return NEW_BATCH
 
     def check_epoch(self, producer_id: int, epoch: int) -> int:
