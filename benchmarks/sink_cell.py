@@ -26,7 +26,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Span, Totals
 from ottla.sink.commit import commit
 from ottla.sink.decision import Decision, encode
-from ottla.sink.identities import coordinator_id, task_transactional_id, turn_id
+from ottla.sink.identities import coordinator_id, task_transactional_id, ticket_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import encode_marker
 from ottla.sink.planning import _IDLE_MOST, plan
@@ -128,7 +128,7 @@ def _cpu_s() -> float:
 def _sizes(tasks: int, partitions: int) -> dict[str, int]:
     """Bytes of what is sent to tasks, comes from them, and is stored, with the largest of each."""
     identities = [
-        task_transactional_identity(TransactionIdentity(turn_id(_SINK, task, 0), 10_000 + task, 7))
+        task_transactional_identity(TransactionIdentity(ticket_id(_SINK, task, 0), 10_000 + task, 7))
         for task in range(tasks)
     ]
     coordinator = TransactionIdentity(coordinator_id(_SINK), 9_999, 7)
@@ -152,9 +152,9 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
     }
 
 
-def task_transactional_identity(turn: TransactionIdentity) -> TransactionIdentity:
-    """The identity of a task that was given this turn."""
-    return TransactionIdentity(task_transactional_id(turn, 60_000), turn.producer_id, turn.producer_epoch)
+def task_transactional_identity(ticket: TransactionIdentity) -> TransactionIdentity:
+    """The identity of a task that was given this ticket."""
+    return TransactionIdentity(task_transactional_id(ticket, 60_000), ticket.producer_id, ticket.producer_epoch)
 
 
 if __name__ == "__main__":

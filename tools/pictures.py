@@ -1,4 +1,4 @@
-"""Draws the README's pictures, docs/story.svg and docs/verdict.svg, out of what `ottla run` prints.
+"""Draws the README's pictures, docs/one-record.svg and docs/verdict.svg, out of what `ottla run` prints.
 
 python tools/pictures.py                    # runs it: a minute, and Spark
 python tools/pictures.py --from FILE        # what it has printed before, with colours (FORCE_COLOR=1 COLUMNS=112)
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs"
 COLUMNS = 112
 # Each picture begins with the line that begins so, and ends before the line that begins so.
 PICTURES = {
-    "story": ("The story of one record", r"\W*read "),
+    "one-record": ("The way of one record", r"\W*read "),
     "verdict": ("guarantee  ", "Broken on purpose"),
 }
 # Whatever else moves the cursor, or clears what stands there, belongs to a progress bar.

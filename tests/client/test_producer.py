@@ -1,4 +1,4 @@
-"""The producer's front door against a real cluster."""
+"""The producer against a real cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.read_back import stored_count, stored_records
 import ottla
 from ottla.client.driver import addresses_of
 from ottla.client.producer import Producer
-from ottla.client.producer_front import Headers
+from ottla.client.producer_base import Headers
 from ottla.client.reader import Reader
 from ottla.client.transaction_handle import EndingDriver
 from ottla.producer.settings_table import PRODUCER_SETTINGS

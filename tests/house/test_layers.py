@@ -166,7 +166,7 @@ def test_an_import_reaches_into_the_innermost_room(module: str, name: str, room:
 
 def test_each_room_imports_only_rooms_before_it() -> None:
     wrong = []
-    # The front doors: what `import ottla` opens to, loaded when it is asked for, and the command line.
+    # What is public: what `import ottla` opens to, loaded when it is asked for, and the command line.
     doors = SOURCE / "__init__.py", SOURCE / "__main__.py"
     for path in [each for each in source_files() if each not in doors]:
         room = room_of(path)

@@ -88,7 +88,7 @@ def test_the_page_on_faults_names_every_one_there_is() -> None:
     assert [kind for kind in KINDS if f"`{kind}`" not in FAULTS] == []
 
 
-def test_the_readme_has_its_stories() -> None:
+def test_the_readme_has_its_examples() -> None:
     assert len(BLOCKS) >= 6
 
 
@@ -111,10 +111,10 @@ def test_a_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
     cluster = scene["kafka_cluster"]
     code = block.replace("localhost:9092", cluster.bootstrap_servers)
     exec(compile(code, "README.md", "exec"), scene)
-    for name, story in list(scene.items()):
+    for name, function in list(scene.items()):
         if name.startswith("test_"):
             cluster.create_topic("orders")
-            story(cluster, "orders")
+            function(cluster, "orders")
     scene["producer"].close()
 
 

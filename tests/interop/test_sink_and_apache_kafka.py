@@ -17,7 +17,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Entry, Prepared, Totals
 from ottla.sink.commit import commit
-from ottla.sink.identities import PLACES
+from ottla.sink.identities import SLOTS
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
@@ -91,13 +91,13 @@ def test_an_attempt_held_up_before_it_takes_its_id_takes_nothing_from_another_on
     assert_every_row_once(job, batches=1)
 
 
-@pytest.mark.parametrize("first", [0, PLACES])
+@pytest.mark.parametrize("first", [0, SLOTS])
 def test_an_attempt_held_up_for_four_batches_takes_nothing(first: int, job: Job) -> None:
     late, fourth = held_up_for_four_batches(job, first, is_decided=True)
     assert isinstance(late, ottla.ProducerFenced)
     assert len(fourth) == len(busy(job)) == job.tasks
-    run_batch(job, job.settings(), first + PLACES - 1)
-    assert_every_row_once(job, batches=first + PLACES)
+    run_batch(job, job.settings(), first + SLOTS - 1)
+    assert_every_row_once(job, batches=first + SLOTS)
 
 
 def test_an_attempt_that_found_the_same_as_a_later_one_withdraws(job: Job) -> None:

@@ -186,8 +186,8 @@ def test_report_shows_table_evidence_and_what_to_do_next(folder: Path) -> None:
     told = [line for line in shown.splitlines() if "--topic orders-" not in line]
     assert len(told) == len(shown.splitlines()) - 1
     assert max(map(len, told)) <= 100
-    story = shown.index("stored: once (offset 3)")
-    assert story < shown.index("read orders.csv: done") < shown.index("start Spark: done")
+    end = shown.index("stored: once (offset 3)")
+    assert end < shown.index("read orders.csv: done") < shown.index("start Spark: done")
     for words in (
         "2,000 records of orders.csv, three times",
         "✓ as promised",

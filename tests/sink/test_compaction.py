@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.records.plain import decode_batches
 from ottla.sink.commit import abort
-from ottla.sink.identities import PLACES
+from ottla.sink.identities import SLOTS
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe
 from ottla.sink.session import session_of
@@ -59,7 +59,7 @@ def test_neither_topic_grows_with_the_number_of_batches(
     job = make_job(cluster, kafka_name, tmp_path, batches=60)
     for batch in range(job.batches):
         run_batch(job, job.settings(), batch)
-    keys = dict(zip(SINK_TOPICS, (1, job.tasks * PLACES), strict=True))
+    keys = dict(zip(SINK_TOPICS, (1, job.tasks * SLOTS), strict=True))
     for topic, most in keys.items():
         await_few(job, topic, most)
     assert_every_row_once(job)

@@ -19,7 +19,7 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import PLACES, prefix_of
+from ottla.sink.identities import SLOTS, prefix_of
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
@@ -60,10 +60,10 @@ class HeldUp(Kafka):
         return super().next_identity(transactional_id, timeout_ms)
 
     def first_identity(
-        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+        self, transactional_id: str, timeout_ms: int, ticket: TransactionIdentity
     ) -> TransactionIdentity | None:
         self._about_to_take(transactional_id)
-        return super().first_identity(transactional_id, timeout_ms, turn)
+        return super().first_identity(transactional_id, timeout_ms, ticket)
 
     def begin(self, identity: TransactionIdentity, topic: str) -> bool:
         self._about_to_take(identity.transactional_id)
@@ -157,23 +157,23 @@ def test_it_takes_nothing_from_any_of_those_that_spark_may_run_beside_it(job: Jo
 
 
 def late_beside_all_places(job: Job) -> tuple[Prepared | OttlaError, list[list[Prepared]]]:
-    """An attempt that found at rest what another one of its plan has taken since, and those that have all places."""
-    for batch in range(PLACES):
+    """An attempt that found at rest what another one of its plan has taken since, and those that have all slots."""
+    for batch in range(SLOTS):
         run_batch(job, job.settings(), batch)
     planned = plan(session_of(job.settings()))
     counted: list[list[Prepared]] = []
 
     def take_all_places() -> None:
-        counted.extend(tasks(job, planned, 10 * time, PLACES) for time in range(PLACES))
+        counted.extend(tasks(job, planned, 10 * time, SLOTS) for time in range(SLOTS))
 
-    return attempt_held_up(job, planned, take_all_places, PLACES), counted
+    return attempt_held_up(job, planned, take_all_places, SLOTS), counted
 
 
 def assert_all_are_alone(job: Job, counted: list[list[Prepared]]) -> None:
     others = [entry.identity for messages in counted for entry in entries(messages)]
-    assert len({*others}) == PLACES * job.tasks == len(busy(job))
+    assert len({*others}) == SLOTS * job.tasks == len(busy(job))
     commit(session_of(job.settings()), counted[-1])
-    assert_every_row_once(job, batches=PLACES + 1)
+    assert_every_row_once(job, batches=SLOTS + 1)
 
 
 def test_one_that_found_the_same_as_a_later_attempt_withdraws(version: int, job: Job) -> None:
@@ -192,10 +192,10 @@ def held_up_for_four_batches(job: Job, first: int, is_decided: bool) -> tuple[Pr
     fourth: list[Prepared] = []
 
     def four_batches() -> None:
-        for batch in range(first, first + PLACES - 1):
+        for batch in range(first, first + SLOTS - 1):
             run_batch(job, settings, batch)
         planned = plan(session_of(settings))
-        fourth.extend(tasks(job, planned, batch=first + PLACES - 1))
+        fourth.extend(tasks(job, planned, batch=first + SLOTS - 1))
         if is_decided:
             decide_batch(job, planned, fourth)
 
@@ -203,7 +203,7 @@ def held_up_for_four_batches(job: Job, first: int, is_decided: bool) -> tuple[Pr
 
 
 @pytest.mark.parametrize("is_decided", [False, True])
-@pytest.mark.parametrize("first", [0, PLACES])
+@pytest.mark.parametrize("first", [0, SLOTS])
 def test_held_up_for_four_batches_it_takes_nothing(version: int, first: int, is_decided: bool, job: Job) -> None:
     late, fourth = held_up_for_four_batches(job, first, is_decided)
     assert isinstance(late, ottla.ProducerFenced)
@@ -215,8 +215,8 @@ def test_held_up_for_four_batches_it_takes_nothing(version: int, first: int, is_
         if not is_decided:
             with pytest.raises(ottla.TransactionError, match=r"task 1 of batch \d+ .* has lost its transaction"):
                 commit(session_of(job.settings()), fourth)
-    run_batch(job, job.settings(), first + PLACES - 1)
-    assert_every_row_once(job, batches=first + PLACES)
+    run_batch(job, job.settings(), first + SLOTS - 1)
+    assert_every_row_once(job, batches=first + SLOTS)
 
 
 def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescription]:
@@ -227,7 +227,7 @@ def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescrip
 def test_plans_stay_small_however_many_attempts_died_with_an_id_and_no_row(cluster: ottla.Cluster, job: Job) -> None:
     session = session_of(job.settings())
     plan(session)
-    ids = [f"{prefix_of(job.sink_id)}{task}/0/{place}" for task in range(30) for place in range(PLACES)]
+    ids = [f"{prefix_of(job.sink_id)}{task}/0/{slot}" for task in range(30) for slot in range(SLOTS)]
     for transactional_id in ids:
         session.port.next_identity(transactional_id, 60_000)
     planned = plan(session)

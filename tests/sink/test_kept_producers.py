@@ -15,7 +15,7 @@ from ottla.client.producer import Producer
 from ottla.sink import kept_producers
 from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Totals
 from ottla.sink.commit import commit
-from ottla.sink.identities import PLACES
+from ottla.sink.identities import SLOTS
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
@@ -97,12 +97,12 @@ def test_a_warm_task_opens_no_connection_and_asks_for_no_metadata(
 def test_a_warm_micro_batch_opens_no_connection(cluster: ottla.Cluster, job: Job) -> None:
     settings = job.settings()
     job.rows_per_batch = 12
-    job.batches = 2 * PLACES
+    job.batches = 2 * SLOTS
     # Each task's ids come round once, and their coordinators are met.
-    for batch in range(PLACES):
+    for batch in range(SLOTS):
         run_batch(job, settings, batch)
     with cluster.faults.hold(api="ApiVersions", nth=NEVER) as opened:
-        for batch in range(PLACES, job.batches):
+        for batch in range(SLOTS, job.batches):
             run_batch(job, settings, batch)
         assert opened.matched == 0
     assert_every_row_once(job)

@@ -20,7 +20,7 @@ from ottla.sink.identities import (
     is_free,
     prefix_of,
     task_transactional_id,
-    turn_id,
+    ticket_id,
 )
 from ottla.sink.marker import Written, decode_marker, encode_marker
 from ottla.sink.sweep import fates, sweep, to_describe
@@ -177,7 +177,7 @@ class TestSweeping:
     def test_epochs_are_asked_for_where_they_matter(self) -> None:
         all_states = ("Ongoing", "Empty", "CompleteCommit", "PrepareAbort")
         names = [listed(identity(state), state) for state in all_states]
-        names.append(listed(identity(turn_id(prefix_of("orders"), 17, 0)), "Empty"))
+        names.append(listed(identity(ticket_id(prefix_of("orders"), 17, 0)), "Empty"))
         assert to_describe([*names, listed(identity("driver"), "Ongoing")], "driver") == ["Ongoing", "Empty"]
 
 
@@ -211,22 +211,22 @@ class TestIdentities:
     def test_no_sinks_prefix_begins_another_ones(self, one: str, other: str) -> None:
         if one != other:
             assert not prefix_of(other).startswith(prefix_of(one))
-            assert not turn_id(prefix_of(other), 0, 0).startswith(prefix_of(one))
+            assert not ticket_id(prefix_of(other), 0, 0).startswith(prefix_of(one))
 
     def test_names_that_begin_alike(self) -> None:
         assert coordinator_id("orders") == "ottla-sink-6-orders/driver"
-        assert turn_id(prefix_of("orders"), 17, 0) == "ottla-sink-6-orders/17/0/turn"
+        assert ticket_id(prefix_of("orders"), 17, 0) == "ottla-sink-6-orders/17/0/turn"
         assert task_transactional_id(identity("ottla-sink-6-orders/17/0/turn", 5, 6)) == "ottla-sink-6-orders/17/0/2"
-        assert turn_id(prefix_of("orders", "own"), 17, 0) == "ottla-sink-6-orders@own/17/0/turn"
+        assert ticket_id(prefix_of("orders", "own"), 17, 0) == "ottla-sink-6-orders@own/17/0/turn"
         assert not coordinator_id("orders-2").startswith(prefix_of("orders"))
         assert not coordinator_id("orders/driver").startswith(prefix_of("orders"))
 
-    def test_attempts_share_an_id_only_where_as_many_turns_lie_between_as_there_are_places(self) -> None:
-        ids = [task_transactional_id(identity(turn_id(prefix_of("orders"), 17, 0), 5, epoch)) for epoch in range(9)]
+    def test_attempts_share_an_id_only_where_as_many_tickets_lie_between_as_there_are_slots(self) -> None:
+        ids = [task_transactional_id(identity(ticket_id(prefix_of("orders"), 17, 0), 5, epoch)) for epoch in range(9)]
         assert all(len({*ids[at : at + PLACES]}) == PLACES for at in range(9 - PLACES))
         assert len({*ids}) == PLACES
         assert not {*ids} & {
-            task_transactional_id(identity(turn_id(prefix_of("orders"), *other), 5, epoch))
+            task_transactional_id(identity(ticket_id(prefix_of("orders"), *other), 5, epoch))
             for other in ((17, 1), (1, 0), (0, 17))
             for epoch in range(PLACES)
         }

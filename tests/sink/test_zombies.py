@@ -14,7 +14,7 @@ from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import PLACES, coordinator_id, is_turn
+from ottla.sink.identities import SLOTS, coordinator_id, is_ticket_id
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 from ottla.sink.task import prepare
@@ -157,7 +157,7 @@ def test_an_attempt_of_an_old_plan_that_wakes_up_late_is_swept(job: Job) -> None
 
 def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> None:
     settings = job.settings()
-    for batch in range(3 * PLACES):
+    for batch in range(3 * SLOTS):
         planned = plan(session_of(settings))
 
         def die(producer: Callable[[], Producer]) -> Totals:
@@ -171,10 +171,10 @@ def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> N
         ids = [
             each.transactional_id for each in admin.list_transactions() if f"-{job.sink_id}/" in each.transactional_id
         ]
-    assert len([each for each in ids if is_turn(each)]) == job.tasks
+    assert len([each for each in ids if is_ticket_id(each)]) == job.tasks
     # The driver's, and all that its tasks could choose from.
-    assert len(ids) == 1 + job.tasks * (1 + PLACES)
-    assert_every_row_once(job, batches=3 * PLACES)
+    assert len(ids) == 1 + job.tasks * (1 + SLOTS)
+    assert_every_row_once(job, batches=3 * SLOTS)
 
 
 def test_a_plan_alone_makes_way_for_readers(job: Job) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.async_leaving import leave_async, told_of
 from ottla.client.coroutine_waits import CoroutineWaits
 from ottla.client.own_send import own_send
-from ottla.client.producer_front import Headers, ProducerFront
+from ottla.client.producer_base import Headers, ProducerBase
 from ottla.client.table_sender import TableGate
 from ottla.timeouts import seconds
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
 
 
-class AsyncProducer(ProducerFront[CoroutineWaits]):
+class AsyncProducer(ProducerBase[CoroutineWaits]):
     """Sends records to Kafka from coroutines, and learns what became of each.
 
     Settings are those of `Producer`. It belongs to the event loop it is first used in; make one in each. `async with`

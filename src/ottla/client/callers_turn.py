@@ -1,6 +1,6 @@
 """One record at a time: the thread that waits for a record sends it and takes its answer itself.
 
-Otherwise three threads take turns for one record: the I/O thread is woken to send, woken again by the answer, and
+Otherwise one record needs three changes of threads: the I/O thread is woken to send, woken again by the answer, and
 wakes the thread that waits. Each of them needs the interpreter, which beside a thread that computes means 5 ms each
 time. Where one thread has waited for each of its records for a while, its `send` does at once what the I/O thread would
 do, which sleeps on: it takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back. Its wait for the
@@ -26,7 +26,7 @@ thread, and so it does after a while without records, or where the event loop is
 `thread_looks` sees to that within two seconds, so answers are in time for any request whose timeout is longer.
 Callbacks and those who await are let go in the event loop as ever, right after the turn.
 
-All that the loop knows of this is its `Guest`.
+Of this the loop knows its `Guest`, and which channels are `borrowed`.
 """
 
 from __future__ import annotations

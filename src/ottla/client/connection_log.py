@@ -14,7 +14,7 @@ _log = logging.getLogger("ottla.client")
 
 _PAUSE_US = 60_000_000
 
-Place = tuple[str, int]
+Address = tuple[str, int]
 
 
 class _Told:
@@ -35,23 +35,23 @@ class ConnectionLog:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._told: dict[Place, _Told] = {}
+        self._told: dict[Address, _Told] = {}
         # Addresses with a warning that cannot be used again yet.
-        self._missed: dict[Place, _Told] = {}
+        self._missed: dict[Address, _Told] = {}
 
     def lost(self, host: str, port: int, reason: str, now_us: int) -> None:
         """A connection could not be opened, or was lost; `reason` ends the log line."""
-        place = host, port
-        told = self._told.get(place)
+        address = host, port
+        told = self._told.get(address)
         if told is None:
-            told = self._told[place] = _Told(now_us)
+            told = self._told[address] = _Told(now_us)
         told.untold += 1
         told.failures += 1
         if now_us - told.warned_us < _PAUSE_US:
             return
         times = f" ({told.untold} failures since the last warning)" if told.untold > 1 else ""
-        if place not in self._missed:
-            self._missed[place] = told
+        if address not in self._missed:
+            self._missed[address] = told
             told.missed_since_us = now_us
             told.failures = 1
         told.warned_us = now_us

@@ -1,4 +1,4 @@
-"""`Producer`: the front door of sending.
+"""`Producer`: how programs send.
 
 A producer is an `Appender` (records into batches, on the caller's thread, compiled), a `ProducerDriver` with its
 I/O thread, and nothing in between: `send` is the appender's own bound method, so that no interpreted line runs per
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.leaving import leave
 from ottla.client.own_send import own_send
-from ottla.client.producer_front import Headers, ProducerFront
+from ottla.client.producer_base import Headers, ProducerBase
 from ottla.client.table_sender import TableGate
 from ottla.client.thread_waits import ThreadWaits
 from ottla.timeouts import seconds
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
 
 
-class Producer(ProducerFront[ThreadWaits]):
+class Producer(ProducerBase[ThreadWaits]):
     """Sends records to Kafka, many at a time, and learns what became of each.
 
     Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and

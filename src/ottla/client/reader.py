@@ -1,4 +1,4 @@
-"""`Reader`: the front door of reading: Arrow RecordBatches out of the partitions it is given.
+"""`Reader`: how programs read: Arrow RecordBatches out of the partitions it is given.
 
 There is no consumer group behind it: nobody shares partitions out, and no offsets are committed. Whole record batches
 travel from the socket to Arrow columns without a Python object per record (`records.decode_columns`); `iter_raw`

@@ -39,7 +39,7 @@ class Sample:
 class SampleClock:
     """Says when samples begin and which of them still count.
 
-    `last_us` is the owner's to keep: nothing was counted after it. `due_us` is when `turn` must come before anything
+    `last_us` is the owner's to keep: nothing was counted after it. `due_us` is when `advance` must come before anything
     more is counted.
     """
 
@@ -51,7 +51,7 @@ class SampleClock:
         self.last_us = 0
         self.due_us = 0
 
-    def turn(self, meters: Iterable[Meter], now_us: int) -> None:
+    def advance(self, meters: Iterable[Meter], now_us: int) -> None:
         """Begin a new sample in each of all meters there are."""
         for meter in meters:
             meter.begin_sample(now_us, self.last_us, self.sample_count)
@@ -77,7 +77,7 @@ class Meter:
     __slots__ = ("_samples",)
 
     def __init__(self, now_us: int | None = None) -> None:
-        """Begin at 0; without `now_us` the first sample begins when the clock first turns."""
+        """Begin at 0; without `now_us` the first sample begins when the clock first advances."""
         for name in self.SUMS:
             setattr(self, name, 0)
         for name in self.PEAKS:

@@ -149,14 +149,14 @@ class Api:
     def _answer(self, method: str, path: str, query: str, body: bytes) -> Any:
         parts = path.strip("/").split("/") if path.strip("/") else []
         routes = _ROUTES.get((len(parts), parts[0] if parts else ""), [])
-        found = [(route, places) for pattern, route in routes if (places := _match(pattern, parts)) is not None]
+        found = [(route, arguments) for pattern, route in routes if (arguments := _match(pattern, parts)) is not None]
         if not found:
             raise Refusal(404, f"HTTP 404 Not Found: there is no {path:.200} here.")
-        methods, places = found[0]
+        methods, arguments = found[0]
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise Refusal(405, f"HTTP 405 Method Not Allowed: {path:.200} takes {', '.join(methods)}.")
-        return route(self, Asked(places, _query(query), _fields(body) if method in ("POST", "PUT") else {}))
+        return route(self, Asked(arguments, _query(query), _fields(body) if method in ("POST", "PUT") else {}))
 
 
 def _respond(respond: Respond, answer: Any) -> None:
@@ -171,13 +171,13 @@ def _json(value: Any) -> bytes:
 
 
 def _match(pattern: tuple[str, ...], parts: list[str]) -> list[str] | None:
-    places = []
+    arguments = []
     for wanted, part in zip(pattern, parts, strict=True):
         if wanted == "{}":
-            places.append(unquote(part))
+            arguments.append(unquote(part))
         elif wanted != part:
             return None
-    return places
+    return arguments
 
 
 def _query(text: str) -> dict[str, str]:
@@ -258,7 +258,7 @@ def _subjects_of_id(api: Api, asked: Asked) -> Any:
 
 def _versions_of_id(api: Api, asked: Asked) -> Any:
     schema = _find_id(api, asked)
-    found = sorted(each.place for each in api.store.having_id(schema.id, deleted=asked.flag("deleted")))
+    found = sorted(each.subject_version for each in api.store.having_id(schema.id, deleted=asked.flag("deleted")))
     return asked.page({"subject": subject, "version": version} for subject, version in found)
 
 
@@ -343,7 +343,7 @@ def _text_of_version(api: Api, asked: Asked) -> Any:
 
 def _referenced_by(api: Api, asked: Asked) -> Any:
     schema = _find_version(api, asked)
-    found = api.store.referrers(schema.place, deleted=asked.flag("deleted"))
+    found = api.store.referrers(schema.subject_version, deleted=asked.flag("deleted"))
     return asked.page(sorted({each.id for each in found}))
 
 

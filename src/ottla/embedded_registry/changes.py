@@ -109,7 +109,7 @@ def register(
     records = [
         record(each.key(), None)
         for each in versions
-        if each.deleted and each.id == schema_id and not store.referrers(each.place, deleted=True)
+        if each.deleted and each.id == schema_id and not store.referrers(each.subject_version, deleted=True)
     ]
     return Change(registered(replace(schema, guid=guid)), (*records, record(schema.key(), schema.value())))
 
@@ -159,7 +159,7 @@ def delete_version(store: Store, subject: str, version: int, *, permanent: bool)
             f"Subject '{subject}' Version {schema.version} was soft deleted. Set permanent=true to delete permanently"
         )
         raise Refusal(VERSION_SOFT_DELETED, told)
-    if store.referrers(schema.place, deleted=permanent):
+    if store.referrers(schema.subject_version, deleted=permanent):
         raise _is_referred(store, schema, permanent)
     if not permanent:
         gone = replace(schema, deleted=True)
@@ -189,7 +189,7 @@ def delete_subject(store: Store, subject: str, *, permanent: bool) -> Change:
         raise Refusal(SUBJECT_NOT_SOFT_DELETED, told)
     concerned = every if permanent else living
     for each in concerned:
-        if any(other.subject != subject for other in store.referrers(each.place, deleted=permanent)):
+        if any(other.subject != subject for other in store.referrers(each.subject_version, deleted=permanent)):
             raise _is_referred(store, each, permanent)
     numbers = [each.version for each in concerned]
     if not permanent:
@@ -207,7 +207,8 @@ def _max_id(store: Store) -> Record:
 
 def _is_referred(store: Store, schema: Schema, deleted: bool) -> Refusal:
     by = ", ".join(
-        f"{each.subject} version {each.version}" for each in store.referrers(schema.place, deleted=deleted)[:3]
+        f"{each.subject} version {each.version}"
+        for each in store.referrers(schema.subject_version, deleted=deleted)[:3]
     )
     told = f"One or more references exist to the schema {schema.subject} version {schema.version}"
     return Refusal(REFERENCE_EXISTS, f"{told}: {by}; delete those first.")

@@ -93,17 +93,17 @@ def referred_texts(store: Store, references: Sequence[SchemaReference]) -> dict[
         schema = store.version(each.subject, each.version, deleted=True)
         if schema is None:
             raise _not_there(each)
-        if schema.place in under_way:
+        if schema.subject_version in under_way:
             raise Refusal(INVALID_SCHEMA, f"Invalid schema: {each.subject!r:.200} refers to itself.")
-        if schema.place not in met:
-            met[schema.place] = under_way[schema.place] = None
+        if schema.subject_version not in met:
+            met[schema.subject_version] = under_way[schema.subject_version] = None
             if len(met) > _REFERENCES_MAX or len(under_way) > _REFERENCES_MAX // 10:
                 raise Refusal(
                     INVALID_SCHEMA, f"Invalid schema: it refers to more than {_REFERENCES_MAX} others, or too deep."
                 )
             for inner in schema.references:
                 follow(inner)
-            del under_way[schema.place]
+            del under_way[schema.subject_version]
         size += len(schema.text)
         if size > _REFERRED_CHARACTERS_MAX:
             raise Refusal(

@@ -28,7 +28,7 @@ DEFAULT_MODE = "READWRITE"
 # is the NOOP of other registries, who pass it over; by its bytes it is another key, so that theirs does not replace it.
 MAX_ID_KEY = b'{"magic":0,"keytype":"NOOP"}'
 
-Place = tuple[str, int]
+SubjectVersion = tuple[str, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,8 +46,8 @@ class Schema:
     guid: str = ""
 
     @property
-    def place(self) -> Place:
-        """Where it is."""
+    def subject_version(self) -> SubjectVersion:
+        """Its name: the subject and the version in it."""
         return self.subject, self.version
 
     def key(self) -> dict[str, Any]:
@@ -77,18 +77,18 @@ class Store:
         self.normalize: dict[str | None, bool] = {}
         self.modes: dict[str | None, str] = {}
         self.max_id = 0
-        self._places: dict[int, dict[Place, None]] = {}
+        self._by_id: dict[int, dict[SubjectVersion, None]] = {}
         self._by_content: dict[tuple[str, str], int] = {}
-        self._referrers: dict[Place, dict[Place, None]] = {}
+        self._referrers: dict[SubjectVersion, dict[SubjectVersion, None]] = {}
 
     # ---- what holds ---------------------------------------------------------------------------------------------
 
     def by_id(self, schema_id: int) -> Schema | None:
         """A schema with this id; those of a deleted version are found, too."""
-        places = self._places.get(schema_id)
-        if not places:
+        named = self._by_id.get(schema_id)
+        if not named:
             return None
-        subject, version = next(iter(places))
+        subject, version = next(iter(named))
         return self.subjects[subject][version]
 
     def id_of(self, kind: str, guid: str) -> int | None:
@@ -105,7 +105,7 @@ class Store:
 
     def having_id(self, schema_id: int, *, deleted: bool = False) -> list[Schema]:
         """All versions with this id."""
-        found = [self.subjects[subject][version] for subject, version in self._places.get(schema_id, ())]
+        found = [self.subjects[subject][version] for subject, version in self._by_id.get(schema_id, ())]
         return [each for each in found if deleted or not each.deleted]
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Schema]:
@@ -118,9 +118,9 @@ class Store:
         found = self.subjects.get(subject, {}).get(version)
         return None if found is None or (found.deleted and not deleted) else found
 
-    def referrers(self, place: Place, *, deleted: bool = False) -> list[Schema]:
+    def referrers(self, subject_version: SubjectVersion, *, deleted: bool = False) -> list[Schema]:
         """The versions that refer to this one."""
-        found = [self.subjects[subject][version] for subject, version in self._referrers.get(place, ())]
+        found = [self.subjects[subject][version] for subject, version in self._referrers.get(subject_version, ())]
         return [each for each in found if deleted or not each.deleted]
 
     def all(self) -> Iterator[Schema]:
@@ -148,9 +148,9 @@ class Store:
         other.subjects = {subject: dict(versions) for subject, versions in self.subjects.items()}
         other.compatibility, other.normalize = dict(self.compatibility), dict(self.normalize)
         other.modes, other.max_id = dict(self.modes), self.max_id
-        other._places = {schema_id: dict(places) for schema_id, places in self._places.items()}
+        other._by_id = {schema_id: dict(named) for schema_id, named in self._by_id.items()}
         other._by_content = dict(self._by_content)
-        other._referrers = {place: dict(referrers) for place, referrers in self._referrers.items()}
+        other._referrers = {subject_version: dict(referrers) for subject_version, referrers in self._referrers.items()}
         return other
 
     # ---- records ------------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ class Store:
     def _apply(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         kind = key["keytype"]
         if kind == "SCHEMA":
-            place = _subject(key), _number(key["version"])
+            subject_version = _subject(key), _number(key["version"])
             if value is None:
-                self._remove(place)
+                self._remove(subject_version)
             else:
-                self._put(place, value)
+                self._put(subject_version, value)
         elif kind == "DELETE_SUBJECT" and value is not None:
             subject, last = _subject(key), _number(value["version"])
             for version, found in self.subjects.get(subject, {}).items():
@@ -190,45 +190,45 @@ class Store:
         _set(self.compatibility, subject, value.get("compatibilityLevel"))
         _set(self.normalize, subject, value.get("normalize"))
 
-    def _put(self, place: Place, value: dict[str, Any]) -> None:
-        schema = _read_schema(place, value)
+    def _put(self, subject_version: SubjectVersion, value: dict[str, Any]) -> None:
+        schema = _read_schema(subject_version, value)
         same_id = self.by_id(schema.id)
-        if same_id is not None and same_id.guid != schema.guid and same_id.place != place:
+        if same_id is not None and same_id.guid != schema.guid and same_id.subject_version != subject_version:
             logger.error(
                 "%s version %d has the id %d, which belongs to another schema already: it is passed over",
-                *place,
+                *subject_version,
                 schema.id,
             )
             return
         before = self.subjects.get(schema.subject, {}).get(schema.version)
         if before is not None and (before.guid, before.id) != (schema.guid, schema.id):
-            self._remove(place)
+            self._remove(subject_version)
         self.subjects.setdefault(schema.subject, {})[schema.version] = schema
-        self._places.setdefault(schema.id, {})[place] = None
+        self._by_id.setdefault(schema.id, {})[subject_version] = None
         # Of two ids for the same text, which a topic of others may have, new schemas take the first.
         self._by_content.setdefault((schema.kind, schema.guid), schema.id)
         for each in schema.references:
-            self._referrers.setdefault((each.subject, each.version), {})[place] = None
+            self._referrers.setdefault((each.subject, each.version), {})[subject_version] = None
         self.max_id = max(self.max_id, schema.id)
 
-    def _remove(self, place: Place) -> None:
-        subject, version = place
+    def _remove(self, subject_version: SubjectVersion) -> None:
+        subject, version = subject_version
         schema = self.subjects.get(subject, {}).pop(version, None)
         if schema is None:
             return
         if not self.subjects[subject]:
             del self.subjects[subject]
         for each in schema.references:
-            _discard(self._referrers, (each.subject, each.version), place)
-        _discard(self._places, schema.id, place)
+            _discard(self._referrers, (each.subject, each.version), subject_version)
+        _discard(self._by_id, schema.id, subject_version)
         content = schema.kind, schema.guid
-        if schema.id not in self._places and self._by_content.get(content) == schema.id:
+        if schema.id not in self._by_id and self._by_content.get(content) == schema.id:
             del self._by_content[content]
 
 
-def _discard(groups: dict[Any, dict[Place, None]], key: Any, place: Place) -> None:
+def _discard(groups: dict[Any, dict[SubjectVersion, None]], key: Any, subject_version: SubjectVersion) -> None:
     group = groups.get(key, {})
-    group.pop(place, None)
+    group.pop(subject_version, None)
     if not group:
         groups.pop(key, None)
 
@@ -263,7 +263,7 @@ def _number(value: Any) -> int:
     return value
 
 
-def _read_schema(place: Place, value: dict[str, Any]) -> Schema:
+def _read_schema(subject_version: SubjectVersion, value: dict[str, Any]) -> Schema:
     text, kind = value["schema"], value.get("schemaType") or AVRO
     if not isinstance(text, str) or kind not in KINDS:
         raise ValueError("its schema is no text, or of a type that is not known here")
@@ -271,4 +271,4 @@ def _read_schema(place: Place, value: dict[str, Any]) -> Schema:
     extra = {name: value[name] for name in ("metadata", "ruleSet") if value.get(name) is not None}
     guid = guid_of(text, references, extra)
     schema_id = _number(value["id"])
-    return Schema(*place, schema_id, text, kind, references, extra, value.get("deleted") is True, guid)
+    return Schema(*subject_version, schema_id, text, kind, references, extra, value.get("deleted") is True, guid)

@@ -37,7 +37,7 @@ class Source:
     """A file that passed the first look.
 
     `name` goes into topic names, `shown` is what a person reads; `key` names the key column, "" where there is none;
-    `columns` are those of the header (of the first row, for NDJSON); `is_flights` says whether the flights' own story
+    `columns` are those of the header (of the first row, for NDJSON); `is_flights` says whether the flights' own record
     and question apply.
     """
 

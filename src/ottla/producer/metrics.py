@@ -170,7 +170,7 @@ class ProducerMetrics:
             of_all = self._all_topics
             for name, value in zip(AllTopics.SUMS, self._sums_of_topics(), strict=True):
                 setattr(of_all, name, value)
-            clock.turn(self._meters(), now_us)
+            clock.advance(self._meters(), now_us)
         clock.last_us = now_us
 
     def _meters(self) -> Iterator[Meter]:

@@ -51,8 +51,9 @@ TRANSITIONS: dict[tuple[PositionState, PositionEvent], PositionState] = {
 class Position:
     """One assigned partition.
 
-    `start` and `end` are None while they must still be asked for; `wanted_start` and `wanted_end` are what the user
-    said. `stuck_since_us` is when the first failure since the last success happened, None where all is well.
+    `start` and `end` are None while they must still be asked for; `wanted_start` is what the user said, and
+    `is_bounded` that an end was given. `stuck_since_us` is when the first failure since the last success happened, None
+    where all is well.
 
     Leader epochs are -1 where they are not known. `epoch` is that of the last record read (`has_read`), or the one that
     came with `start`; `end_epoch` came with `end`. `checked_epoch` is the epoch of the last leader whose log agreed

@@ -1,4 +1,4 @@
-"""The story of one record on the terminal: three lanes, one per guarantee, printed line by line as it happens."""
+"""The way of one record on the terminal: three lanes, one per guarantee, printed line by line as it happens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ottla.audit.promises import PROMISES
 from ottla.screen import plain_table
 
 
-def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
+def show_lanes(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
     """Print three lanes, a line at a time as it arrives."""
     console.print()
-    console.print(Text("The story of one record under three guarantees", "bold"))
+    console.print(Text("The way of one record under three guarantees", "bold"))
     console.print(Text(about, "dim"))
     console.print()
     console.print(_lanes(console.width, [Text(guarantee, "bold cyan") for guarantee in PROMISES]))

@@ -65,7 +65,7 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
 
 
 def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
-    """The figures, a verdict a row where `width` columns allow it; else turned, in as many tables as it takes."""
+    """The figures, a verdict a row where `width` columns allow it; else transposed, in as many tables as it takes."""
     upright = plain_table(has_heading=True)
     upright.add_column("guarantee", no_wrap=True, vertical="bottom")
     for _, heading in _FIGURES:
@@ -76,22 +76,22 @@ def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
     if _columns_of(upright) <= width:
         return [upright]
     for size in range(len(verdicts), 1, -1):
-        tables = [_turned(verdicts[first : first + size]) for first in range(0, len(verdicts), size)]
+        tables = [_transposed(verdicts[first : first + size]) for first in range(0, len(verdicts), size)]
         if max(map(_columns_of, tables)) <= width:
             return tables
-    return [_turned([verdict]) for verdict in verdicts]
+    return [_transposed([verdict]) for verdict in verdicts]
 
 
-def _turned(verdicts: Sequence[Verdict]) -> Table:
-    turned = plain_table(has_heading=True)
-    turned.add_column("", min_width=_HEADING_COLUMNS)
+def _transposed(verdicts: Sequence[Verdict]) -> Table:
+    transposed = plain_table(has_heading=True)
+    transposed.add_column("", min_width=_HEADING_COLUMNS)
     for verdict in verdicts:
-        turned.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
+        transposed.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
     columns = [_cells(verdict.figures) for verdict in verdicts]
     for row, (_, heading) in enumerate(_FIGURES):
-        turned.add_row(heading.replace("\n", " "), *(column[row] for column in columns))
-    turned.add_row("verdict", *(verdict_word(verdict) for verdict in verdicts))
-    return turned
+        transposed.add_row(heading.replace("\n", " "), *(column[row] for column in columns))
+    transposed.add_row("verdict", *(verdict_word(verdict) for verdict in verdicts))
+    return transposed
 
 
 def _columns_of(table: Table) -> int:

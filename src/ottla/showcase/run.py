@@ -4,7 +4,7 @@
                                                exactly-once topic -> Spark, killed once -> result: audit -> verdict
                                     all four topics: looks, reads, logs of all replicas -> sixteen properties -> verdict
 
-The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
+The order of things is chosen for whoever watches: what can be wrong with the input is said first, the way of one
 record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
 last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
 written at the very end.
@@ -37,7 +37,7 @@ from ottla.patience import comes_within
 from ottla.printable import printable
 from ottla.screen import Steps, open_console, showing_steps
 from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
-from ottla.showcase.lanes import show_story
+from ottla.showcase.lanes import show_lanes
 from ottla.showcase.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
 from ottla.whole_file import check_place, write_whole
 
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 LOSE_ACK_EVERY = 10
 LOSE_REQUEST_EVERY = 25
 BROKERS = 3
-_STORY_AHEAD = 3
-_STORY_BYTES_MAX = 65_536
+_RECORD_AHEAD = 3
+_RECORD_BYTES_MAX = 65_536
 _DRAIN_S = 30.0
 _CHECK_EVERY_S = 2.0
 
@@ -110,16 +110,16 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
     console.quiet = options.json_file == STDOUT
     with ExitStack() as stack:
         folders = stack.enter_context(make_folders(options.data_dir, has_brokers=foreign is None))
-        folders.check_writable(_STORY_BYTES_MAX)
+        folders.check_writable(_RECORD_BYTES_MAX)
         kafka = _kafka(options, folders, foreign, stack)
         registry = None
         if options.registry is not None:
             # One that does not answer is told at once.
             registry = _registry(options, kafka, foreign, stack)
-        about, lines = _story(kafka, source)
-        # Interrupted, the story tidies up while there is still a cluster.
+        about, lines = _one_record(kafka, source)
+        # Interrupted, the record's way tidies up while there is still a cluster.
         with closing(lines):
-            show_story(console, about, lines)
+            show_lanes(console, about, lines)
         with showing_steps(console) as steps:
             if options.schema is not None and registry is None:
                 with steps.step("start a schema registry"):
@@ -180,19 +180,19 @@ def _words(options: RunOptions) -> tuple[str, ...]:
     return ("--schema", options.schema, *(("--registry", options.registry) if options.registry else ()))
 
 
-def _story(kafka: RunKafka, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
+def _one_record(kafka: RunKafka, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
     import json
 
-    from ottla.showcase.story import tell_story
+    from ottla.showcase.one_record import follow_record
 
-    rows = first_rows(source, _STORY_AHEAD + 1)
+    rows = first_rows(source, _RECORD_AHEAD + 1)
     if not rows:
         raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
     records = []
     for row in rows:
         key = row.get(source.key)
         records.append((None if key is None else str(key).encode(), json.dumps(row, default=str).encode()))
-    return describe(source, rows[-1]), tell_story(kafka, records[:-1], records[-1])
+    return describe(source, rows[-1]), follow_record(kafka, records[:-1], records[-1])
 
 
 def _find_out(

@@ -27,7 +27,7 @@ WIDTH = 120
 _TIME_COLUMNS = 12
 _LANE_COLUMNS = 9
 _LANES_MAX = 8
-# So many lines of the same kind are shown between two turns of the story.
+# So many lines of the same kind are shown between two events of the story.
 _ALIKE_MAX = 4
 # What takes longer than this is told to have arrived late.
 _LATE_US = 5_000
@@ -256,7 +256,7 @@ def _speaks_of(words: str, numbers: dict[int, None]) -> bool:
 
 
 def _folded(lines: list[Line]) -> Iterator[Line]:
-    """The lines, those that say the same again and again folded between two turns of the story."""
+    """The lines, those that say the same again and again folded between two events of the story."""
     alike: dict[str, int] = {}
     left_out, last_us = 0, 0
     for line in lines:

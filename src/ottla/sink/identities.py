@@ -3,7 +3,7 @@
     ottla-sink-6-orders/driver          the driver's ("coordinator" in this package): the process with its newest epoch
                                         may decide
     ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 with number 0; it never has a transaction
-    ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: place 2, transaction.timeout.ms=60000
+    ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: slot 2, transaction.timeout.ms=60000
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
     ottla-sink-6-orders@own/17/0/turn   the count of a sink that keeps its decisions in topic `own`
 
@@ -13,9 +13,9 @@ has one id whatever the topic is: of two drivers with one sink id only the newes
 
 Two attempts that may be alive must not have the same id. To ask whether an id is in use is not enough: an attempt may
 be delayed between the answer and the request that takes the id. So an attempt first sends InitProducerId for the id
-that ends in `turn`. The epoch in the answer is its turn, a number that no other attempt gets. The turn modulo `PLACES`
-is its place: it says which of the task's ids it may take. If that id is in use (not `is_free`), the attempt takes
-another turn. `taking` describes how it takes the id, and why it takes it from no other attempt.
+that ends in `turn`. The epoch in the answer is its ticket, a number that no other attempt gets. The ticket modulo
+`SLOTS` is its slot: it says which of the task's ids it may take. If that id is in use (not `is_free`), the attempt
+takes another ticket. `taking` describes how it takes the id, and why it takes it from no other attempt.
 
 Attempts with different numbers have different ids. Attempts with the same number belong to different plans, or to a
 stage that was run again: Spark fails the job after four failures of a stage in succession.
@@ -29,9 +29,10 @@ from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.settings import CONTROL_TOPIC
 
-PLACES = 4
-TURNS_MOST = 4 * PLACES
-_TURN = "/turn"
+SLOTS = 4
+TICKETS_MOST = 4 * SLOTS
+# As brokers have it in their logs: sinks of earlier releases named tickets so, and their counts go on.
+_TICKET = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
 _EPOCH_MAX = 32_767
 
@@ -47,30 +48,30 @@ def coordinator_id(sink_id: str) -> str:
     return f"{prefix_of(sink_id)}driver"
 
 
-def turn_id(prefix: str, partition_id: int, attempt_number: int) -> str:
+def ticket_id(prefix: str, partition_id: int, attempt_number: int) -> str:
     """The transactional id that counts the attempts at this partition with this number; `prefix` is the sink's."""
-    return f"{prefix}{partition_id}/{attempt_number}{_TURN}"
+    return f"{prefix}{partition_id}/{attempt_number}{_TICKET}"
 
 
-def is_turn(transactional_id: str) -> bool:
+def is_ticket_id(transactional_id: str) -> bool:
     """Whether this id of a sink only counts attempts: it never has a transaction."""
-    return transactional_id.endswith(_TURN)
+    return transactional_id.endswith(_TICKET)
 
 
-def task_transactional_id(turn: TransactionIdentity, timeout_ms: int | None = None) -> str:
-    """The transactional id of the attempt with this turn; without a timeout, that of transaction version 1."""
-    of_place = f"{turn.transactional_id.removesuffix(_TURN)}/{turn.producer_epoch % PLACES}"
-    return of_place if timeout_ms is None else f"{of_place}/{timeout_ms}"
+def task_transactional_id(ticket: TransactionIdentity, timeout_ms: int | None = None) -> str:
+    """The transactional id of the attempt with this ticket; without a timeout, that of transaction version 1."""
+    of_slot = f"{ticket.transactional_id.removesuffix(_TICKET)}/{ticket.producer_epoch % SLOTS}"
+    return of_slot if timeout_ms is None else f"{of_slot}/{timeout_ms}"
 
 
-def is_last_of_place(turn: TransactionIdentity, newest: TransactionDescription | None) -> bool:
-    """Whether no later turn leads to the same place; `newest` is the latest turn.
+def is_last_of_slot(ticket: TransactionIdentity, newest: TransactionDescription | None) -> bool:
+    """Whether no later ticket leads to the same slot; `newest` is the latest ticket.
 
-    When a producer id has no epochs left, turns continue with another producer id. Then it is unknown: False.
+    When a producer id has no epochs left, tickets continue with another producer id. Then it is unknown: False.
     """
-    if newest is None or newest.producer_id != turn.producer_id:
+    if newest is None or newest.producer_id != ticket.producer_id:
         return False
-    return newest.producer_epoch < turn.producer_epoch + PLACES
+    return newest.producer_epoch < ticket.producer_epoch + SLOTS
 
 
 def is_free(described: TransactionDescription | None, idle: Collection[TransactionIdentity]) -> bool:

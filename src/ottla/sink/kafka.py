@@ -97,14 +97,14 @@ class Kafka:
         return transactions_of(self._admin).version
 
     def first_identity(
-        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+        self, transactional_id: str, timeout_ms: int, ticket: TransactionIdentity
     ) -> TransactionIdentity | None:
         """Create a transactional id and return its identity; None without effect if the id exists.
 
-        `turn` is any identity of another id: brokers refuse it if the id exists (KIP-360).
+        `ticket` is any identity of another id: brokers refuse it if the id exists (KIP-360).
         """
         try:
-            return transactions_of(self._admin).fence([transactional_id], timeout_ms, turn)[transactional_id]
+            return transactions_of(self._admin).fence([transactional_id], timeout_ms, ticket)[transactional_id]
         except KafkaError as error:
             if error.code not in _TAKEN:
                 raise

@@ -25,7 +25,7 @@ from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
-# A plan names at most so many. If a task finds another idle id, it takes another turn.
+# A plan names at most so many. If a task finds another idle id, it takes another ticket.
 _IDLE_MOST = 100
 _PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 

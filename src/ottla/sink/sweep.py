@@ -14,7 +14,7 @@ from ottla.client.transaction_admin import ListedTransaction, TransactionDescrip
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
-from ottla.sink.identities import is_turn
+from ottla.sink.identities import is_ticket_id
 from ottla.sink.transaction_log import Fate, TransactionLog
 
 STATES = _ONGOING, _EMPTY = "Ongoing", "Empty"
@@ -37,7 +37,7 @@ class Sweep(NamedTuple):
 def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
     """The transactional ids whose epoch a plan needs to know."""
     ids = [each.transactional_id for each in listed if each.state in STATES]
-    return [each for each in ids if each != coordinator and not is_turn(each)]
+    return [each for each in ids if each != coordinator and not is_ticket_id(each)]
 
 
 def sweep(described: Mapping[str, TransactionDescription], decision: Decision | None) -> Sweep:

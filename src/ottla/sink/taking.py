@@ -1,14 +1,14 @@
-"""How an attempt takes a transactional id that no other living attempt has: first a turn (`identities`), then the id.
+"""How an attempt takes a transactional id that no other living attempt has: first a ticket (`identities`), then the id.
 
 From transaction version 2 on (KIP-890) every end of a transaction gives its id a new epoch. An attempt that finds an id
 without an open transaction begins one with exactly the producer id and epoch that it found (AddPartitionsToTxn). If
 another attempt has used the id since, brokers refuse this without effect. Brokers let two attempts begin if both found
-the same. So each then asks for the newest turn: if a later turn leads to the same place, the attempt does not use the
-id, in which it has sent nothing, and takes another turn. If an id does not exist, InitProducerId creates it, with the
-turn's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
+the same. So each then asks for the newest ticket: if a later ticket leads to the same slot, the attempt does not use
+the id, in which it has sent nothing, and takes another ticket. If an id does not exist, InitProducerId creates it, with
+the ticket's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
 
 In version 1 the end of a transaction does not change the epoch, and an id can be taken only by InitProducerId, which
-aborts a transaction that is open under it. If an attempt is delayed before that until a later turn leads to its place,
+aborts a transaction that is open under it. If an attempt is delayed before that until a later ticket leads to its slot,
 it aborts the transaction of that attempt.
 """
 
@@ -18,28 +18,28 @@ from ottla.errors import OttlaError, TransactionError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.batch import Attempt, BatchId, Plan
-from ottla.sink.identities import PLACES, TURNS_MOST, is_free, is_last_of_place, task_transactional_id, turn_id
+from ottla.sink.identities import SLOTS, TICKETS_MOST, is_free, is_last_of_slot, task_transactional_id, ticket_id
 from ottla.sink.session import Session
 
 
 def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt) -> TransactionIdentity:
     """An identity that this attempt alone has, newer than all those of earlier plans with this transactional id.
 
-    Raises ProducerFenced if the plan is no longer the newest, TransactionError if all places are in use.
+    Raises ProducerFenced if the plan is no longer the newest, TransactionError if all slots are in use.
 
     To commit or abort the batch, a driver first gets a new identity, and then ends all identities of tasks that it
     finds. So this checks the driver's identity last: after that, a task that is still alive opens no transaction.
     """
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
-    turns = turn_id(session.prefix, attempt.partition_id, attempt.attempt_number)
-    for _ in range(TURNS_MOST):
-        turn = port.next_identity(turns, timeout_ms)
+    tickets = ticket_id(session.prefix, attempt.partition_id, attempt.attempt_number)
+    for _ in range(TICKETS_MOST):
+        ticket = port.next_identity(tickets, timeout_ms)
         is_exact = port.transaction_version() >= 2
-        identity = _begun(session, plan, turn) if is_exact else _fenced(session, plan, turn)
+        identity = _begun(session, plan, ticket) if is_exact else _fenced(session, plan, ticket)
         if identity is None:
             continue
-        known = port.describe_transactions([session.coordinator_id, turns])
-        is_alone = not is_exact or is_last_of_place(turn, known.get(turns))
+        known = port.describe_transactions([session.coordinator_id, tickets])
+        is_alone = not is_exact or is_last_of_slot(ticket, known.get(tickets))
         if not session.is_coordinator(plan.coordinator, known):
             if is_exact and is_alone:
                 session.end((identity,), committed=False)
@@ -47,19 +47,19 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
         if is_alone:
             return identity
     raise TransactionError(
-        f"partition {attempt.partition_id} of {batch} has {PLACES} attempts number {attempt.attempt_number} that are "
+        f"partition {attempt.partition_id} of {batch} has {SLOTS} attempts number {attempt.attempt_number} that are "
         "alive at once; see why they neither end nor die, and start the query again"
     )
 
 
-def _begun(session: Session, plan: Plan, turn: TransactionIdentity) -> TransactionIdentity | None:
+def _begun(session: Session, plan: Plan, ticket: TransactionIdentity) -> TransactionIdentity | None:
     """An identity whose transaction has begun, None if the id is in use (transaction version 2)."""
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
     # An id keeps the timeout that it was created with.
-    transactional_id = task_transactional_id(turn, timeout_ms)
+    transactional_id = task_transactional_id(ticket, timeout_ms)
     known = port.describe_transactions([transactional_id]).get(transactional_id)
     if known is None:
-        identity = port.first_identity(transactional_id, timeout_ms, turn)
+        identity = port.first_identity(transactional_id, timeout_ms, ticket)
     elif is_free(known, plan.idle):
         identity = TransactionIdentity(transactional_id, known.producer_id, known.producer_epoch)
     else:
@@ -67,9 +67,9 @@ def _begun(session: Session, plan: Plan, turn: TransactionIdentity) -> Transacti
     return identity if identity is not None and port.begin(identity, session.settings.markers_topic) else None
 
 
-def _fenced(session: Session, plan: Plan, turn: TransactionIdentity) -> TransactionIdentity | None:
+def _fenced(session: Session, plan: Plan, ticket: TransactionIdentity) -> TransactionIdentity | None:
     """The next identity of an id, None if the id is in use (transaction version 1)."""
-    port, transactional_id = session.port, task_transactional_id(turn)
+    port, transactional_id = session.port, task_transactional_id(ticket)
     known = port.describe_transactions([transactional_id]).get(transactional_id)
     if not is_free(known, plan.idle):
         return None

@@ -27,7 +27,7 @@ from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import Buffer
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.world import World
-from ottla.sink.identities import is_turn
+from ottla.sink.identities import is_ticket_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.settings import SinkSettings
 
@@ -224,15 +224,15 @@ class SimulatedKafka(Kafka):
         return SimulatedAdminClient(self._place, {**self._reading, **more})
 
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
-        if not is_turn(transactional_id):
+        if not is_ticket_id(transactional_id):
             self._place.process.takes_an_id()
         return super().next_identity(transactional_id, timeout_ms)
 
     def first_identity(
-        self, transactional_id: str, timeout_ms: int, turn: TransactionIdentity
+        self, transactional_id: str, timeout_ms: int, ticket: TransactionIdentity
     ) -> TransactionIdentity | None:
         self._place.process.takes_an_id()
-        return super().first_identity(transactional_id, timeout_ms, turn)
+        return super().first_identity(transactional_id, timeout_ms, ticket)
 
     def begin(self, identity: TransactionIdentity, topic: str) -> bool:
         self._place.process.takes_an_id()

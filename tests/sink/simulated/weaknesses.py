@@ -83,10 +83,10 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "attempts_take_no_turns": [
         replace(
             "sink/taking.py",
-            "turn = port.next_identity(turns, timeout_ms)",
-            "turn = port.next_identity(turns, timeout_ms)._replace(producer_epoch=_)",
+            "ticket = port.next_identity(tickets, timeout_ms)",
+            "ticket = port.next_identity(tickets, timeout_ms)._replace(producer_epoch=_)",
         ),
-        replace("sink/taking.py", "not is_exact or is_last_of_place(turn, known.get(turns))", "True"),
+        replace("sink/taking.py", "not is_exact or is_last_of_slot(ticket, known.get(tickets))", "True"),
     ],
     "decided_batches_are_written_again": [
         replace(

@@ -31,8 +31,8 @@ from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
 SLICE_NUMBERS = 200_000
 """Record numbers in a slice of a topic, however many partitions share them."""
 
-Place = tuple[int, int]
-"""An offset, and the number of the record that stands there."""
+FirstCopy = tuple[int, int]
+"""Where a record's first copy is stored: its offset, and the number of the record."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,8 +45,8 @@ class SliceAudit:
 
     audit: Audit
     offsets_read: int
-    earliest: Place | None
-    latest: Place | None
+    earliest: FirstCopy | None
+    latest: FirstCopy | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -78,10 +78,10 @@ def audit_slice(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> 
     return SliceAudit(audit_partition(history, evidence_max), offsets_read, earliest, latest)
 
 
-def look_again(slices: Mapping[int, SliceAudit]) -> dict[int, Place]:
+def look_again(slices: Mapping[int, SliceAudit]) -> dict[int, FirstCopy]:
     """The slices of a partition that reach behind the beginning of a later one, and that beginning."""
-    again: dict[int, Place] = {}
-    beginning: Place | None = None
+    again: dict[int, FirstCopy] = {}
+    beginning: FirstCopy | None = None
     for number in sorted(slices, reverse=True):
         this = slices[number]
         if beginning is not None and this.latest is not None and this.latest > beginning:

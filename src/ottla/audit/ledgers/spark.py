@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.audit.findings import EVIDENCE_MAX
 from ottla.audit.ledgers.partition import Audit, add_audits
-from ottla.audit.ledgers.slices import SLICE_NUMBERS, Place, SliceAudit, add_slices, audit_slice, look_again
+from ottla.audit.ledgers.slices import SLICE_NUMBERS, FirstCopy, SliceAudit, add_slices, audit_slice, look_again
 from ottla.audit.ledgers.tables import SENT_COLUMNS, STORED_COLUMNS, TopicTraits, history_of, nothing_of
 from ottla.errors import ConfigError
 from ottla.ledger import schema
@@ -155,7 +155,7 @@ def _judge_slices(
 
 
 def _judge_group(
-    groups: _Groups, traits: Mapping[str, TopicTraits], later: Mapping[int, Place], evidence_max: int
+    groups: _Groups, traits: Mapping[str, TopicTraits], later: Mapping[int, FirstCopy], evidence_max: int
 ) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
     def judge_group(key: tuple[Any, ...], sent: pa.Table, stored: pa.Table) -> pa.Table:
         import pyarrow as pa

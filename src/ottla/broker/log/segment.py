@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, Place, StoredIndex
+from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, IndexEntry, StoredIndex
 from ottla.broker.storage import Buffer, FileSlice, Storage, StorageFile
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
 
@@ -275,13 +275,13 @@ class Segment:
             return self.size
         if offset <= self.base_offset:
             return 0
-        place = self.index.place_of(offset - self.base_offset)
-        if self._index_doubted and not self._agrees(place, offset):
+        entry = self.index.lookup(offset - self.base_offset)
+        if self._index_doubted and not self._agrees(entry, offset):
             self._index_again()
-            place = self.index.place_of(offset - self.base_offset)
-        if place.exact:
-            return place.position
-        return self._position_from(place.position, offset)
+            entry = self.index.lookup(offset - self.base_offset)
+        if entry.exact:
+            return entry.position
+        return self._position_from(entry.position, offset)
 
     def end_in_file(self) -> int:
         """Behind the last batch in the file, whose headers are read from the last index entry on. OSError."""
@@ -297,12 +297,12 @@ class Segment:
             end = header.last_offset + 1
         return end
 
-    def _agrees(self, place: Place, offset: int) -> bool:
-        """Whether a batch begins at the place from which one comes to `offset`, as the index says."""
-        header = self._batch_at(place.position)
+    def _agrees(self, entry: IndexEntry, offset: int) -> bool:
+        """Whether a batch begins where the entry is, from which one comes to `offset`, as the index says."""
+        header = self._batch_at(entry.position)
         if header is None or header.base_offset > offset:
             return False
-        return not place.exact or header.last_offset >= offset
+        return not entry.exact or header.last_offset >= offset
 
     def _batch_at(self, position: int) -> BatchHeader | None:
         if not 0 <= position < self.size:

@@ -35,7 +35,7 @@ _RELATIVE_MAX = (1 << 31) - 1
 _SWAP = sys.byteorder == "little"
 
 
-class Place(NamedTuple):
+class IndexEntry(NamedTuple):
     """A position to look on from; `exact` where the batch asked for begins there."""
 
     position: int
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 class SegmentIndex(Protocol):
     """What a segment asks its index; OSError where a file cannot be read."""
 
-    def place_of(self, relative_offset: int) -> Place:
+    def lookup(self, relative_offset: int) -> IndexEntry:
         """A batch at or in front of the one that holds the offset."""
         ...
 
@@ -111,10 +111,14 @@ class GrowingIndex:
             or len(self._times) >= index_bytes_max // _TIME_ENTRY.size - 1
         )
 
-    def place_of(self, relative_offset: int) -> Place:
+    def lookup(self, relative_offset: int) -> IndexEntry:
         """See SegmentIndex."""
         entry = bisect_right(self._begins, relative_offset) - 1
-        return Place(self._positions[entry], self._ends[entry] >= relative_offset) if entry >= 0 else Place(0, False)
+        return (
+            IndexEntry(self._positions[entry], self._ends[entry] >= relative_offset)
+            if entry >= 0
+            else IndexEntry(0, False)
+        )
 
     def position_before(self, position: int) -> int:
         """See SegmentIndex."""
@@ -217,10 +221,10 @@ class StoredIndex:
         """Whether there is any offset entry."""
         return self._offsets.count > 0
 
-    def place_of(self, relative_offset: int) -> Place:
+    def lookup(self, relative_offset: int) -> IndexEntry:
         """See SegmentIndex."""
         found = self._offsets.last(lambda entry: entry[0] <= relative_offset)
-        return Place(found[1], found[0] == relative_offset) if found is not None else Place(0, False)
+        return IndexEntry(found[1], found[0] == relative_offset) if found is not None else IndexEntry(0, False)
 
     def position_before(self, position: int) -> int:
         """See SegmentIndex."""

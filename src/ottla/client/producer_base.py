@@ -1,6 +1,6 @@
 """What `Producer` and `AsyncProducer` are alike in: how they begin, how records get in, their figures and their name.
 
-A front names how its users wait and which of the appender's methods its `send` is; here the parts are put together.
+A producer names how its users wait and which of the appender's methods its `send` is; here the parts are put together.
 `send` becomes an attribute of the instance (`own_send.py`), so that callers call compiled code directly.
 """
 
@@ -37,8 +37,8 @@ Headers = Sequence[tuple[str, bytes | bytearray | memoryview | str | None]]
 Waits = TypeVar("Waits", "ThreadWaits", "CoroutineWaits")
 
 
-class ProducerFront(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsOfProducers):
-    """The front of a driver; how its users wait, and `_appending`, tell one front from another."""
+class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsOfProducers):
+    """How its users wait, and `_appending`, tell one kind of producer from the other."""
 
     _waits_class: type[Waits]
     # One for all; a test takes another one.

@@ -1,8 +1,8 @@
-"""One record's story in three lanes, one per guarantee, told as it happens and before anything heavy is loaded.
+"""One record's way in three lanes, one per guarantee, told as it happens and before anything heavy is loaded.
 
 Three topics of one partition on the run's own cluster already hold a few records. The next record is sent to each, and
 affected: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended. After
-the blow, and again at the end, the topics are read, so that every offset the story tells was seen in the log.
+the blow, and again at the end, the topics are read, so that every offset that is told was seen in the log.
 
 Invariant: nothing is told that was not observed: that a fault fired comes from the broker's own count, that a record
 was sent again from the number of requests the fault saw, where it is stored from reading the topic.
@@ -98,17 +98,17 @@ class Lane:
         return [offset for offset, value in self.stored() if value == record[1]]
 
 
-def tell_story(kafka: RunKafka, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
-    """Let the story happen and yield it line by line, each with one cell per lane, in the order of `PROMISES`.
+def follow_record(kafka: RunKafka, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
+    """Send the record and yield what happens line by line, each with one cell per lane, in the order of `PROMISES`.
 
-    `ahead` are stored first; `record` is the one the story is about. The topics are gone afterwards.
+    `ahead` are stored first; `record` is the one that is followed. The topics are gone afterwards.
     """
     from ottla.client.producer import Producer
 
     with ExitStack() as stack:
         lanes = []
         for guarantee, promise in PROMISES.items():
-            topic = kafka.name(f"story-{guarantee}")
+            topic = kafka.name(f"record-{guarantee}")
             kafka.create_topic(topic, 1)
             stack.callback(kafka.delete_topic, topic)
             settings = {
