@@ -20,7 +20,7 @@ class Papers:
         self.server = self._issue(ours, "server", "127.0.0.1", "localhost")
         self.elsewhere = self._issue(ours, "elsewhere", "kafka.elsewhere.example")
         self.client = self._issue(ours, "client", "client@ottla.example")
-        self.stranger = self._issue(other, "stranger", "client@ottla.example")
+        self.untrusted = self._issue(other, "untrusted", "client@ottla.example")
         self.ca = folder / "ca.pem"
         ours.cert_pem.write_to_path(str(self.ca))
         self.other_ca = folder / "other-ca.pem"

@@ -174,14 +174,14 @@ def keep_waiting(run: Run) -> Planted | None:
     return Planted(kinds.KEPT_WAITING, (record.number,))
 
 
-def _trouble_us(run: Run) -> int:
+def _disturbed_us(run: Run) -> int:
     """When the first thing went wrong."""
     assert run.c.broker_ends is not None
     return min([run.c.first_fault_us, *(each.at_us for each in run.c.broker_ends)])
 
 
 def fail_without_a_cause(run: Run) -> Planted | None:
-    before_us = _trouble_us(run)
+    before_us = _disturbed_us(run)
     record = run.pick([each for each in run.sent("p", "q", kept=False) if each.told_us < before_us])
     if record is None:
         return None
@@ -192,7 +192,7 @@ def fail_without_a_cause(run: Run) -> Planted | None:
 def refuse_a_commit(run: Run) -> Planted | None:
     assert run.c.instances is not None
     died = {each.producer: each.died_us for each in run.c.instances if each.died_us >= 0 and each.instance == 1}
-    before_us = _trouble_us(run)
+    before_us = _disturbed_us(run)
     granted = [
         each
         for each in run.c.transactions

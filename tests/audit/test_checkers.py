@@ -123,7 +123,7 @@ def test_a_batch_stored_again_is_duplicated_and_not_reordered(lay: Lay) -> None:
     assert check_duplicates(history).count == 5
 
 
-def test_a_strangers_number_does_not_make_the_rest_late(lay: Lay) -> None:
+def test_the_number_of_no_record_does_not_make_the_rest_late(lay: Lay) -> None:
     assert check_order(lay([0, 1, 777, 2, 3, 4, 5, 6, 7, 8, 9])).count == 0
     assert check_order(lay([*ALL[1:], 0, -1, -1])).count == 1
 
@@ -150,10 +150,10 @@ def test_an_altered_copy_is_found_among_good_ones(lay: Lay) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stranger", "words"), [(-1, "has no record number"), (10, "by the ledger nobody sent it to this partition")]
+    ("unsent", "words"), [(-1, "has no record number"), (10, "by the ledger nobody sent it to this partition")]
 )
-def test_a_record_nobody_sent_is_altered_and_neither_duplicated_nor_lost(lay: Lay, stranger: int, words: str) -> None:
-    history = lay([*ALL, stranger, stranger])
+def test_a_record_nobody_sent_is_altered_and_neither_duplicated_nor_lost(lay: Lay, unsent: int, words: str) -> None:
+    history = lay([*ALL, unsent, unsent])
     assert check_alteration(history).count == 2
     assert words in check_alteration(history).evidence[0].detail
     assert check_duplicates(history).count == 0

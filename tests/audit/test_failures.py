@@ -1,4 +1,4 @@
-"""Group 14: what fails while nothing is wrong."""
+"""Nothing stuck, late or failed without cause: what fails while nothing is wrong."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_a_record_that_was_never_told_of_has_not_failed(scene: Scene) -> None:
     assert found(scene).passed
 
 
-@pytest.mark.parametrize("trouble", ["fault", "broker"])
+@pytest.mark.parametrize("cause", ["fault", "broker"])
 @pytest.mark.parametrize(("at_us", "count"), [(2_000, 0), (2_001, 1)])
-def test_what_goes_wrong_excuses_what_was_told_since(scene: Scene, trouble: str, at_us: int, count: int) -> None:
+def test_what_goes_wrong_excuses_what_was_told_since(scene: Scene, cause: str, at_us: int, count: int) -> None:
     fail(scene)
-    if trouble == "fault":
+    if cause == "fault":
         scene.chronicle.first_fault_us = at_us
     else:
         scene.fall(at_us, 1, "kill")
@@ -184,7 +184,7 @@ def test_a_run_that_was_never_healed_is_not_held_again(scene: Scene) -> None:
     assert found(scene).passed
 
 
-def test_a_broker_that_fell_when_all_was_healed_is_trouble_too(scene: Scene) -> None:
+def test_a_broker_that_fell_when_all_was_healed_excuses_too(scene: Scene) -> None:
     fail(scene)
     record = scene.record(1)
     record.sent_us = scene.chronicle.healed_us + RECOVERED_US

@@ -32,6 +32,6 @@ def test_any_log_is_counted_as_the_definitions_say(
     assert figures.lost == sum(n not in known and outcomes.get(n) != "failed" for n in range(SENT))
     assert figures.duplicated == len(known) - len(firsts)
     assert figures.reordered == sum(record < max(firsts[: i + 1]) for i, record in enumerate(firsts))
-    strangers = sum(not 0 <= record < SENT for record in log)
+    unsent = sum(not 0 <= record < SENT for record in log)
     changed = sum(0 <= record < SENT and offset in altered for offset, record in enumerate(log))
-    assert figures.altered == strangers + changed
+    assert figures.altered == unsent + changed

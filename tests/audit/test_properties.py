@@ -1,4 +1,4 @@
-"""The sixteen properties: each kind belongs to one, and nothing that could not be seen is ever called held."""
+"""The properties: each kind belongs to one, and nothing that could not be seen is ever called held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = tuple(value for name, value in vars(kinds).items() if name.isupper() and
 CLEAN = [Finding(kind, 0) for kind in KINDS]
 
 
-def test_there_are_sixteen_and_each_kind_of_anomaly_breaks_one_of_them() -> None:
+def test_each_kind_of_anomaly_breaks_one_property() -> None:
     assert [each.number for each in PROPERTIES] == list(range(1, 17))
     assert sorted(kind for each in PROPERTIES for kind in each.kinds) == sorted(KINDS)
 

@@ -140,7 +140,7 @@ def test_the_order_of_a_ledgers_rows_changes_no_evidence() -> None:
     assert [each.sequence for each in in_order.finding("lost").evidence] == [0, 8, 16]
 
 
-def test_a_strangers_number_in_a_later_slice_makes_nobody_late() -> None:
+def test_the_number_of_no_record_in_a_later_slice_makes_nobody_late() -> None:
     stored = [stored_row(100, 0), stored_row(0, 1)]
     assert in_slices([sent_row(0)], stored, {0: (0, 2)}, 10, TopicTraits()).figures.reordered == 0
 

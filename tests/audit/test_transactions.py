@@ -1,4 +1,4 @@
-"""Group 12: transactions, all or nothing, to every reader and for the offsets that go with them."""
+"""Transactions: all or nothing, to every reader and for the offsets that go with them."""
 
 from __future__ import annotations
 

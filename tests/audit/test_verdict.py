@@ -22,7 +22,7 @@ LOSS: dict[str, object] = {"stored": ALL[:-1], "outcomes": {9: "unknown"}}
 COPY: dict[str, object] = {"stored": [*ALL, 9]}
 SWAP: dict[str, object] = {"stored": [1, 0, *ALL[2:]]}
 CHANGE: dict[str, object] = {"stored": ALL, "values": {4: 1}}
-STRANGER: dict[str, object] = {"stored": [*ALL, -1]}
+UNSENT: dict[str, object] = {"stored": [*ALL, -1]}
 LIE: dict[str, object] = {"stored": ALL, "outcomes": {4: "failed"}}
 MISTOLD: dict[str, object] = {"stored": ALL, "acked_at": {3: 4}}
 UNREAD: dict[str, object] = {"stored": ALL, "bounds": (0, 11)}
@@ -36,7 +36,7 @@ UNREAD: dict[str, object] = {"stored": ALL, "bounds": (0, 11)}
         ("exactly-once", COPY, False, False),
         ("exactly-once", SWAP, False, False),
         ("exactly-once", CHANGE, False, False),
-        ("exactly-once", STRANGER, False, False),
+        ("exactly-once", UNSENT, False, False),
         ("exactly-once", LIE, False, False),
         ("exactly-once", MISTOLD, False, False),
         ("exactly-once", UNREAD, False, False),

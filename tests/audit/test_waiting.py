@@ -1,4 +1,4 @@
-"""Group 14: records that wait longer than linger.ms and their brokers' answers explain."""
+"""Nothing stuck, late or failed without cause: records that wait longer than linger.ms and brokers explain."""
 
 from __future__ import annotations
 
@@ -81,16 +81,16 @@ def test_after_an_idle_stretch_nothing_is_left_to_wait_for(scene: Scene) -> None
     assert [piece.sequence for piece in found(scene).evidence] == [1_000]
 
 
-@pytest.mark.parametrize("trouble", ["a fault", "no answer", "a refusal", "a leader"])
-def test_faults_excuse_waiting_for_some_time_only(scene: Scene, trouble: str) -> None:
+@pytest.mark.parametrize("cause", ["a fault", "no answer", "a refusal", "a leader"])
+def test_faults_excuse_waiting_for_some_time_only(scene: Scene, cause: str) -> None:
     c = paced(scene, 20)
     at_us = BEGAN_US + 1_000_000
-    if trouble == "a fault":
+    if cause == "a fault":
         c.first_fault_us = c.healed_us = at_us
-    elif trouble == "a leader":
+    elif cause == "a leader":
         scene.elect(at_us, 0, 1, (0, 1))
     else:
-        lost = ProduceSeen("p", 0, at_us, at_us, -1 if trouble == "no answer" else at_us, trouble == "a refusal")
+        lost = ProduceSeen("p", 0, at_us, at_us, -1 if cause == "no answer" else at_us, cause == "a refusal")
         c.produced.append(lost)
         c.produced.sort(key=lambda each: each.sent_us)
     late = c.sent[1_200]

@@ -127,7 +127,7 @@ def test_scram_tokens_of_another_shape_are_refused(client: Client, mechanism: st
     assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_nothing_but_versions_is_said_to_strangers(users: Users) -> None:
+def test_nothing_but_versions_is_said_to_who_has_not_proved_who_it_is(users: Users) -> None:
     client = Client(users)
     reply = client.send(MetadataRequest())
     assert (reply.answer, reply.refusal) == (None, "Metadata before the client has proved who it is")

@@ -77,7 +77,9 @@ def test_a_broker_that_comes_back_catches_up_and_is_in_sync_again(replicated: Wo
     assert len({log_bytes(replicated, broker_id) for broker_id in (1, 2, 3)}) == 1
 
 
-def test_a_leader_that_restarts_faster_than_its_session_ends_loses_its_office_all_the_same(replicated: World) -> None:
+def test_a_leader_that_restarts_faster_than_its_session_ends_loses_its_leadership_all_the_same(
+    replicated: World,
+) -> None:
     """It may have lost what was not synced: nobody may take it for what it was."""
     replicated.produce(batch_of(b"a"))
     old = replicated.leader()

@@ -128,7 +128,7 @@ class Battered:
         world.pass_time(100)
 
     def is_sound(self) -> None:
-        """A stranger to all this stores a record and reads back all that was stored so."""
+        """Another client stores a record and reads back all that was stored so."""
         value = b"value %d" % self._stored
         answer = self.world.produce(batch_of(value), topic=HEALTHY)
         assert (answer.error_code, answer.base_offset) == (0, self._stored)

@@ -153,17 +153,17 @@ def test_a_session_timeout_out_of_bounds_is_refused(world: World, timeout_ms: in
     assert client.join().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_old_generations_and_strangers_are_refused(world: World) -> None:
+def test_old_generations_and_unknown_members_are_refused(world: World) -> None:
     first, _ = stable_pair(world)
     first.generation -= 1
     assert first.heartbeat() == ErrorCode.ILLEGAL_GENERATION
     assert first.sync(generation_id=1).error_code == ErrorCode.ILLEGAL_GENERATION
-    stranger = Client(world)
-    stranger.member_id, stranger.generation = "nobody", 2
-    assert stranger.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stranger.sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stranger.join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stranger.leave() == ErrorCode.UNKNOWN_MEMBER_ID
+    unknown = Client(world)
+    unknown.member_id, unknown.generation = "nobody", 2
+    assert unknown.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert unknown.sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert unknown.join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert unknown.leave() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_empty_group_id_is_refused(world: World) -> None:

@@ -114,7 +114,7 @@ def test_older_clients_fetch_one_groups_offsets(world: World, version: int) -> N
     assert answer.topics[0].partitions[0].committed_offset == 7
 
 
-def test_a_stranger_commits_only_while_the_group_is_empty(world: World) -> None:
+def test_an_unknown_member_commits_only_while_the_group_is_empty(world: World) -> None:
     assert commit(world, 7) == 0
     client = Client(world)
     client.join()

@@ -38,9 +38,9 @@ GROUP_APIS = [8, 9, 10, 11, 12, 13, 14, 15, 16, 42]
 
 
 def questions(client: Client) -> list[Any]:
-    """Requests of all kinds, as a member, as a stranger, and about groups that are not there."""
+    """Requests of all kinds, as a member, as an unknown member, and about groups that are not there."""
     by = {"group_id": GROUP, "member_id": client.member_id, "group_instance_id": client.instance_id}
-    stranger = {"group_id": GROUP, "member_id": "nobody"}
+    unknown = {"group_id": GROUP, "member_id": "nobody"}
     place = OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition(committed_offset=3)])
     older = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
     newer = [OffsetFetchRequestGroup(group_id=name, topics=[asked_for(TOPIC, 0, 1)]) for name in (GROUP, "nobody")]
@@ -50,15 +50,15 @@ def questions(client: Client) -> list[Any]:
         FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP, "other"]),
         FindCoordinatorRequest(key=GROUP, key_type=1, coordinator_keys=[GROUP]),
         OffsetCommitRequest(topics=[place], generation_id_or_member_epoch=client.generation, **by),
-        OffsetCommitRequest(topics=[place], generation_id_or_member_epoch=1, **stranger),
+        OffsetCommitRequest(topics=[place], generation_id_or_member_epoch=1, **unknown),
         OffsetFetchRequest(group_id=GROUP, topics=older, groups=newer),
         HeartbeatRequest(generation_id=client.generation, **by),
-        HeartbeatRequest(generation_id=1, **stranger),
+        HeartbeatRequest(generation_id=1, **unknown),
         SyncGroupRequest(generation_id=client.generation, **by),
-        SyncGroupRequest(generation_id=1, **stranger),
+        SyncGroupRequest(generation_id=1, **unknown),
         DescribeGroupsRequest(groups=[GROUP, "nobody"]),
         ListGroupsRequest(),
-        JoinGroupRequest(**joining, **stranger),
+        JoinGroupRequest(**joining, **unknown),
         JoinGroupRequest(**joining, **by),
         JoinGroupRequest(**joining, **{**by, "member_id": ""}),
         JoinGroupRequest(**joining, group_id="new"),

@@ -300,7 +300,7 @@ def test_a_topic_with_fewer_replicas_than_brokers_lives_on_those_only() -> None:
 
 
 def test_tools_that_read_like_replicas_move_no_high_watermark(replicated: World) -> None:
-    """Kafka's own checking tools fetch with replica id -2; a stranger's id counts for nothing either."""
+    """Kafka's own checking tools fetch with replica id -2; an unknown id counts for nothing either."""
     replicated.unreachable = followers(replicated)
     replicated.produce(batch_of(b"a"), acks=1)
     leader = replicated.leader()

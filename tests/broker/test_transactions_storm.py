@@ -127,7 +127,7 @@ class Writer:
             zombie.end(True)
 
 
-def trouble(rng: random.Random, world: World) -> None:
+def disturb(rng: random.Random, world: World) -> None:
     kind = rng.randrange(12)
     if kind == 0:
         world.unreachable = {rng.choice(list(world.brokers))}
@@ -172,7 +172,7 @@ def storm(seed: int, version: int, steps: int = 60, *, deaths: bool = False) -> 
         if deaths:
             break_brokers(rng, world)
         else:
-            trouble(rng, world)
+            disturb(rng, world)
     world.unreachable = set()
     for broker_id in [broker_id for broker_id in (1, 2, 3) if broker_id not in world.brokers]:
         world.start(broker_id)

@@ -83,7 +83,7 @@ def program(tmp_path: Path) -> Program:
 
 
 @contextmanager
-def stranger() -> Iterator[int]:
+def not_kafka() -> Iterator[int]:
     """A server that answers every connection in a language that is not Kafka's."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -199,7 +199,7 @@ def test_address_where_nobody_listens(program: Program) -> None:
 
 def test_address_where_something_else_answers(program: Program) -> None:
     program.write("rows.csv", "a,b\n1,2\n")
-    with stranger() as port:
+    with not_kafka() as port:
         for command in (("topics",), ("read", "orders"), ("produce", "orders", "--input", "rows.csv", "--key", "a")):
             sentence = program.refused(*command, "--bootstrap-servers", f"127.0.0.1:{port}")
             assert f"127.0.0.1:{port}" in sentence

@@ -29,7 +29,7 @@ def usual_handlers() -> Iterator[None]:
 
 @contextmanager
 def failing_over_an_interruption() -> Iterator[None]:
-    """As PySpark's own blocks do, whose last words to Java fail where its answer before was cut off."""
+    """As PySpark's own blocks do, whose last call of Java fails where its answer before was cut off."""
     try:
         yield
     finally:
@@ -70,14 +70,14 @@ def test_error_after_an_interruption_was_dealt_with_stays_one() -> None:
 def test_end_of_the_program_over_an_interruption_is_an_interruption_all_the_same() -> None:
     """As rich and typer end it where nobody reads what they print on the way out."""
 
-    def print_last_words() -> None:
+    def print_at_the_end() -> None:
         try:
             raise BrokenPipeError
         except BrokenPipeError:
             sys.exit(1)
 
     with pytest.raises(KeyboardInterrupt), ending_in_order(), ExitStack() as stack:  # noqa: PT012
-        stack.callback(print_last_words)
+        stack.callback(print_at_the_end)
         raise KeyboardInterrupt
 
 

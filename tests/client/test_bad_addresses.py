@@ -14,7 +14,7 @@ import ottla
 from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
-from ottla.connection.address_book import AddressBook, LastingTrouble
+from ottla.connection.address_book import AddressBook, LastingError
 from ottla.connection.loss import REFUSED, not_kafka
 
 
@@ -146,9 +146,9 @@ def test_a_name_with_a_part_that_is_empty_or_too_long_is_said_like_any_other(hos
 
 
 def test_every_address_is_named(closed_port: str, peer: Peer) -> None:
-    clock, stranger = ottla.Clock(), peer(ssh_server)
+    clock, not_kafka = ottla.Clock(), peer(ssh_server)
     with (
-        Producer([closed_port, stranger], clock=clock) as producer,
+        Producer([closed_port, not_kafka], clock=clock) as producer,
         # Both of them, and one once more.
         connections_lost(3) as wait,
         ahead(clock, 60, wait),
@@ -156,7 +156,7 @@ def test_every_address_is_named(closed_port: str, peer: Peer) -> None:
     ):
         producer.send("flights", b"x")
     assert closed_port in str(caught.value)
-    assert stranger in str(caught.value)
+    assert not_kafka in str(caught.value)
 
 
 def test_one_good_address_is_enough(
@@ -186,10 +186,10 @@ def test_a_topic_name_that_cannot_be_sent_fails_alone(
 def test_a_wait_tells_what_it_saw_though_the_next_try_has_begun() -> None:
     """The next try may end otherwise, just before the waiting thread runs."""
     addresses = AddressBook([("one", 9092)])
-    trouble = LastingTrouble(addresses)
-    assert not trouble.seen()
+    lasting = LastingError(addresses)
+    assert not lasting.seen()
     addresses.lost("one", 9092, not_kafka(), 0)
-    assert trouble.seen()
+    assert lasting.seen()
     addresses.lost("one", 9092, REFUSED, 1)
-    assert trouble.seen()
-    assert isinstance(trouble.error, ottla.NotKafka)
+    assert lasting.seen()
+    assert isinstance(lasting.error, ottla.NotKafka)

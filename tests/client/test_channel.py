@@ -283,7 +283,7 @@ def test_what_a_broker_said_before_it_hung_up_is_said_to_everyone_who_asks(paper
     there.load_verify_locations(papers.ca)
     there.verify_mode = ssl.CERT_REQUIRED
     here = ssl.create_default_context(cafile=str(papers.ca))
-    here.load_cert_chain(papers.stranger)
+    here.load_cert_chain(papers.untrusted)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = TlsSocket(socket.create_connection(listener.getsockname()), here, "localhost")
         broker = there.wrap_socket(listener.accept()[0], server_side=True, do_handshake_on_connect=False)

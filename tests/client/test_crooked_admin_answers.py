@@ -219,13 +219,13 @@ def test_a_partition_whose_producers_are_left_out_is_named(single: ottla.Cluster
         proxy.close()
 
 
-def strangers(parts: list[Any]) -> None:
-    stranger = deepcopy(parts[0])
-    stranger.transactional_id = "nobody-asked"
-    parts.append(stranger)
+def unasked(parts: list[Any]) -> None:
+    unasked = deepcopy(parts[0])
+    unasked.transactional_id = "nobody-asked"
+    parts.append(unasked)
 
 
-@pytest.mark.parametrize("change", [nothing, twice, strangers])
+@pytest.mark.parametrize("change", [nothing, twice, unasked])
 def test_transactions_that_were_left_out_are_asked_for_again(
     single: ottla.Cluster, kafka_name: str, change: Change
 ) -> None:

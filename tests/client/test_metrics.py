@@ -303,10 +303,10 @@ def test_who_came_in_and_who_did_not_is_counted() -> None:
         with ottla.Producer(cluster.bootstrap_servers, sasl_password="engine", **given) as producer:
             producer.send("flights", b"v").result(30)
             figures = producer.metrics()
-        with ottla.Producer(cluster.bootstrap_servers, sasl_password="wrong", **given) as stranger:
+        with ottla.Producer(cluster.bootstrap_servers, sasl_password="wrong", **given) as refused:
             with pytest.raises(ottla.AuthenticationError):
-                stranger.send("flights", b"v")
-            told = stranger.metrics()
+                refused.send("flights", b"v")
+            told = refused.metrics()
     assert figures["successful-authentication-total"] == figures["connection-creation-total"] > 0
     assert figures["failed-authentication-total"] == told["successful-authentication-total"] == 0
     assert told["failed-authentication-total"] > 0

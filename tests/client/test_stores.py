@@ -132,9 +132,9 @@ def test_a_truststore_in_jks_needs_no_password_as_in_java(
 def test_who_is_not_in_a_truststore_is_not_believed(
     cluster: ottla.Cluster, stores: Stores, papers: Papers, tmp_path: Path
 ) -> None:
-    strangers = tmp_path / "strangers.jks"
-    stores.believe(papers.other_ca, strangers)
-    given = settings(stores, "JKS", **{"ssl.truststore.location": str(strangers)})
+    other = tmp_path / "other.jks"
+    stores.believe(papers.other_ca, other)
+    given = settings(stores, "JKS", **{"ssl.truststore.location": str(other)})
     with (
         ottla.Producer(cluster.bootstrap_servers_of("MUTUAL"), **given) as producer,
         pytest.raises(ottla.AuthenticationError, match=r"name who issued .* in ssl\.truststore\.location"),

@@ -157,7 +157,7 @@ def test_a_token_that_tells_nothing_is_taken_as_it_is(server: TokenServer) -> No
     assert (token.value, token.expires_at_s) == ("opaque", None)
 
 
-def test_trouble_that_passes_is_waited_for(cluster: ottla.Cluster, topic: str, server: TokenServer) -> None:
+def test_an_error_that_passes_is_waited_for(cluster: ottla.Cluster, topic: str, server: TokenServer) -> None:
     server.answers += [(503, "busy"), (429, ""), (500, {"error": "server_error"})]
     settings = server.settings(**{"sasl.login.retry.backoff.ms": 1})
     with ottla.Producer(cluster.bootstrap_servers_of("TOKENS"), **settings) as producer:

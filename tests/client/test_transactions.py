@@ -272,7 +272,7 @@ def test_offsets_count_with_the_transaction(cluster: ottla.Cluster, name: str) -
         assert offset_of(cluster, name, name) == 5
         producer.begin_transaction()
         with pytest.raises(ottla.TransactionError, match="generation of the group"):
-            producer.send_offsets_to_transaction({(name, 0): 11}, name + "-x", generation=3, member_id="stranger")
+            producer.send_offsets_to_transaction({(name, 0): 11}, name + "-x", generation=3, member_id="unknown")
         with pytest.raises(ottla.TransactionError):
             producer.commit_transaction()
         producer.abort_transaction()

@@ -147,7 +147,7 @@ def test_a_client_that_has_said_its_last_word_still_gets_the_answer(
     broker.create_topic(kafka_name)
     wire = connect(broker)
     with broker.faults.delay_ack(topic=kafka_name, delay_ms=100) as late:
-        wire.ask(make.produce(kafka_name, b"last words"), 9)
+        wire.ask(make.produce(kafka_name, b"last record"), 9)
         wire.socket.shutdown(socket.SHUT_WR)
         assert wire.answer().responses[0].partition_responses[0].base_offset == 0
         assert wire.is_closed_by_broker()

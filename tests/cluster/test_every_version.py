@@ -139,7 +139,7 @@ def test_every_version_gets_the_answer_a_valid_request_deserves(
         assert answer.responses[0].partitions[0].records
 
 
-def test_an_election_in_every_version_gives_the_preferred_leader_its_office_back(
+def test_an_election_in_every_version_gives_the_preferred_leader_its_leadership_back(
     situate: Situate, pair: Cluster, kafka_name: str
 ) -> None:
     lowest, highest = VERSIONS[_ELECT_LEADERS]

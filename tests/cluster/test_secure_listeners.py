@@ -107,13 +107,13 @@ def test_a_client_that_shows_a_certificate_comes_in(cluster: ottla.Cluster, pape
     assert _round_trip(cluster, config, kafka_name, [b"mutual"]) == [b"mutual"]
 
 
-@pytest.mark.parametrize("shown", ["none", "a stranger's"])
+@pytest.mark.parametrize("shown", ["none", "an untrusted one"])
 def test_a_client_without_a_good_certificate_stays_out(
     cluster: ottla.Cluster, papers: Papers, shown: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     context = ssl.create_default_context(cafile=str(papers.ca))
     if shown != "none":
-        context.load_cert_chain(str(papers.stranger))
+        context.load_cert_chain(str(papers.untrusted))
     host, port = cluster.bootstrap_servers_of("MUTUAL").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as plain:
         wrapped = context.wrap_socket(plain, server_hostname=host)
@@ -198,7 +198,7 @@ def test_a_request_before_authentication_closes_the_connection(
     assert _complaints(cluster, caplog, "SASL_PLAINTEXT", "Metadata before the client has proved") == 1
 
 
-def test_a_stranger_cannot_announce_a_large_frame(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
+def test_an_unknown_client_cannot_announce_a_large_frame(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
     wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
     wire.send((1 << 20).to_bytes(4))
     assert wire.is_closed_by_broker()

@@ -148,8 +148,8 @@ def test_without_its_certificate_a_client_is_told(side: Side, papers: Papers, ve
     everybody_is_told(side.bootstrap_servers_of("MUTUAL"), given, ottla.AuthenticationError, said)
 
 
-def test_a_client_with_a_strangers_certificate_is_told(side: Side, papers: Papers) -> None:
-    given = settings_for(papers, "SSL") | {"ssl_keystore_location": str(papers.stranger)}
+def test_a_client_with_an_untrusted_certificate_is_told(side: Side, papers: Papers) -> None:
+    given = settings_for(papers, "SSL") | {"ssl_keystore_location": str(papers.untrusted)}
     address = side.bootstrap_servers_of("MUTUAL")
     everybody_is_told(address, given, ottla.AuthenticationError, "does not know who issued")
 

@@ -235,10 +235,10 @@ def test_a_refusal_is_told_once_and_the_pauses_grow(secured):
         world.come_in()
         pauses.append(line.run_to_deadline())
     assert pauses[0] < pauses[-1]
-    trouble = line.core.trouble()
-    assert isinstance(trouble, AuthenticationError)
-    assert "does not take user 'ada'" in str(trouble)
-    assert "wrong" not in str(trouble).replace("wrong user name or password", "")
+    error = line.core.reach_error()
+    assert isinstance(error, AuthenticationError)
+    assert "does not take user 'ada'" in str(error)
+    assert "wrong" not in str(error).replace("wrong user name or password", "")
 
 
 def test_the_driver_hears_why_the_connection_is_closed(secured):
@@ -264,14 +264,14 @@ def test_a_broker_without_sasl_says_which_protocol_to_set(secured):
     line.accept()
     line.answer(line.take(ApiVersionsRequest), world.versions)
     line.answer(line.take(SaslHandshakeRequest), SaslHandshakeResponse(error_code=34, mechanisms=[]))
-    assert "set security.protocol to PLAINTEXT" in str(line.core.trouble())
+    assert "set security.protocol to PLAINTEXT" in str(line.core.reach_error())
 
 
 def test_a_broker_of_before_1_0_is_told_of(secured, make_api_versions):
     world = secured()
     world.line.accept()
     world.line.answer(world.line.take(ApiVersionsRequest), make_api_versions({**VERSIONS, 17: (0, 0)}))
-    assert "older than Apache Kafka 1.0" in str(world.line.core.trouble())
+    assert "older than Apache Kafka 1.0" in str(world.line.core.reach_error())
 
 
 def test_a_session_is_renewed_before_it_ends_behind_what_is_in_flight(secured):
@@ -376,7 +376,7 @@ def test_no_token_is_a_failed_authentication(secured, token):
     line.core.receive(TokenGiven(connection_id, *token), line.now_us)
     line.turn()
     assert line.closed == [connection_id]
-    assert isinstance(line.core.trouble(), AuthenticationError)
+    assert isinstance(line.core.reach_error(), AuthenticationError)
     (meter,) = line.core.meters.values()
     assert (meter.authentications, meter.authentication_failures) == (0, 1)
 
@@ -401,7 +401,7 @@ def test_a_token_that_never_comes_is_given_up_in_time(secured):
     line, connection_id = wants_token(secured)
     assert line.run_to_deadline() == 30_000_000
     assert line.closed == [connection_id]
-    assert "no token within request.timeout.ms (30000 ms)" in str(line.core.trouble())
+    assert "no token within request.timeout.ms (30000 ms)" in str(line.core.reach_error())
     line.core.receive(TokenGiven(connection_id, "late"), line.now_us)
     line.turn()
     assert line.sent == []

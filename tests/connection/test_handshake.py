@@ -82,7 +82,7 @@ def test_a_broker_that_refuses_every_handshake_is_left(line, make_api_versions):
     line.answer(line.take(ApiVersionsRequest), make_api_versions({}, error_code=35))
     assert line.closed == [1]
     assert not line.sent
-    assert "refused the handshake with error code 35" in str(line.core.trouble())
+    assert "refused the handshake with error code 35" in str(line.core.reach_error())
 
 
 def test_an_answer_nobody_asked_for_closes_the_connection(line):

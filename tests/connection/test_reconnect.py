@@ -85,7 +85,7 @@ def test_a_connection_that_does_not_open_in_time_is_given_up(make_line):
     line.turn()
     assert line.run_to_deadline() == 5_000_000
     assert line.closed == [1]
-    assert "no answer to the attempt to connect within 5000 ms" in str(line.core.trouble())
+    assert "no answer to the attempt to connect within 5000 ms" in str(line.core.reach_error())
 
 
 def setup_timeouts_ms(line, tries):
@@ -242,20 +242,20 @@ def test_a_broker_closing_an_idle_connection_is_no_reason_to_connect_at_once(lin
     assert line.core.deadline_us() is None
 
 
-def test_trouble_names_every_address_and_what_happened_there(make_line):
+def test_the_error_names_every_address_and_what_happened_there(make_line):
     line = make_line(bootstrap_servers="one:9092,[::1]:9093")
-    assert line.core.trouble() is None
+    assert line.core.reach_error() is None
     line.core.want_topic("flights", line.now_us)
     line.turn()
     line.refuse()
     line.refuse()
-    trouble = line.core.trouble()
-    assert isinstance(trouble, Unreachable)
-    assert "one:9092 (connection refused)" in str(trouble)
-    assert "[::1]:9093 (connection refused)" in str(trouble)
+    error = line.core.reach_error()
+    assert isinstance(error, Unreachable)
+    assert "one:9092 (connection refused)" in str(error)
+    assert "[::1]:9093 (connection refused)" in str(error)
     line.run_to_deadline()
     line.agree()
-    assert line.core.trouble() is None
+    assert line.core.reach_error() is None
 
 
 def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_were_tried(make_line):
@@ -265,13 +265,13 @@ def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_wer
     line.accept()
     line.take(ApiVersionsRequest)
     line.hang_up(1, not_kafka())
-    assert isinstance(line.core.trouble(), Unreachable)
+    assert isinstance(line.core.reach_error(), Unreachable)
     line.accept()
     line.hang_up(2, not_kafka(": it looks like an HTTP server"))
-    trouble = line.core.trouble()
-    assert isinstance(trouble, NotKafka)
-    assert "one:80" in str(trouble)
-    assert "bootstrap_servers" in str(trouble)
+    error = line.core.reach_error()
+    assert isinstance(error, NotKafka)
+    assert "one:80" in str(error)
+    assert "bootstrap_servers" in str(error)
 
 
 def test_closing_ends_connections_and_answers_everything(line):

@@ -43,7 +43,7 @@ def test_a_client_shows_a_certificate_where_one_is_asked_for(cluster: ottla.Clus
     believing = {"ssl_truststore_location": papers.ca, "max_retries": 0}
     with ottla.Registry(cluster.bootstrap_servers, listener=listener, topic="asking") as registry:
         assert RegistryClient(registry.url, believing, ssl_keystore_location=papers.client).subjects() == []
-        for settings in ({}, {"ssl_keystore_location": papers.stranger}):
+        for settings in ({}, {"ssl_keystore_location": papers.untrusted}):
             with pytest.raises(ottla.RegistryError):
                 RegistryClient(registry.url, {**believing, **settings}).subjects()
 

@@ -1,4 +1,4 @@
-"""What single captures show: counted offsets, equal records, strangers, connections that end, batches divided anew."""
+"""What single captures show: counted offsets, equal records, other clients, ended connections, divided batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_missing_offsets_before_the_first_known_one_prove_nothing() -> None:
     assert told(produced(20, batch("b")), produced(30, batch("b"), 1)) == []
 
 
-def test_missing_offsets_that_no_request_explains_are_a_strangers_and_nothing_is_counted() -> None:
+def test_missing_offsets_that_no_request_explains_are_another_clients_and_nothing_is_counted() -> None:
     entries = [produced(10, batch("a"), 0), produced(20, batch("b")), produced(30, batch("b"), 2)]
     assert told(*entries, produced(40, batch("c"), 9)) == []
 

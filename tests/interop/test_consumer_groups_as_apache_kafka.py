@@ -241,8 +241,8 @@ def static_members(session: Session) -> None:
 def other_protocol(session: Session) -> None:
     """Groups that are, or were, of the other protocol."""
     session.groups()
-    stranger = session.join_classic(_CLASSIC)
-    stranger = session.join_classic(_CLASSIC, stranger)
+    newcomer = session.join_classic(_CLASSIC)
+    newcomer = session.join_classic(_CLASSIC, newcomer)
     session.describe(_CLASSIC)
     session.join("one", group_id=_CLASSIC)
     session.fetch(None, -1)

@@ -95,7 +95,7 @@ def test_offsets_count_with_the_transaction(kafka: str, name: str) -> None:
             producer.commit_transaction() if is_kept else producer.abort_transaction()
         producer.begin_transaction()
         with pytest.raises(ottla.TransactionError, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
-            producer.send_offsets_to_transaction({(name, 0): 11}, name, generation=3, member_id="stranger")
+            producer.send_offsets_to_transaction({(name, 0): 11}, name, generation=3, member_id="unknown")
         producer.abort_transaction()
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": name, "log_level": 0})
     [found] = consumer.committed([TopicPartition(name, 0)], timeout=30)

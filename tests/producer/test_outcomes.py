@@ -121,7 +121,7 @@ def test_a_server_error_without_a_code_of_its_own_is_unknown(world):
 
 
 @pytest.mark.parametrize("base_offset", [0, 17])
-def test_a_leader_that_lost_its_office_after_the_append_leaves_it_open(make_world, base_offset):
+def test_a_leader_that_lost_its_leadership_after_the_append_leaves_it_open(make_world, base_offset):
     world = plain(make_world, retries=0)
     before = world.send("a")
     world.answer(6)
@@ -156,7 +156,7 @@ def test_a_batch_whose_broker_cannot_be_reached_fails_with_the_reason(make_world
 
 
 def test_a_batch_whose_leader_alone_cannot_be_reached_fails_with_the_reason(make_world):
-    """The other brokers are well, so there is no trouble with the cluster; with this batch there is."""
+    """The other brokers are well, so nothing is wrong with the cluster; with this batch there is."""
     world = make_world(partitions=2, brokers=2)
     world.shut.add(2)
     sealed = world.send("a", partition=1)

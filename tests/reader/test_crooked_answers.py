@@ -30,7 +30,7 @@ def topics_of(answer: Any) -> list[Any]:
     return answer.topics if isinstance(answer, ListOffsetsResponse) else []
 
 
-def stranger(answer: Any, topic: str, partition: int, error_code: int) -> Any:
+def unasked(answer: Any, topic: str, partition: int, error_code: int) -> Any:
     """A topic's part of an answer that nobody asked for."""
     if isinstance(answer, FetchResponse):
         told = PartitionData(partition_index=partition, error_code=error_code, high_watermark=7)
@@ -39,10 +39,10 @@ def stranger(answer: Any, topic: str, partition: int, error_code: int) -> Any:
     return ListOffsetsTopicResponse(name=topic, partitions=[asked])
 
 
-def with_strangers(answer: Any) -> Any:
+def with_unasked(answer: Any) -> Any:
     for error_code in (0, 1, 6, 29):
-        topics_of(answer).insert(0, stranger(answer, "nobody-asked", 0, error_code))
-        topics_of(answer).insert(0, stranger(answer, "flights", 77, error_code))
+        topics_of(answer).insert(0, unasked(answer, "nobody-asked", 0, error_code))
+        topics_of(answer).insert(0, unasked(answer, "flights", 77, error_code))
     return answer
 
 
@@ -75,10 +75,10 @@ def crooked(draw: Callable[[int], int]) -> Callable[[Any], Any]:
                 for _ in range(copies):
                     topic.partitions.insert(draw(len(topic.partitions) + 1), told)
             if draw(2):
-                strange = stranger(answer, "flights", 3 + draw(3), (0, 1, 3, 6)[draw(4)])
+                strange = unasked(answer, "flights", 3 + draw(3), (0, 1, 3, 6)[draw(4)])
                 topic.partitions.insert(draw(len(topic.partitions) + 1), strange.partitions[0])
         if draw(2):
-            topics.insert(draw(len(topics) + 1), stranger(answer, "elsewhere", draw(3), (0, 6)[draw(2)]))
+            topics.insert(draw(len(topics) + 1), unasked(answer, "elsewhere", draw(3), (0, 6)[draw(2)]))
         return answer
 
     return bend
@@ -94,7 +94,7 @@ def values(said: list[Any], partition: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("bend", [with_strangers, twice], ids=["strangers", "twice"])
+@pytest.mark.parametrize("bend", [with_unasked, twice], ids=["unasked", "twice"])
 def test_what_was_not_asked_for_is_ignored(world: Any, bend: Callable[[Any], Any]) -> None:
     world.leaders = [1, 1]
     world.store(0, b"a", b"b")

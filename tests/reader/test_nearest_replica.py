@@ -23,13 +23,13 @@ OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_SERVER_ERROR = 1, 6, -1
 
 
 class Racks(World):
-    """Broker 1 leads; broker 2 is in rack "b" and has the same log. `trouble`: what broker 2 answers with next."""
+    """Broker 1 leads; broker 2 is in rack "b" and has the same log. `refusal`: what broker 2 answers with next."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"client_rack": "b", "metadata_max_age_ms": 60_000, **settings})
         self.leaders = [1]
         self.named = 2
-        self.trouble: list[PartitionData | None] = []
+        self.refusal: list[PartitionData | None] = []
         self.asked: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
 
@@ -40,9 +40,9 @@ class Racks(World):
         self.asked.append((self.asked_at, request.rack_id))
         if self.asked_at == "one" and request.rack_id == "b":
             return told(PartitionData(partition_index=0, preferred_read_replica=self.named, high_watermark=9))
-        if self.asked_at == "two" and self.trouble:
-            trouble = self.trouble.pop(0)
-            return None if trouble is None else told(trouble)
+        if self.asked_at == "two" and self.refusal:
+            refusal = self.refusal.pop(0)
+            return None if refusal is None else told(refusal)
         return super()._respond(request)
 
     @staticmethod
@@ -76,7 +76,7 @@ def test_without_a_rack_no_replica_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "refusal",
     [
         PartitionData(partition_index=0, error_code=OFFSET_OUT_OF_RANGE),
         PartitionData(partition_index=0, error_code=NOT_LEADER_OR_FOLLOWER),
@@ -84,10 +84,10 @@ def test_without_a_rack_no_replica_is_asked_for() -> None:
         PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=0)),
     ],
 )
-def test_a_replica_that_refuses_is_left_and_the_leader_gives_the_records(trouble: PartitionData) -> None:
+def test_a_replica_that_refuses_is_left_and_the_leader_gives_the_records(refusal: PartitionData) -> None:
     world = Racks()
     world.store(0, b"a", b"b")
-    world.trouble = [trouble]
+    world.refusal = [refusal]
     assert values(read(world)) == [b"a", b"b"]
     assert world.asked == [("one", "b"), ("two", "b"), ("one", "")]
 

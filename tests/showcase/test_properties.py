@@ -1,4 +1,4 @@
-"""The sixteen properties over a real run: nothing is found in it, and each judge convicts when its facts are doctored.
+"""The properties over a real run: nothing is found in it, and each judge convicts when its facts are doctored.
 
 The run is the main job without Spark: three guarantees under faults on a real cluster, and a transactional producer in
 the place of Spark's tasks. The second half takes guarantees out of the shipped cores instead.

@@ -25,7 +25,7 @@ def records_of(folder: Path, rows: int) -> Records:
     return make_records(source, read_source(source))
 
 
-def no_trouble() -> None:
+def no_error() -> None:
     pass
 
 
@@ -75,7 +75,7 @@ def test_ledger_says_what_was_learned_under_each_guarantee(kafka_cluster: Cluste
         ledger = tmp_path / f"{guarantee}.parquet"
         taken: list[int] = []
         requests = send_records(
-            kafka_cluster.bootstrap_servers, topic, promise, records, ledger, "r", taken.append, no_trouble
+            kafka_cluster.bootstrap_servers, topic, promise, records, ledger, "r", taken.append, no_error
         )
         assert requests == 60
         assert sum(taken) == 60

@@ -272,7 +272,7 @@ class Storm:
         for writer, producer, transaction in self.unheard:
             committed = transaction.is_asked_to_commit
             if not writer.end(producer, transaction, committed, 50):
-                told.append(f"{transaction.name} was never answered: {producer.core.transaction_trouble()}")
+                told.append(f"{transaction.name} was never answered: {producer.core.transaction_problem()}")
         for writer in self.writers:
             if not any(self.succeeds(writer) for _ in range(3)):
                 told.append(f"{writer.name} cannot commit after all has healed: {writer.transactions[-1].outcome}")

@@ -84,7 +84,7 @@ class TestReading:
         log = Log()
         log.data(1, b"ours")
         log.data(2, b"theirs", key=b"orders-2")
-        log.data(3, b"a stranger's", plain=True)
+        log.data(3, b"of another producer", plain=True)
         log.marker(2, COMMIT)
         assert value_of(log.read()) is None
         log.marker(1, COMMIT)

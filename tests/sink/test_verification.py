@@ -10,7 +10,7 @@ import pytest
 import ottla
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
-from ottla.sink.verification import trouble
+from ottla.sink.verification import problem
 
 from .conftest import busy, make_job
 
@@ -39,4 +39,4 @@ def test_brokers_that_do_not_verify_are_refused(cluster: ottla.Cluster, kafka_na
     ],
 )
 def test_what_brokers_say_of_themselves_is_believed(settings: dict[str, str | None], told: str | None) -> None:
-    assert trouble(settings) == told
+    assert problem(settings) == told

@@ -121,7 +121,7 @@ def test_a_micro_batch_that_spark_repeats_with_other_rows_is_done_unless_they_mu
     assert visible(kafka_cluster, kafka_topic) == [1, 2, 13]
 
 
-def test_micro_batches_without_rows_are_no_trouble(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
+def test_micro_batches_without_rows_do_no_harm(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
     stream.add(1)
     stream.add(-1)
     stream.add(2)

@@ -426,7 +426,7 @@ def test_only_committed_records_are_read_where_asked_for(
     assert ends["read_uncommitted"] == (10, [0, 1, 3, 4, 6, 7, 9])
 
 
-def test_what_is_processed_is_committed_to_the_group_and_a_passing_trouble_stops_nothing(
+def test_what_is_processed_is_committed_to_the_group_and_a_passing_error_stops_nothing(
     kafka_cluster: ottla.Cluster, kafka_topic: str, kafka_name: str, stream: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = stream(subscribe=kafka_topic, **{"kafka.group.id": kafka_name})

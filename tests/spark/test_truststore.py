@@ -70,10 +70,10 @@ def test_sink_and_source_believe_whom_a_jks_truststore_names(
     assert sorted((bytes(row.key), bytes(row.value)) for row in found) == [(b"a", b"1"), (b"b", b"2")]
 
     # The store is what lets them in.
-    stranger = truststore(papers.other_ca, tmp_path / "other.jks")
+    other = truststore(papers.other_ca, tmp_path / "other.jks")
     read = spark.read.format("ottla").options(subscribe=kafka_name, **options)
     with pytest.raises(Exception, match=r"ssl\.truststore\.location"):
-        read.option("kafka.ssl.truststore.location", str(stranger)).load().collect()
+        read.option("kafka.ssl.truststore.location", str(other)).load().collect()
     write = rows.write.format("ottla").mode("append").options(topic=kafka_name, **options)
     with pytest.raises(Exception, match=r"ssl\.truststore\.location"):
-        write.option("kafka.ssl.truststore.location", str(stranger)).save()
+        write.option("kafka.ssl.truststore.location", str(other)).save()

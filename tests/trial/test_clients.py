@@ -86,7 +86,7 @@ def test_a_client_without_acks_knows_nothing_of_its_records(name: str) -> None:
     opening = opening_of(name)
     text = IDEMPOTENT.replace('acks = "all", "enable.idempotence" = true', 'acks = 0, "enable.idempotence" = false')
     (_, side) = run(text.replace('"exactly-once"', '"at-most-once"'), opening).sides
-    assert (side.impossible, side.troubles) == (None, ())
+    assert (side.impossible, side.problems) == (None, ())
     assert (side.verdict.figures.sent, side.verdict.figures.acked, side.verdict.figures.unknown) == (60, 0, 60)
 
 

@@ -69,7 +69,7 @@ class Trial:
     def assert_abandoned(self) -> None:
         """The process has ended, and nothing was waited for that it might have told."""
         assert not self._sender.takes_records
-        assert self._sender.troubles == ()
+        assert self._sender.problems == ()
 
     def send(self, sender: ProcessSender, count: int, *, value: bytes = b"value") -> None:
         """As many as it takes."""
@@ -79,7 +79,7 @@ class Trial:
             sender.hand_over(number, 0, b"key", value, [("ottla.sequence", b"\0")])
 
     def run(self, program: str, count: int = 3, settings: dict[str, Any] | None = None, **patience: float) -> Any:
-        """The client's troubles when all is over."""
+        """The client's problems when all is over."""
         sender = self.open(program, settings, **patience)
         try:
             if sender.takes_records:
@@ -89,7 +89,7 @@ class Trial:
             pass
         finally:
             sender.close()
-        return sender.troubles
+        return sender.problems
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ for given in lines:
     sender.hand_over(0, None, None, b"value", [])
     sender.flush()
     sender.close()
-    assert sender.troubles == ()
+    assert sender.problems == ()
     assert (trial.ledger.partition, trial.ledger.offset, trial.ledger.placeless) == ([7], [3], 0)
 
 
@@ -155,7 +155,7 @@ def test_a_client_names_itself_and_the_settings_that_it_does_not_have(trial: Tri
     sender = trial.open(GOOD.replace("hello()", 'hello(without=["linger.ms"])'))
     sender.close()
     assert (sender.client, sender.without, sender.impossible) == ("mine 7", ("linger.ms",), None)
-    assert sender.troubles == ()
+    assert sender.problems == ()
 
 
 def test_a_setting_that_the_side_gives_and_the_client_does_not_have_makes_it_impossible(trial: Trial) -> None:
@@ -163,13 +163,13 @@ def test_a_setting_that_the_side_gives_and_the_client_does_not_have_makes_it_imp
     assert not sender.takes_records
     sender.close()
     assert sender.impossible == "it cannot be given acks=all"
-    assert sender.troubles == ()
+    assert sender.problems == ()
 
 
 def test_a_client_may_say_itself_why_it_cannot(trial: Trial) -> None:
     sender = trial.open('hello(impossible="acks must be 1 here")')
     sender.close()
-    assert (sender.impossible, sender.troubles) == ("acks must be 1 here", ())
+    assert (sender.impossible, sender.problems) == ("acks must be 1 here", ())
 
 
 def test_a_record_without_acks_is_unknown_whatever_the_client_says(trial: Trial) -> None:
@@ -182,7 +182,7 @@ UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is r
 
 
 @pytest.mark.parametrize(
-    ("program", "troubles"),
+    ("program", "problems"),
     [
         (
             'hello(); say(acked(next(lines))); say(acked(next(lines))); say("oh, no"); [None for _ in lines]',
@@ -224,9 +224,9 @@ UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is r
         ),
     ],
 )
-def test_a_line_that_cannot_be_used_is_told_with_its_number(trial: Trial, program: str, troubles: list[str]) -> None:
+def test_a_line_that_cannot_be_used_is_told_with_its_number(trial: Trial, program: str, problems: list[str]) -> None:
     told = trial.run(program, patience_s=SHORT_S)
-    for wanted in troubles:
+    for wanted in problems:
         assert any(each.startswith(wanted) for each in told), told
 
 
@@ -252,7 +252,7 @@ def test_a_line_that_is_too_long_is_not_taken_although_it_ends(trial: Trial) -> 
     trial.send(sender, 1)
     with pytest.raises(ClientEnded):
         sender.flush()
-    assert sender.troubles == ("line 2 of the client is longer than 1,048,576 bytes",)
+    assert sender.problems == ("line 2 of the client is longer than 1,048,576 bytes",)
 
 
 def test_what_a_killed_client_did_not_tell_is_unknown(trial: Trial) -> None:
@@ -302,7 +302,7 @@ def test_what_a_terminal_obeys_is_spelled_out(trial: Trial) -> None:
     )
     sender.close()
     assert (sender.client, sender.without, sender.impossible) == (r"\x1b[31m", (r"\x1b[31m",), r"\x1b[31m")
-    assert all(each.isprintable() for each in sender.troubles)
+    assert all(each.isprintable() for each in sender.problems)
 
 
 def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial) -> None:
@@ -352,7 +352,7 @@ def test_a_client_that_takes_nothing_is_ended(trial: Trial) -> None:
     with pytest.raises(ClientEnded):
         trial.send(sender, 1000, value=bytes(1000))
     sender.close()
-    assert sender.troubles[0].startswith("the client took no record and told no outcome for 0.4 s")
+    assert sender.problems[0].startswith("the client took no record and told no outcome for 0.4 s")
 
 
 def test_a_slow_client_is_waited_for_however_much_there_is(trial: Trial) -> None:
@@ -366,7 +366,7 @@ for given in lines:
     sender = trial.open(program)
     trial.send(sender, 500, value=bytes(2000))
     sender.close()
-    assert sender.troubles == ()
+    assert sender.problems == ()
     assert trial.ledger.outcome == [ACKED] * 500
 
 
@@ -374,7 +374,7 @@ def test_a_client_that_ends_without_telling_all_leaves_a_gap(trial: Trial) -> No
     sender = trial.open(GOOD.replace('if "number" in given', 'if given.get("number") not in (None, 1)'))
     trial.send(sender, 3)
     sender.close()
-    assert sender.troubles == ("the client told no outcome of 1 of 3 records; the first of them is record 1",)
+    assert sender.problems == ("the client told no outcome of 1 of 3 records; the first of them is record 1",)
     assert trial.ledger.outcome == [ACKED, UNKNOWN, ACKED]
 
 
@@ -440,7 +440,7 @@ def test_a_client_that_writes_to_its_stderr_without_end_is_ended(trial: Trial) -
     order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
     sender = ProcessSender(["sh", "-c", f"yes {500 * '.'} >&2; :"], order, trial.ledger, start_s=SHORT_S)
     sender.close()
-    assert sender.troubles == (f"the client said nothing within 0.4 s of its start: {500 * '.'}",)
+    assert sender.problems == (f"the client said nothing within 0.4 s of its start: {500 * '.'}",)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:

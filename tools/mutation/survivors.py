@@ -109,7 +109,7 @@ SURVIVORS: list[Survivor] = [
             replace("audit/chronicles/failures.py", f"[(0, {end})]", f"[((-1), {end})]"),
             "nothing begins before a run does",
         )
-        for end in ("FOREVER", "min(troubles)")
+        for end in ("FOREVER", "min(disturbed_us)")
     ),
     *(
         Survivor(

@@ -407,7 +407,7 @@ WEAKNESSES: dict[str, Weakness] = {
                 "producer/transactions.py",
                 "request.coordinator.forget()\n            self._talk.pause(now_us)",
                 "if kind is RequestKind.END:",
-                "    self.fail(kafka_error(ErrorCode.REQUEST_TIMED_OUT, self.trouble))",
+                "    self.fail(kafka_error(ErrorCode.REQUEST_TIMED_OUT, self.problem))",
             ),
         ],
     ),

@@ -1,4 +1,4 @@
-"""The sixteen properties: what one run says of each, by its checkers' findings or by why there are none.
+"""The properties: what one run says of each, by its checkers' findings or by why there are none.
 
 A property is the kinds of anomaly that would break it (`findings.PROPERTIES`); findings of both judges count. It is
 *violated* where any was found, *held* where all were looked for everywhere, *held in part* where something could not be
@@ -51,7 +51,7 @@ class PropertyVerdict:
 
 
 def judge_properties(findings: Iterable[Finding], not_judged: Mapping[str, str]) -> tuple[PropertyVerdict, ...]:
-    """All sixteen verdicts; `not_judged`: kinds for which this run has no facts, and why, whatever was found of them.
+    """The verdicts of all properties; `not_judged`: kinds this run has no facts for, and why, whatever was found.
 
     Findings of the same kind are added up. A kind without any finding was not looked for.
     """

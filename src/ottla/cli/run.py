@@ -60,7 +60,7 @@ def run(
     Every row becomes a record, sent once per delivery guarantee (at-most-once, at-least-once, exactly-once) to a
     three-broker cluster that answers badly on purpose: every 10th request is stored and its acknowledgement lost,
     every 25th is lost before it is stored. PySpark then reads what the brokers hold and audits it against what the
-    producer was told. Beside that, the simulation's checkers judge sixteen properties, and say where they cannot.
+    producer was told. Beside that, the simulation's checkers judge each property of the run, and say where they cannot.
 
     With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
     machine, Spark reading from the Kafka itself. What only an embedded cluster shows is named as unseen.

@@ -116,9 +116,9 @@ class Admin(OfOneProcess):
 
         def attempt() -> OttlaError | None:
             left = {broker_id: None for broker_id in ids if broker_id not in found}
-            told, trouble = describe_log_dirs(self._driver, left, self._settings.connection.request_timeout_ms)
+            told, error = describe_log_dirs(self._driver, left, self._settings.connection.request_timeout_ms)
             found.update(told)
-            return trouble
+            return error
 
         self._driver.until_well(attempt)
         return dict(sorted(found.items()))

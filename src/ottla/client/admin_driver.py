@@ -13,7 +13,7 @@ from typing import Any
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver, prepare
 from ottla.client.security import unguessable
-from ottla.connection.address_book import LastingTrouble
+from ottla.connection.address_book import LastingError
 from ottla.connection.asking import AskingCore, Question
 from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
@@ -84,17 +84,17 @@ class AdminDriver(Driver):
         deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
             self.loop.post(Question(message, token, where, deadline_us, version))
-        trouble = LastingTrouble(self.loop.addresses)
+        lasting = LastingError(self.loop.addresses)
 
         def settled() -> bool:
-            return all(token in self._answers for token in tokens) or self.cannot_go_on() or trouble.seen()
+            return all(token in self._answers for token in tokens) or self.cannot_go_on() or lasting.seen()
 
         self.waiting.wait(settled, timeout_ms / 1000 + 1)
         answers = [self._answers.pop(token, None) for token in tokens]
         if any(answer is None or answer.message is None for answer in answers):
             self.standing.check_usable()
-            if trouble.error is not None:
-                raise trouble.error
+            if lasting.error is not None:
+                raise lasting.error
         return answers
 
     def until_well(

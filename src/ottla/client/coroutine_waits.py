@@ -201,14 +201,14 @@ class CoroutineWaits:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
         self._driver.gate.check_usable()
         if not self._driver.topics.partition_count(topic):
-            trouble = self._driver.wants.lasting_trouble()
+            lasting = self._driver.wants.lasting_error()
             try:
                 with self._driver.spent.on("metadata_wait_ns"):
                     async with timeout_at(self._driver.clock, deadline_us):
-                        await self.until(self._driver.wants.topic(topic, trouble))
+                        await self.until(self._driver.wants.topic(topic, lasting))
             except TimeoutError:
                 pass
-            self._driver.wants.check_topic(topic, trouble)
+            self._driver.wants.check_topic(topic, lasting)
 
     async def partitions(self, topic: str) -> int:
         """The topic's partition count, waited for `max.block.ms` at most; RecordError for what is no topic."""

@@ -87,7 +87,7 @@ class DeliveryBooks:
 
     # ---- what came to nothing ---------------------------------------------------------------------------------------
 
-    def settle_unhappily(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+    def settle_not_acked(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """The batch failed, or nobody knows: tell its deliveries, and remember it."""
         self._not_acked.append((batch, error, unknown))
         if len(self._not_acked) > _NOT_ACKED_MAX:
@@ -118,7 +118,7 @@ class DeliveryBooks:
         """Nothing comes after this, so not even a logging handler that raises may leave a delivery without outcome."""
         if not batch.outcome:
             with contextlib.suppress(BaseException):
-                self.settle_unhappily(batch, error, unknown=unknown)
+                self.settle_not_acked(batch, error, unknown=unknown)
 
     def report(self) -> None:
         """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
@@ -128,7 +128,7 @@ class DeliveryBooks:
         if told.first is not None:
             raise told.as_error() from told.first
 
-    def forget_unhappy(self) -> None:
+    def forget_not_acked(self) -> None:
         """Somebody knows that the records so far are lost."""
         self._not_acked.clear()
         self._not_acked_before = _NotAcked()

@@ -91,9 +91,9 @@ class GroupAdmin:
         ids = sorted(broker.node_id for broker in brokers.brokers)
         seen = GroupsSeen()
         for broker_id, answer in zip(ids, self._ask_all([(ListGroupsRequest(), each) for each in ids]), strict=True):
-            trouble = _trouble(answer, "ListGroups", broker_id, getattr(answer and answer.message, "error_code", 0))
-            if answer is None or trouble is not None:
-                seen.untold[broker_id] = str(trouble)
+            error = _error_in(answer, "ListGroups", broker_id, getattr(answer and answer.message, "error_code", 0))
+            if answer is None or error is not None:
+                seen.untold[broker_id] = str(error)
                 continue
             seen.groups += [
                 ListedGroup(each.group_id, each.group_type.lower(), each.protocol_type, each.group_state, broker_id)
@@ -107,12 +107,12 @@ class GroupAdmin:
         found: list[GroupDescription] = []
 
         def attempt() -> OttlaError | None:
-            node_id, trouble = find_group_coordinator(self._driver, group_id)
-            if trouble is not None:
-                return trouble
-            description, trouble = self._described(group_id, node_id)
+            node_id, error = find_group_coordinator(self._driver, group_id)
+            if error is not None:
+                return error
+            description, error = self._described(group_id, node_id)
             found[:] = [description] if description is not None else []
-            return trouble
+            return error
 
         self._driver.until_well(attempt)
         return found[0]
@@ -125,12 +125,12 @@ class GroupAdmin:
         for group_id in group_ids:
 
             def attempt(group_id: str = group_id) -> OttlaError | None:
-                node_id, trouble = find_group_coordinator(self._driver, group_id)
-                if trouble is not None:
-                    return trouble
+                node_id, error = find_group_coordinator(self._driver, group_id)
+                if error is not None:
+                    return error
                 (answer,) = self._ask_all([(DeleteGroupsRequest(groups_names=[group_id]), node_id)])
                 if answer is None or answer.message is None:
-                    return _trouble(answer, "DeleteGroups", node_id, 0)
+                    return _error_in(answer, "DeleteGroups", node_id, 0)
                 told = _part_of(group_id, answer.message.results)
                 if told is None:
                     return left_out(f"group {group_id!r}", answer)
@@ -175,9 +175,9 @@ class GroupAdmin:
             if told.error_code != ErrorCode.GROUP_ID_NOT_FOUND and told.error_code != ErrorCode.UNSUPPORTED_VERSION:
                 return None, kafka_error(told.error_code, f"group {group_id!r}", broker_id=node_id)
         (answer,) = self._ask_all([(DescribeGroupsRequest(groups=[group_id]), node_id)])
-        trouble = _trouble(answer, "DescribeGroups", node_id, 0)
-        if answer is None or trouble is not None:
-            return None, trouble
+        error = _error_in(answer, "DescribeGroups", node_id, 0)
+        if answer is None or error is not None:
+            return None, error
         told = _part_of(group_id, answer.message.groups)
         if told is None:
             return None, left_out(f"group {group_id!r}", answer)
@@ -192,7 +192,7 @@ class GroupAdmin:
         return self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS)
 
 
-def _trouble(answer: Answer | None, what: str, broker_id: int, code: int) -> OttlaError | None:
+def _error_in(answer: Answer | None, what: str, broker_id: int, code: int) -> OttlaError | None:
     if answer is None or answer.message is None:
         return unanswered(what, answer, broker_id)
     return kafka_error(code, what, broker_id=broker_id) if code else None

@@ -60,7 +60,7 @@ def describe_log_dirs(
     """
     questions = [(_question(topics), broker_id) for broker_id, topics in wanted.items()]
     told: dict[int, tuple[LogDirDescription, ...]] = {}
-    trouble: OttlaError | None = None
+    last_error: OttlaError | None = None
     for (_, broker_id), answer in zip(questions, driver.ask_all(questions, timeout_ms), strict=True):
         error = _refusal(answer, broker_id)
         if error is None and answer is not None:
@@ -68,8 +68,8 @@ def describe_log_dirs(
         elif error is not None and not error.retriable:
             raise error
         else:
-            trouble = error
-    return told, trouble
+            last_error = error
+    return told, last_error
 
 
 def _question(topics: Mapping[str, Iterable[int]] | None) -> DescribeLogDirsRequest:

@@ -121,13 +121,13 @@ class OffsetLookup:
                 self._ask_leaders(sorted(unknown))
             leaders = {place: self._leader_of(*place) for each in left for place in each}
             questions = [OffsetQuestion(each, read_committed) for each in left]
-            told, trouble = list_offsets(self._driver, leaders, questions, self._patience_ms)
+            told, last_error = list_offsets(self._driver, leaders, questions, self._patience_ms)
             for known, new in zip(found, told, strict=True):
                 known.update(new)
-            if trouble is not None:
+            if last_error is not None:
                 # Whoever leads now; forgotten topics are asked for in the next attempt.
                 self._forget(topic for each in left for topic, _ in each)
-            return trouble
+            return last_error
 
         self._driver.until_well(attempt)
         return found
@@ -146,11 +146,11 @@ class OffsetLookup:
         def attempt() -> OttlaError | None:
             self._ask_leaders(sorted({topic for topic, _ in left if topic not in self._leaders}))
             by_leader: dict[int, dict[str, list[int]]] = {}
-            trouble: OttlaError | None = None
+            last_error: OttlaError | None = None
             for topic, partition in left:
                 leader_id, _ = self._leader_of(topic, partition)
                 if leader_id < 0:
-                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                    last_error = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                 else:
                     by_leader.setdefault(leader_id, {}).setdefault(topic, []).append(partition)
             told, unanswered = describe_log_dirs(self._driver, by_leader, self._patience_ms)
@@ -158,17 +158,17 @@ class OffsetLookup:
                 for replica in (each for folder in of_broker for each in folder.replicas if not each.is_future):
                     found[replica.topic, replica.partition] = replica.size_bytes
             left.difference_update(found)
-            trouble = unanswered or trouble
-            if left and trouble is None:
+            last_error = unanswered or last_error
+            if left and last_error is None:
                 topic, partition = min(left)
-                trouble = Unreachable(
+                last_error = Unreachable(
                     f"the leader of {topic}-{partition} does not tell the size of its log",
                     topic=topic,
                     partition=partition,
                 )
-            if trouble is not None:
+            if last_error is not None:
                 self._forget(topic for topic, _ in left)
-            return trouble
+            return last_error
 
         if left:
             self._driver.until_well(attempt)
@@ -189,9 +189,9 @@ class OffsetLookup:
         def attempt() -> OttlaError | None:
             node_id = self._coordinators.get(group_id)
             if node_id is None:
-                node_id, trouble = find_group_coordinator(self._driver, group_id)
-                if trouble is not None:
-                    return trouble
+                node_id, error = find_group_coordinator(self._driver, group_id)
+                if error is not None:
+                    return error
                 self._coordinators[group_id] = node_id
             error = self._ask_coordinator(request, group_id, node_id)
             if error is not None:
@@ -243,7 +243,7 @@ class OffsetLookup:
                 topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
             )
             answer = self._driver.ask(request, ANY_NODE)
-            trouble: OttlaError | None = None
+            last_error: OttlaError | None = None
             for topic in answer.message.topics:
                 if not topic.error_code:
                     self._learn(topic)
@@ -251,10 +251,10 @@ class OffsetLookup:
                 self._leaders.pop(topic.name, None)
                 missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 detail = "the topic does not exist; check its name, or create it first" if missing else ""
-                trouble = kafka_error(topic.error_code, detail, topic=topic.name)
+                last_error = kafka_error(topic.error_code, detail, topic=topic.name)
                 if missing and self._driver.clock.now_us() >= began_us + _MISSING_TOPIC_PATIENCE_US:
-                    raise trouble
-            return trouble
+                    raise last_error
+            return last_error
 
         if topics:
             self._driver.until_well(attempt)

@@ -37,9 +37,9 @@ class PartitionAdmin:
                 if place.partition_index not in found
             }
             question = OffsetQuestion(dict.fromkeys(leaders, timestamp), self._read_committed)
-            (told,), trouble = list_offsets(self._driver, leaders, [question], self._patience_ms)
+            (told,), last_error = list_offsets(self._driver, leaders, [question], self._patience_ms)
             found.update((partition, offset) for (_, partition), offset in told.items())
-            return trouble
+            return last_error
 
         self._driver.until_well(attempt)
         return dict(sorted(found.items()))
@@ -51,7 +51,7 @@ class PartitionAdmin:
         left = dict(offsets)
 
         def attempt() -> OttlaError | None:
-            trouble: OttlaError | None = None
+            last_error: OttlaError | None = None
             leaders = {place.partition_index: place.leader_id for place in self._topics.metadata(topic).partitions}
             by_leader: dict[int, list[DeleteRecordsPartition]] = {}
             for partition, offset in list(left.items()):
@@ -61,7 +61,7 @@ class PartitionAdmin:
                     refused.append(kafka_error(code, detail, topic=topic, partition=partition))
                     del left[partition]
                 elif leader_id < 0:
-                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                    last_error = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                 else:
                     asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
                     by_leader.setdefault(leader_id, []).append(asked)
@@ -79,7 +79,7 @@ class PartitionAdmin:
             )
             for (leader_id, partitions), answer in zip(by_leader.items(), answers, strict=True):
                 if answer is None or answer.message is None:
-                    trouble = unanswered("DeleteRecords", answer, leader_id)
+                    last_error = unanswered("DeleteRecords", answer, leader_id)
                     continue
                 parts = {
                     part.partition_index: part
@@ -90,18 +90,18 @@ class PartitionAdmin:
                 for partition in (asked.partition_index for asked in partitions):
                     told = parts.get(partition)
                     if told is None:
-                        trouble = left_out(f"{topic}-{partition}", answer, topic=topic, partition=partition)
+                        last_error = left_out(f"{topic}-{partition}", answer, topic=topic, partition=partition)
                         continue
                     if not told.error_code:
                         deleted[partition] = told.low_watermark
                     else:
                         error = kafka_error(told.error_code, topic=topic, partition=partition, broker_id=leader_id)
                         if error.retriable:
-                            trouble = error
+                            last_error = error
                             continue
                         refused.append(error)
                     del left[partition]
-            return trouble
+            return last_error
 
         if left:
             self._driver.until_well(attempt)

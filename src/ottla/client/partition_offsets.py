@@ -52,7 +52,7 @@ def list_offsets(
 
     `leaders`: {(topic, partition): (broker id or -1, leader epoch or -1)}.
     """
-    trouble: OttlaError | None = None
+    last_error: OttlaError | None = None
     numbers: list[int] = []
     asked: list[tuple[Any, int]] = []
     for number, question in enumerate(questions):
@@ -60,7 +60,7 @@ def list_offsets(
         for (topic, partition), timestamp in question.timestamps.items():
             leader_id, leader_epoch = leaders[topic, partition]
             if leader_id < 0:
-                trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                last_error = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                 continue
             of_leader = by_leader.setdefault(leader_id, [])
             of_leader.append(AskedOffset(topic, partition, leader_epoch, timestamp))
@@ -70,7 +70,7 @@ def list_offsets(
     found: list[dict[Place, int]] = [{} for _ in questions]
     for number, (request, leader_id), answer in zip(numbers, asked, driver.ask_all(asked, timeout_ms), strict=True):
         if answer is None or answer.message is None:
-            trouble = unanswered("ListOffsets", answer, leader_id)
+            last_error = unanswered("ListOffsets", answer, leader_id)
             continue
         parts = {
             (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
@@ -78,9 +78,11 @@ def list_offsets(
         for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
             told = parts.get(place)
             if told is None:
-                trouble = left_out(f"the offset of {place[0]}-{place[1]}", answer, topic=place[0], partition=place[1])
+                last_error = left_out(
+                    f"the offset of {place[0]}-{place[1]}", answer, topic=place[0], partition=place[1]
+                )
             elif told.error_code:
-                trouble = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)
+                last_error = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)
             else:
                 found[number][place] = told.offset
-    return found, trouble
+    return found, last_error

@@ -129,16 +129,16 @@ def _standing(driver: ProducerDriver) -> list[str]:
     if driver.gate.has_forked:
         return ["belongs to the parent process"]
     refusal = driver.core.transaction_refusal
-    trouble = ""
+    standing = ""
     gate = driver.gate
     if gate.crash is not None:
-        trouble = "crashed"
+        standing = "crashed"
     elif refusal is not None and refusal.fatal:
-        trouble = "fenced" if isinstance(refusal, ProducerFenced) else "unusable"
+        standing = "fenced" if isinstance(refusal, ProducerFenced) else "unusable"
     if driver.has_ended and gate.crash is None:
-        return [f"{trouble} and closed" if trouble else "closed"]
+        return [f"{standing} and closed" if standing else "closed"]
     count = driver.appender.records_appended - driver.records_settled
     return [
-        trouble or ("closing" if gate.is_closed else "open"),
+        standing or ("closing" if gate.is_closed else "open"),
         f"{count} record{'' if count == 1 else 's'} buffered",
     ]

@@ -397,7 +397,7 @@ class ProducerDriver(Driver):
         elif kind is BatchFailed or kind is BatchUnknown:
             batch = output.batch
             self.books.give_back(batch)
-            self.books.settle_unhappily(batch, output.error, unknown=kind is BatchUnknown)
+            self.books.settle_not_acked(batch, output.error, unknown=kind is BatchUnknown)
             self.books.strike_off(batch)
         elif kind is BatchClosed:
             if self.interceptors is not None:

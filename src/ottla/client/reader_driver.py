@@ -59,9 +59,9 @@ class ReaderDriver(Driver):
 
         while not self._arrived:
             self.standing.check_usable()
-            trouble = addresses.lasting_error()
-            if trouble is not None:
-                raise trouble
+            error = addresses.lasting_error()
+            if error is not None:
+                raise error
             if not self.waiting.wait(settled, patience_s):
                 return False
         return True

@@ -66,9 +66,9 @@ class ThreadWaits:
             return
         driver.refuse_own_thread("sending to a topic for the first time")
         with driver.spent.on("metadata_wait_ns"):
-            trouble = wants.lasting_trouble()
-            driver.waiting.wait(wants.topic(topic, trouble), self._time_left_s(call))
-        wants.check_topic(topic, trouble)
+            lasting = wants.lasting_error()
+            driver.waiting.wait(wants.topic(topic, lasting), self._time_left_s(call))
+        wants.check_topic(topic, lasting)
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Wait until the call gets its memory; BufferFull after `max.block.ms`."""

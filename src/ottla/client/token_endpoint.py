@@ -2,7 +2,7 @@
 
 It is a POST with the client's id and secret as HTTP's basic authorization; the answer is JSON with an `access_token`.
 When the token ends is taken from `expires_in` and from the token's own claim `exp`, whichever is sooner. An endpoint
-that cannot be reached, or has trouble of its own, is asked again for `sasl.login.retry.backoff.max.ms`. Redirections
+that cannot be reached, or has an error of its own, is asked again for `sasl.login.retry.backoff.max.ms`. Redirections
 are not followed, since they would take the secret elsewhere. Proxies are those of the environment (`https_proxy`).
 
 Invariant: no error's text holds the secret, a token, or what of the URL may be a secret.
@@ -42,7 +42,7 @@ _ANSWER_BYTES_MAX = 1_000_000
 _RETRIED = (408, 429)
 _TOLD_MAX = 200
 
-# What RFC 6749 calls the trouble -> what to do.
+# What RFC 6749 calls the error -> what to do.
 _ADVICE = {
     "invalid_client": f"check {CLIENT_ID} and {CLIENT_SECRET}",
     "unauthorized_client": "have this client allowed to get tokens by its own credentials",
@@ -57,7 +57,7 @@ class TokenEndpointError(OttlaError):
 
 
 class _Passing(Exception):
-    """Trouble that may pass; the text is that of the error if it does not."""
+    """An error that may pass; the text is that of the error if it does not."""
 
 
 class TokenEndpoint:

@@ -189,23 +189,23 @@ class TopicAdmin:
         refused: list[KafkaError] = []
 
         def attempt() -> OttlaError | None:
-            trouble: OttlaError | None = None
+            last_error: OttlaError | None = None
             answer = self._driver.ask(request(list(left)), CONTROLLER)
             told = {result.name: result for result in results(answer.message)}
             for name in list(left):
                 result = told.get(name)
                 if result is None:
-                    trouble = left_out(f"topic {name!r}", answer)
+                    last_error = left_out(f"topic {name!r}", answer)
                     continue
                 if result.error_code:
                     said = getattr(result, "error_message", None) or ""
                     error = kafka_error(result.error_code, said, topic=result.name, broker_id=answer.broker_id)
                     if result.error_code in _BUSY:
-                        trouble = error
+                        last_error = error
                         continue
                     refused.append(error)
                 left.remove(name)
-            return trouble
+            return last_error
 
         if left:
             self._driver.until_well(attempt)

@@ -86,22 +86,22 @@ class TransactionAdmin:
                 asked[:] = broker_ids
             left = [broker_id for broker_id in broker_ids if broker_id not in found]
             answers = self._ask_all([(self._listing(prefix, filters), broker_id) for broker_id in left])
-            trouble = None
+            last_error = None
             for broker_id, answer in zip(left, answers, strict=True):
                 if prefix and self._takes_patterns and answer.message is None and not answer.sent:
-                    # This version of ListTransactions has no place for a pattern, if it is not another trouble.
+                    # This version of ListTransactions has no place for a pattern, if nothing else is wrong.
                     self._takes_patterns = False
                     return attempt()
                 error = _failure(answer, "ListTransactions", broker_id)
                 if error is not None:
-                    trouble = error
+                    last_error = error
                     continue
                 found[broker_id] = [
                     ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state, broker_id)
                     for each in answer.message.transaction_states
                     if each.transactional_id.startswith(prefix)
                 ]
-            return trouble
+            return last_error
 
         self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
         return sorted((each for of_broker in found.values() for each in of_broker), key=lambda it: it.transactional_id)
@@ -203,7 +203,7 @@ class TransactionAdmin:
         left = list(ids)
 
         def attempt() -> OttlaError | None:
-            trouble = None
+            last_error = None
             by_node: dict[int, list[str]] = {}
             for transactional_id, node_id in self._find(left).items():
                 by_node.setdefault(node_id, []).append(transactional_id)
@@ -211,7 +211,7 @@ class TransactionAdmin:
             answers = self._ask_all([(ask(asked), node_id) for node_id, asked in places])
             for (node_id, asked), answer in zip(places, answers, strict=True):
                 if answer.message is None:
-                    trouble = _failure(answer, what, node_id)
+                    last_error = _failure(answer, what, node_id)
                     for transactional_id in asked:
                         del self._coordinators[transactional_id]
                     continue
@@ -220,7 +220,7 @@ class TransactionAdmin:
                     code = codes.get(transactional_id)
                     if code is None:
                         left_out = f"{what} of transactional id {transactional_id!r}: the broker's answer leaves it out"
-                        trouble = Unreachable(left_out, broker_id=node_id)
+                        last_error = Unreachable(left_out, broker_id=node_id)
                         continue
                     if not code:
                         left.remove(transactional_id)
@@ -231,8 +231,8 @@ class TransactionAdmin:
                         del self._coordinators[transactional_id]
                     elif reaction is not Reaction.AGAIN:
                         raise error
-                    trouble = error
-            return trouble
+                    last_error = error
+            return last_error
 
         if left:
             self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
@@ -248,7 +248,7 @@ class TransactionAdmin:
             asked = [left] if self._takes_many else [[each] for each in left]
             version = search(asked[0])[1]
             answers = self._ask_all([(search(keys)[0], ANY_NODE) for keys in asked], version)
-            trouble: OttlaError | None = None
+            last_error: OttlaError | None = None
             for keys, answer in zip(asked, answers, strict=True):
                 if len(keys) > 1 and (answer.unsupported or answer.unsendable):
                     # The broker may be old, or one of the ids is to blame.
@@ -265,9 +265,9 @@ class TransactionAdmin:
                         error = kafka_error(code, what)
                     if error is None:
                         known[key] = node_id
-                    elif trouble is None or not error.retriable:
-                        trouble = error
-            return trouble
+                    elif last_error is None or not error.retriable:
+                        last_error = error
+            return last_error
 
         self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
         return {each: known[each] for each in ids}

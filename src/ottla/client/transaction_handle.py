@@ -14,7 +14,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver, prepare
 from ottla.client.security import unguessable
 from ottla.client.transaction_verbs import checked_identity
-from ottla.connection.address_book import LastingTrouble
+from ottla.connection.address_book import LastingError
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_endings import Ended, EndingCore, EndWanted
 from ottla.producer.transaction_states import TransactionIdentity
@@ -101,16 +101,16 @@ class EndingDriver(Driver):
         for token, identity in tokens.items():
             self.loop.post(EndWanted(token, identity, committed))
         timeout_ms = self._settings.default_api_timeout_ms
-        trouble = LastingTrouble(self.loop.addresses)
+        lasting = LastingError(self.loop.addresses)
 
         def settled() -> bool:
-            return all(token in self._answers for token in tokens) or self.cannot_go_on() or trouble.seen()
+            return all(token in self._answers for token in tokens) or self.cannot_go_on() or lasting.seen()
 
         began_us = self.clock.now_us()
         self.waiting.wait(settled, timeout_ms / 1000)
         self.standing.check_usable()
-        if trouble.error is not None:
-            raise trouble.error
+        if lasting.error is not None:
+            raise lasting.error
         waited_ms = (self.clock.now_us() - began_us) // 1000
         return {
             identity: self._answers.pop(token)
@@ -122,7 +122,7 @@ class EndingDriver(Driver):
     def _unfinished(self, token: int, identity: TransactionIdentity, waited_ms: int) -> Ended:
         error = TransactionUnfinished(
             f"after {waited_ms} ms (default.api.timeout.ms) it is not known whether {identity} has ended: "
-            f"{self._core.trouble(token)}; end it again, committed or aborted as before"
+            f"{self._core.problem(token)}; end it again, committed or aborted as before"
         )
         return Ended(token, error, identity)
 

@@ -137,7 +137,7 @@ class TransactionVerbs:
         yield call
         if committed is False:
             # Who aborts knows that records were lost with it.
-            self._driver.books.forget_unhappy()
+            self._driver.books.forget_not_acked()
 
     def _check(self, name: str) -> None:
         driver = self._driver
@@ -180,7 +180,7 @@ class TransactionVerbs:
                 driver.gate.check_usable()
             raise TransactionUnfinished(
                 f"{call.name}() has no answer after max.block.ms ({max_block_ms} ms): "
-                f"{driver.core.transaction_trouble()}; it goes on by itself, call {call.name}() again to wait for it"
+                f"{driver.core.transaction_problem()}; it goes on by itself, call {call.name}() again to wait for it"
             )
         if self._unheard is call:
             self._unheard = None

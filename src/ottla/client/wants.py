@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.connection.address_book import LastingTrouble
+from ottla.connection.address_book import LastingError
 from ottla.errors import BufferFull, fresh
 from ottla.producer.events import TopicWanted
 from ottla.records.memory import BlockedCall
@@ -24,17 +24,17 @@ class Wants:
     def __init__(self, driver: ProducerDriver) -> None:
         self._driver = driver
 
-    def lasting_trouble(self) -> LastingTrouble:
+    def lasting_error(self) -> LastingError:
         """Where one wait for a topic keeps what it saw of the bootstrap addresses."""
-        return LastingTrouble(self._driver.loop.addresses)
+        return LastingError(self._driver.loop.addresses)
 
-    def topic(self, topic: str, trouble: LastingTrouble) -> Callable[[], bool]:
+    def topic(self, topic: str, lasting: LastingError) -> Callable[[], bool]:
         """Have the topic looked up."""
         driver = self._driver
         driver.loop.post(TopicWanted(topic))
-        return lambda: driver.cannot_go_on() or driver.topics.is_answered(topic) or trouble.seen()
+        return lambda: driver.cannot_go_on() or driver.topics.is_answered(topic) or lasting.seen()
 
-    def check_topic(self, topic: str, trouble: LastingTrouble) -> None:
+    def check_topic(self, topic: str, lasting: LastingError) -> None:
         """Raise what keeps the topic from being known; nothing when it is."""
         driver = self._driver
         if driver.topics.partition_count(topic):
@@ -44,8 +44,8 @@ class Wants:
         refusal = driver.topics.refusal(topic, max_block_ms)
         if refusal is not None:
             raise refusal
-        if trouble.error is not None:
-            raise fresh(trouble.error)
+        if lasting.error is not None:
+            raise fresh(lasting.error)
         raise driver.loop.addresses.error(max_block_ms)
 
     def memory(self, call: BlockedCall) -> Callable[[], bool]:

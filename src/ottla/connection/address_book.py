@@ -99,7 +99,7 @@ class AddressBook:
         return self.error(None if self.all_refused() else waited_ms)
 
 
-class LastingTrouble:
+class LastingError:
     """What one wait has seen that waiting cannot mend; once seen it stays, whatever the next try shows."""
 
     def __init__(self, addresses: AddressBook) -> None:

@@ -78,8 +78,8 @@ class Asks:
 
     def _why_not(self, where: int) -> str:
         if where in (ANY_NODE, CONTROLLER):
-            trouble = self._nodes.trouble()
-            return str(trouble) if trouble is not None else "no broker could be asked in time"
+            error = self._nodes.reach_error()
+            return str(error) if error is not None else "no broker could be asked in time"
         node = self._nodes.by_id.get(where)
         if node is None:
             return f"no broker has the id {where}"

@@ -242,12 +242,12 @@ class ConnectionCore:
         """The cluster's features in force (KIP-584), of the newest answer about them."""
         return self._connections.features
 
-    def trouble(self) -> OttlaError | None:
+    def reach_error(self) -> OttlaError | None:
         """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
-        return self._nodes.trouble()
+        return self._nodes.reach_error()
 
     def refused(self, now_us: int) -> OttlaError | None:
-        """Return `trouble` where waiting will not help."""
+        """Return `reach_error` where waiting will not help."""
         return self._nodes.refused(now_us)
 
     def why_not(self, node_id: int) -> str | None:

@@ -141,7 +141,7 @@ class Nodes:
 
     # --- what is wrong with them ---------------------------------------------------------------------------------
 
-    def trouble(self) -> OttlaError | None:
+    def reach_error(self) -> OttlaError | None:
         """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
         addresses = self._connections.addresses
         if addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in self.by_id.values()):
@@ -149,7 +149,7 @@ class Nodes:
         return addresses.error()
 
     def refused(self, now_us: int) -> OttlaError | None:
-        """Return `trouble` where waiting will not help.
+        """Return `reach_error` where waiting will not help.
 
         That is: no broker known and this client trust each other, as Java sees it, too; or no broker was ever met, and
         every bootstrap address has refused for a while.
@@ -159,8 +159,8 @@ class Nodes:
             return None
         losses = [addresses.loss(node.host, node.port) for node in self.by_id.values()]
         if all(loss is not None and loss.is_unauthenticated for loss in losses):
-            return self.trouble()
-        return self.trouble() if addresses.have_refused_for(self._refused_patience_us, now_us) else None
+            return self.reach_error()
+        return self.reach_error() if addresses.have_refused_for(self._refused_patience_us, now_us) else None
 
     def why_not(self, node_id: int) -> str | None:
         """Return "host:port, cannot be used: reason" where the last try to reach this node failed, else None."""

@@ -51,10 +51,10 @@ def brokers(kafka: Kafka) -> dict[str, Any]:
 def _log_dirs(kafka: Kafka, broker_ids: list[int]) -> tuple[dict[int, tuple[LogDirDescription, ...]], str | None]:
     """The folders of logs by broker, and why some are missing: a user may have no right to see them."""
     try:
-        told, trouble = describe_log_dirs(kafka.driver, dict.fromkeys(broker_ids), _SIZES_MS)
+        told, error = describe_log_dirs(kafka.driver, dict.fromkeys(broker_ids), _SIZES_MS)
     except OttlaError as error:
         return {}, str(error)
-    return told, None if trouble is None else str(trouble)
+    return told, None if error is None else str(error)
 
 
 def _stored(folders: tuple[LogDirDescription, ...] | None) -> dict[str, Any]:
@@ -148,14 +148,14 @@ def _replica_sizes(kafka: Kafka, name: str, found: Any) -> tuple[dict[int, dict[
         for broker_id in alive.intersection(part.replica_nodes):
             wanted.setdefault(broker_id, {}).setdefault(name, []).append(part.partition_index)
     try:
-        told, trouble = describe_log_dirs(kafka.driver, wanted, _SIZES_MS)
+        told, error = describe_log_dirs(kafka.driver, wanted, _SIZES_MS)
     except OttlaError as error:
         return {}, str(error)
     sizes: dict[int, dict[int, int]] = {}
     for broker_id, folders in told.items():
         for each in (each for folder in folders for each in folder.replicas if not each.is_future):
             sizes.setdefault(each.partition, {})[broker_id] = each.size_bytes
-    return sizes, None if trouble is None else str(trouble)
+    return sizes, None if error is None else str(error)
 
 
 def topic_configs(kafka: Kafka, name: str) -> dict[str, Any]:

@@ -58,13 +58,13 @@ def producers(kafka: Kafka, topic: str | None) -> dict[str, Any]:
     leaders = kafka.leaders(topic)
     longest_ms, is_known = _longest_ms(kafka)
     found, untold = describe_producers(kafka.driver, leaders)
-    lost, trouble = _hanging(kafka, found, longest_ms)
+    lost, error = _hanging(kafka, found, longest_ms)
     return {
         "now_ms": int(time.time() * 1000),
         "longest_ms": longest_ms,
         "longest_is_known": is_known,
         "untold": sorted(set(untold.values())),
-        "hanging_untold": trouble,
+        "hanging_untold": error,
         "producers": [
             {
                 "topic": each.topic,
@@ -91,9 +91,9 @@ def abort(kafka: Kafka, topic: str, partition: int, producer_id: int, transactio
     if untold:
         raise OttlaError(next(iter(untold.values())))
     longest_ms, _ = _longest_ms(kafka)
-    lost, trouble = _hanging(kafka, found, longest_ms)
-    if trouble is not None:
-        raise OttlaError(trouble)
+    lost, error = _hanging(kafka, found, longest_ms)
+    if error is not None:
+        raise OttlaError(error)
     wanted = [each for each in lost if (each.producer_id, each.transaction_offset) == (producer_id, transaction_offset)]
     if not wanted:
         raise UserMistake(

@@ -1,6 +1,6 @@
 """What is committed to the topic of schemas, read from its first record on and for ever, in a thread of its own.
 
-Trouble with brokers is not told to anybody: it is logged, and reading goes on where it was. Where the log is shorter
+An error of a broker is not told to anybody: it is logged, and reading goes on where it was. Where the log is shorter
 than what was read of it (an unclean election, a topic that was deleted and made anew), it is read from its beginning.
 """
 

@@ -36,7 +36,7 @@ def coordinators_in(message: Any, keys: Sequence[str]) -> Mapping[str, tuple[int
 
 
 class Coordinator:
-    """`trouble` says why it is not known for now; `backoff(failures)` gives a pause in microseconds."""
+    """`problem` says why it is not known for now; `backoff(failures)` gives a pause in microseconds."""
 
     __slots__ = (
         "_asking",
@@ -47,13 +47,13 @@ class Coordinator:
         "_not_before_us",
         "key",
         "kind",
-        "trouble",
+        "problem",
     )
 
     def __init__(self, connection: ConnectionCore, kind: int, key: str, backoff: Callable[[int], int]) -> None:
         self.kind = kind
         self.key = key
-        self.trouble = ""
+        self.problem = ""
         self._connection = connection
         self._backoff = backoff
         self._node_id: int | None = None
@@ -84,15 +84,15 @@ class Coordinator:
         if answer.unsendable:
             return kafka_error(ErrorCode.INVALID_REQUEST, f"looking for the coordinator: {answer.failure}")
         if answer.message is None:
-            self.trouble = f"looking for the coordinator of {self.key!r}: {answer.failure}"
+            self.problem = f"looking for the coordinator of {self.key!r}: {answer.failure}"
         elif not answer.message.error_code:
             self._node_id = answer.message.node_id
             self._failures = 0
-            self.trouble = ""
+            self.problem = ""
             return None
         else:
             error = kafka_error(answer.message.error_code, f"looking for the coordinator of {self.key!r}")
-            self.trouble = str(error)
+            self.problem = str(error)
             if not error.retriable:
                 return error
         self._failures += 1

@@ -32,7 +32,7 @@ cdef class ProducerCore:
     cdef public dict _heard_of
     cdef public object _close_at_us
     cdef public object _end_until_us
-    cdef public object _last_words
+    cdef public object _closing_questions
     cdef public bint _closed
     cdef public object _brokers_met
     cdef public object _telemetry

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ottla.producer.transaction_states import TransactionIdentity, TransactionState
     from ottla.producer.transactions import Transactions
 
-_LAST_WORDS = object()
+_CLOSING_QUESTION = object()
 _GET_TELEMETRY_SUBSCRIPTIONS = 71
 _VERBS = frozenset((InitializeTransactions, BeginTransaction, CommitOffsets, EndTransaction))
 
@@ -116,7 +116,7 @@ class ProducerCore:
         # How long closing waits for the end of a transaction; its coordinator aborts what nobody ends.
         self._end_until_us: int | None = None
         # How many brokers still owe an answer before closing; -1 until they are asked.
-        self._last_words = -1
+        self._closing_questions = -1
         self._closed = False
 
     def close_batches_by(self, open_batches: OpenBatches) -> None:
@@ -128,9 +128,9 @@ class ProducerCore:
         """The cluster as last heard of."""
         return self._connection.metadata
 
-    def trouble(self) -> OttlaError | None:
+    def reach_error(self) -> OttlaError | None:
         """Return why no broker can be reached (`Unreachable` or `NotKafka`), None when one can."""
-        return self._connection.trouble()
+        return self._connection.reach_error()
 
     @property
     def transaction_identity(self) -> TransactionIdentity | None:
@@ -152,10 +152,10 @@ class ProducerCore:
         """Why no batch is taken for now; None where it is."""
         return None if self._transactions is None else self._transactions.refusal
 
-    def transaction_trouble(self) -> str:
+    def transaction_problem(self) -> str:
         """Why the transaction's coordinator has not answered yet, as a clause for a person."""
-        told = self._transactions.trouble if self._transactions is not None else ""
-        return told or str(self.trouble() or "batches are still on their way")
+        told = self._transactions.problem if self._transactions is not None else ""
+        return told or str(self.reach_error() or "batches are still on their way")
 
     def metrics(self, now_us: int | None = None, **gauges: float) -> Metrics:
         """Return the figures under the names of Kafka's producer metrics, as of `now_us` or of the last event.
@@ -380,8 +380,8 @@ class ProducerCore:
         for answer in answers:
             if type(answer.token) is InFlightRequest:
                 self._sender.take_answer(answer, now_us)
-            elif answer.token is _LAST_WORDS:
-                self._last_words -= 1
+            elif answer.token is _CLOSING_QUESTION:
+                self._closing_questions -= 1
             elif answer.token is self._telemetry and self._telemetry is not None:
                 self._telemetry.take_answer(answer, now_us)
             elif self._transactions is not None:
@@ -398,9 +398,9 @@ class ProducerCore:
             return
         if self._telemetry is not None and not self._telemetry.is_over(close_at_us, now_us):
             return
-        if self._last_words < 0:
-            self._ask_for_last_words(now_us)
-        if self._last_words == 0 or now_us >= close_at_us:
+        if self._closing_questions < 0:
+            self._ask_closing_questions(now_us)
+        if self._closing_questions == 0 or now_us >= close_at_us:
             self._closed = True
             self._connection.close(now_us)
             self._connection.take_answers()
@@ -420,16 +420,16 @@ class ProducerCore:
             self._end_until_us = None
         return self._end_until_us is not None
 
-    def _ask_for_last_words(self, now_us: int) -> None:
+    def _ask_closing_questions(self, now_us: int) -> None:
         """With acks=0, ask every broker one more question.
 
         Brokers take the requests of a connection in order, so its answer says that all before it were taken in:
         whoever closes the producer and then looks will find what was not lost.
         """
         nodes = [] if self.settings.acks else self._connection.ready_nodes()
-        self._last_words = len(nodes)
+        self._closing_questions = len(nodes)
         for node_id in nodes:
-            self._connection.request(node_id, MetadataRequest(topics=[]), _LAST_WORDS, now_us)
+            self._connection.request(node_id, MetadataRequest(topics=[]), _CLOSING_QUESTION, now_us)
 
     def _backoff_us(self, failures: int) -> int:
         connection = self.settings.connection

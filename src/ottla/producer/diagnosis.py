@@ -9,7 +9,7 @@ How many records are on their way follows from Little's law: records per second 
 sends one record and waits for it has about one record on its way all the time; who sends one now and then has none most
 of the time. From small batches alone the two cannot be told apart.
 
-Figures are those of the last samples (docs/metrics.md), so that an old trouble is forgotten after
+Figures are those of the last samples (docs/metrics.md), so that an old problem is forgotten after
 `metrics.sample.window.ms` times `metrics.num.samples`.
 """
 

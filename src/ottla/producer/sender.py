@@ -385,8 +385,8 @@ class Sender:
             why = "no answer had come by then"
         elif self._idempotence.error is not None:
             why = str(self._idempotence.error)
-        elif (trouble := self._connection.trouble()) is not None:
-            why = str(trouble)
+        elif (error := self._connection.reach_error()) is not None:
+            why = str(error)
         elif (leader := self._connection.leader(queue.topic, queue.partition)) is None:
             why = "its leader is not known"
         elif (reason := self._connection.why_not(leader)) is not None:

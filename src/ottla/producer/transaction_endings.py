@@ -46,9 +46,9 @@ class Ended:
 
 
 class Ending:
-    """One transaction on its way to its end; `trouble` says why it is not there yet."""
+    """One transaction on its way to its end; `problem` says why it is not there yet."""
 
-    __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "token", "trouble")
+    __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "problem", "token")
 
     def __init__(self, wanted: EndWanted) -> None:
         self.token = wanted.token
@@ -58,7 +58,7 @@ class Ending:
         self.node_id: int | None = None
         self.failures = 0
         self.not_before_us = 0
-        self.trouble = ""
+        self.problem = ""
 
 
 class _Search:
@@ -88,11 +88,11 @@ class EndingCore:
         self._now_us = 0
         self._version = 0
 
-    def trouble(self, token: int) -> str:
+    def problem(self, token: int) -> str:
         """Why this one has no answer yet, as a clause for a person."""
         ending = self._endings.get(token)
-        told = "" if ending is None else ending.trouble
-        return told or str(self._connection.trouble() or "its coordinator has not answered")
+        told = "" if ending is None else ending.problem
+        return told or str(self._connection.reach_error() or "its coordinator has not answered")
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in what is wanted, or what became of a connection."""
@@ -212,8 +212,8 @@ class EndingCore:
             error.__cause__ = cause
         self._finish(ending, error)
 
-    def _again(self, ending: Ending, trouble: str, now_us: int, *, is_elsewhere: bool = True) -> None:
-        ending.trouble = trouble
+    def _again(self, ending: Ending, problem: str, now_us: int, *, is_elsewhere: bool = True) -> None:
+        ending.problem = problem
         ending.failures += 1
         ending.not_before_us = now_us + self._backoff_us(ending.failures)
         if is_elsewhere:

@@ -32,10 +32,10 @@ class TransactionRequest:
 
 
 class TransactionTalk:
-    """`trouble` says why the present request has no good answer yet, for whoever waits in vain."""
+    """`problem` says why the present request has no good answer yet, for whoever waits in vain."""
 
     def __init__(self, transactional_id: str, connection: ConnectionCore, backoff: Callable[[int], int]) -> None:
-        self.trouble = ""
+        self.problem = ""
         self._connection = connection
         self._backoff = backoff
         self._coordinator = Coordinator(connection, TRANSACTION, transactional_id, backoff)
@@ -98,7 +98,7 @@ class TransactionTalk:
         """All is well: forget failures and pauses."""
         self._failures = 0
         self._not_before_us = 0
-        self.trouble = ""
+        self.problem = ""
 
     def pause(self, now_us: int, *, is_concurrent: bool = False) -> None:
         """Ask nothing for a while, which grows; a short one where a transaction is being completed."""

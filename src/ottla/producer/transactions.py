@@ -123,9 +123,9 @@ class Transactions:
         return TransactionIdentity(self._id, self._idempotence.producer_id, self._idempotence.producer_epoch)
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why the present request has no good answer yet, for whoever waits in vain."""
-        return self._talk.trouble
+        return self._talk.problem
 
     @property
     def may_send(self) -> bool:
@@ -376,7 +376,7 @@ class Transactions:
             self._take_unsendable(kind, TransactionError(f"{request}: {answer.failure}"))
             return
         if response is None:
-            self._talk.trouble = f"{request}: {answer.failure}"
+            self._talk.problem = f"{request}: {answer.failure}"
             if kind is RequestKind.END:
                 self._end_txn.lost(answer)
             if answer.sent:
@@ -411,7 +411,7 @@ class Transactions:
         if not self._talk.knows(coordinator):
             return  # looked for under an earlier identity
         error = coordinator.take_answer(answer, now_us)
-        self._talk.trouble = coordinator.trouble
+        self._talk.problem = coordinator.problem
         if error is None:
             return
         if coordinator.kind == GROUP:
@@ -447,7 +447,7 @@ class Transactions:
             self._break(kafka_error(ErrorCode.PRODUCER_FENCED, detail))
             return
         error = kafka_error(code, detail, fatal=reaction is Reaction.BREAK or None)
-        self._talk.trouble = str(error)
+        self._talk.problem = str(error)
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             if reaction is Reaction.LOOK:
                 request.coordinator.forget()

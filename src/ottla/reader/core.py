@@ -162,14 +162,14 @@ class ReaderCore:
                 for partition in known.partitions:
                     self._assign(Assign(name, partition, event.start, event.end, event.start_is_timestamp), now_us)
                 continue
-            error = self._topic_trouble(wanted, known, now_us)
+            error = self._topic_error(wanted, known, now_us)
             if error is not None:
                 del self._topics[name]
                 self._outputs.append(ReadFailed(name, -1, error))
             elif known is not None:
                 self.connection.want_topic(name, now_us)
 
-    def _topic_trouble(self, wanted: _WantedTopic, known: Any, now_us: int) -> OttlaError | None:
+    def _topic_error(self, wanted: _WantedTopic, known: Any, now_us: int) -> OttlaError | None:
         """The error to give up with, None while there is hope."""
         name = wanted.event.topic
         if known is not None and known.error_code:
@@ -182,7 +182,7 @@ class ReaderCore:
         if refused is not None:
             return refused
         if now_us >= wanted.since_us + self._settings.default_api_timeout_ms * 1000:
-            return self.connection.trouble() or Unreachable(
+            return self.connection.reach_error() or Unreachable(
                 f"the partitions of topic {name!r} could not be learned", topic=name
             )
         return None
@@ -327,10 +327,10 @@ class ReaderCore:
             return True
         if position.stuck_since_us is None or now_us < position.stuck_since_us + timeout_ms * 1000:
             return False
-        trouble = self.connection.trouble()
+        error = self.connection.reach_error()
         self._fail(
             position,
-            trouble
+            error
             or Unreachable(
                 f"{position.topic}-{position.partition} could not be read for {timeout_ms} ms: {position.stuck_reason}",
                 topic=position.topic,

@@ -312,7 +312,7 @@ def _refused(address: ServerAddress, status: int, told: Any) -> RegistryError:
     elif code is None and status == 404:
         what = "has no such path: it is no schema registry, or lacks this call; check schema.registry.url"
     elif status >= 500 or status in _RETRIED:
-        what = "has trouble of its own; try again later, or ask who runs it"
+        what = "has an error of its own; try again later, or ask who runs it"
     else:
         what = "refused the request"
     return RegistryError(

@@ -158,7 +158,7 @@ class RunOutcome:
     `fired` counts, per guarantee and fault kind, how often it really fired; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
-    `properties`: what was found of each of the sixteen properties, `looked_at` by looking at how much.
+    `properties`: what was found of each of the properties, `looked_at` by looking at how much.
     `kafka`: where the topics were; "" for an embedded cluster. `schemas`: of a run with a schema registry.
     """
 

@@ -1,4 +1,4 @@
-"""Which of the sixteen properties a run of the main job keeps: the simulation's checkers over what was seen.
+"""Which of the properties a run of the main job keeps: the simulation's checkers over what was seen.
 
 Each topic has a witness and a chronicle of its own (`evidence`), for a record has the same number in all of them. What
 was sent comes from the ledger, of the topic that Spark has made from the input and the exactly-once ledger: nothing
@@ -114,7 +114,7 @@ def note_controls(witness: Witness, verdicts: Sequence[Verdict]) -> None:
 
 
 def judge_run(witnesses: Iterable[Witness], verdicts: Iterable[Verdict]) -> tuple[PropertyVerdict, ...]:
-    """All sixteen properties, by the checkers over every chronicle and by what Spark's audit has found."""
+    """All properties, by the checkers over every chronicle and by what Spark's audit has found."""
     found = [finding for witness in witnesses for finding in judge(witness.chronicle)]
     for verdict in verdicts:
         found += verdict.found

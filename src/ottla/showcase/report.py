@@ -234,7 +234,7 @@ def _show_evidence(console: Console, outcome: RunOutcome) -> None:
 def _show_properties(console: Console, outcome: RunOutcome) -> None:
     if not outcome.properties:
         return
-    _heading(console, "The sixteen properties, by the checkers that judge the simulation")
+    _heading(console, "The properties, by the checkers that judge the simulation")
     console.print(property_table(outcome.properties))
     console.print(Text(f"Looked at: {outcome.looked_at}.", "dim"))
     if outcome.kafka:

@@ -89,7 +89,7 @@ def _properties(outcome: RunOutcome) -> str:
         rows.append((str(verdict.what.number), word, shown(verdict.what.name), shown(property_why(verdict))))
     found = table({"property": NUMBER, "verdict": WORD, "about": WORD, "why": ""}, rows)
     return (
-        "<h2>The sixteen properties, by the checkers that judge the simulation</h2>"
+        "<h2>The properties, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
         f"{f'<p>{shown(outcome.unseen)}</p>' if outcome.kafka else ''}"
     )

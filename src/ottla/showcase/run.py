@@ -2,7 +2,7 @@
 
     file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
                                                exactly-once topic -> Spark, killed once -> result: audit -> verdict
-                                    all four topics: looks, reads, logs of all replicas -> sixteen properties -> verdict
+                                    all four topics: looks, reads, logs of all replicas -> properties -> verdict
 
 The order of things is chosen for whoever watches: what can be wrong with the input is said first, the way of one
 record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
@@ -242,7 +242,7 @@ def _find_out(
     from ottla.evidence.witness import looked_at
     from ottla.showcase.properties import judge_run, note_controls
 
-    with steps.step("judge the sixteen properties"):
+    with steps.step("judge the properties"):
         for witness in witnesses.values():
             witness.take_stock()
         note_controls(witnesses[EXACTLY_ONCE], verdicts)

@@ -152,15 +152,15 @@ class _Driver:
                 return True
             status = self.process.poll()
             if status:
-                raise OttlaError(f"the streaming job ended with status {status}: {self._last_words()}")
+                raise OttlaError(f"the streaming job ended with status {status}: {self._end_of_log()}")
             has_ended = status == 0
             return has_ended
 
         if not comes_within(_PATIENCE_S, is_over):
-            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._last_words()}")
+            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._end_of_log()}")
         return not has_ended
 
-    def _last_words(self) -> str:
+    def _end_of_log(self) -> str:
         words = self._said.read_text(errors="replace").strip().splitlines()
         return words[-1][:_WORDS_MAX] if words else "it said nothing"
 

@@ -84,7 +84,7 @@ class SimulatedProducer:
         self._world = world
         self._number = number
         self._unsettled: dict[SealedBatch, None] = {}
-        self._troubles: dict[str, KafkaError | None] = {}
+        self._topic_errors: dict[str, KafkaError | None] = {}
         self._runner = Runner(world.scheduler, _FedByAppender(self), self._perform, world.clients.clock_of(number))
         self.appender = Appender(
             batch_size=self.settings.batch_size,
@@ -177,7 +177,7 @@ class SimulatedProducer:
         """Let time pass until the topic is known."""
         self._runner.deliver(TopicWanted(topic))
         if not self._wait_to_go_on(lambda: self.appender.partition_count(topic) > 0):
-            raise self._troubles.get(topic) or OttlaError(f"topic {topic!r} could not be had")
+            raise self._topic_errors.get(topic) or OttlaError(f"topic {topic!r} could not be had")
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Let time pass until the call is given its memory."""
@@ -203,7 +203,7 @@ class SimulatedProducer:
         if self._world.network.perform(self._number, self._runner.deliver, output):
             return
         if kind is TopicKnown:
-            self._troubles[output.topic] = output.error
+            self._topic_errors[output.topic] = output.error
             if output.partition_count:
                 self.appender.set_topic(output.topic, output.partition_count)
         elif kind is TopicForgotten:

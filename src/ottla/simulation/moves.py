@@ -33,15 +33,15 @@ def draw_moves(chance: Chance, plan: Plan) -> list[MovePlan]:
     own = [(topic.name, index) for topic in plan.topics for index in range(topic.partitions)]
     partitions = partitions_of(plan)
     internal = [(topic, index) for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) for index in range(partitions[topic])]
-    troubles = [each for each in plan.faults if isinstance(each.fault.victim, int) and each.fault.victim >= 0]
+    faults = [each for each in plan.faults if isinstance(each.fault.victim, int) and each.fault.victim >= 0]
     end_us = min(Timetable(plan).end_us, _LATEST_US)
     moves: list[MovePlan] = []
     for _ in range(chance.choice(_COUNTS)):
         topic, partition = chance.choice(internal if chance.random() < _INTERNAL_SHARE else own)
         replicas = _some_brokers(chance, plan)
         at_us = chance.randrange(end_us + 1)
-        if troubles and chance.random() < _BESIDE_A_FAULT_SHARE:
-            at_us = _begin_beside(chance, chance.choice(troubles), replicas)
+        if faults and chance.random() < _BESIDE_A_FAULT_SHARE:
+            at_us = _begin_beside(chance, chance.choice(faults), replicas)
         moves.append(MovePlan(topic, partition, replicas, at_us))
         while chance.random() < _FOLLOWED_SHARE:
             at_us += chance.choice(_FOLLOWED_US)
@@ -54,11 +54,11 @@ def _some_brokers(chance: Chance, plan: Plan) -> list[int]:
     return chance.sample(range(plan.brokers), min(chance.choice(_REPLICAS), plan.brokers))
 
 
-def _begin_beside(chance: Chance, trouble: TimedFault, replicas: list[int]) -> int:
+def _begin_beside(chance: Chance, fault: TimedFault, replicas: list[int]) -> int:
     """When the move begins; the fault's broker is often made one of `replicas`."""
-    victim = trouble.fault.victim
+    victim = fault.fault.victim
     assert isinstance(victim, int)
     if victim not in replicas and chance.random() < _TO_ITS_BROKER_SHARE:
         replicas[chance.randrange(len(replicas))] = victim
     beside_us: int = chance.choice(_BESIDE_US)
-    return max(0, trouble.at_us + beside_us)
+    return max(0, fault.at_us + beside_us)

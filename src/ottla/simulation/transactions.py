@@ -117,7 +117,7 @@ class SimulatedTransactions:
     def _wait(self, token: int, name: str) -> Steps:
         yield self._producer.settings.max_block_ms * 1000, lambda: token in self._answers
         if token not in self._answers:
-            raise TransactionUnfinished(f"{name} has no answer: {self._producer.core.transaction_trouble()}")
+            raise TransactionUnfinished(f"{name} has no answer: {self._producer.core.transaction_problem()}")
         if self._unheard is not None and self._unheard[1] == token:
             self._unheard = None
         error = self._answers.pop(token)

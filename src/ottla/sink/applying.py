@@ -28,27 +28,27 @@ _BEYOND = (
 def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
     """Commit these, and return those that timed out; TransactionUnfinished if it takes too long."""
     doubtful: list[Entry] = []
-    trouble: OttlaError | None = None
+    last_error: OttlaError | None = None
     for step in steps(entries, Barrier.COMMIT_BETWEEN):
         told = session.end([entry.identity for entry in step], committed=True)
         for entry in step:
             error = told[entry.identity]
             if error is not None:
                 doubtful.append(entry)
-                trouble = error
-    return settle(session, batch, doubtful, trouble)
+                last_error = error
+    return settle(session, batch, doubtful, last_error)
 
 
 def settle(
     session: Session,
     batch: BatchId,
     entries: Sequence[Entry],
-    trouble: OttlaError | None = None,
+    last_error: OttlaError | None = None,
     accept_loss: bool = False,
 ) -> Lost:
     """Find out what became of these, and commit what is still open.
 
-    `trouble` is the last error of EndTxn, for the error message. Raises OttlaError if the marker of one is gone, so
+    `last_error` is the last error of EndTxn, for the error message. Raises OttlaError if the marker of one is gone, so
     that its state is unknown; with `accept_loss` it counts as lost. A marker beyond the end of its topic is waited for:
     a new leader may not have it yet.
     """
@@ -74,11 +74,11 @@ def settle(
                 return (*lost, *missing)
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
-                f"committed yet: {trouble or 'no coordinator has told an error'}. The next start of the query commits "
-                f"them. If it is not started again: {recover_command(session.settings)}"
+                f"committed yet: {last_error or 'no coordinator has told an error'}. The next start of the query "
+                f"commits them. If it is not started again: {recover_command(session.settings)}"
             )
         told = session.end([entry.identity for entry in left], committed=True)
-        trouble = next((error for error in told.values() if error is not None), trouble)
+        last_error = next((error for error in told.values() if error is not None), last_error)
         # Without an error EndTxn has committed it. Of the others, the marker will say what became of them.
         left = [entry for entry in left if told[entry.identity] is not None]
         if left:

@@ -155,7 +155,7 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(Barrier.ABORT_FENCE)
     # If a coordinator answers, this plan's decision is either committed or impossible from here on.
-    coordinator, trouble = session.give_up(plan.coordinator)
+    coordinator, error = session.give_up(plan.coordinator)
     decision = session.read_decision()
     if decision is not None and decision.coordinator == plan.coordinator:
         apply(session, decision.batch, decision.unsettled)
@@ -163,7 +163,7 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         _sweep(session, session.identity_after_decision, decision, batch)
         return
     # What was read may be older than the decision, if it came from an isolated broker that is no longer the leader.
-    if trouble is not None and not session.is_given_up(plan.coordinator):
+    if error is not None and not session.is_given_up(plan.coordinator):
         _log.warning(
             "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"
         )

@@ -160,9 +160,9 @@ class Session:
         begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
-        coordinator, trouble = self.give_up(begun)
-        if trouble is not None:
-            raise taken_over(settings.sink_id) if isinstance(trouble, ProducerFenced) else trouble
+        coordinator, error = self.give_up(begun)
+        if error is not None:
+            raise taken_over(settings.sink_id) if isinstance(error, ProducerFenced) else error
         self._decisions.await_end(begun)
         return coordinator
 
@@ -183,10 +183,10 @@ class Session:
         if self.port.transaction_version() < 2:
             known = self.port.describe_transactions([self.coordinator_id])
             return coordinator if self.is_coordinator(coordinator, known) else None
-        confirmed, trouble = self.give_up(coordinator)
-        if trouble is not None and not isinstance(trouble, ProducerFenced):
-            raise trouble
-        return confirmed if trouble is None else None
+        confirmed, error = self.give_up(coordinator)
+        if error is not None and not isinstance(error, ProducerFenced):
+            raise error
+        return confirmed if error is None else None
 
     def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
         """Whether this is the driver's identity, by this answer of DescribeTransactions."""

@@ -28,7 +28,7 @@ def check(admin: Admin) -> None:
                 told = admin.describe_configs(broker_id=broker.broker_id)
             except Unreachable:
                 continue
-            why = trouble({name: each.value for name, each in told.items()})
+            why = problem({name: each.value for name, each in told.items()})
             break
     except (KafkaError, Unreachable) as error:
         # This user may not be allowed to read the brokers' settings.
@@ -37,7 +37,7 @@ def check(admin: Admin) -> None:
         raise UserMistake(f"delivery=exactly-once needs brokers that verify transactions (KIP-890), and {why}")
 
 
-def trouble(settings: Mapping[str, str | None]) -> str | None:
+def problem(settings: Mapping[str, str | None]) -> str | None:
     """Why a broker with these settings does not verify transactions; None if it does, or if that is unknown."""
     value = settings.get(_SETTING)
     if value == "false":

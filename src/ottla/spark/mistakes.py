@@ -18,7 +18,7 @@ _Answer = TypeVar("_Answer")
 
 
 class NotPlanned(UserMistake, PickleError):
-    """What went wrong in planning, told while Spark pickles the writer; other errors it takes for trouble with that."""
+    """What went wrong in planning, told while Spark pickles the writer; it takes other errors for those of pickling."""
 
 
 def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:

@@ -138,10 +138,10 @@ class GroupMember:
         return answer
 
     def _find_coordinator(self) -> OttlaError | None:
-        node_id, trouble = find_group_coordinator(self._driver, self._group_id)
-        if trouble is None:
+        node_id, error = find_group_coordinator(self._driver, self._group_id)
+        if error is None:
             self._coordinator = node_id
-        return trouble
+        return error
 
     def _join_classic(self) -> OttlaError | None:
         """Join as the only member that answers, which therefore leads, and take the partition."""

@@ -58,7 +58,7 @@ def send_all(
     """Hand over all records, for as long as the client takes them; then all that is ever told is in the ledger."""
     try:
         if sender.takes_records:
-            # A client that has ended says in its troubles why.
+            # A client that has ended says in its problems why.
             with suppress(ClientEnded):
                 _hand_over_all(sender, scenario, side, ledger, faults, advance)
         sender.close()

@@ -35,7 +35,7 @@ class SideOutcome:
 
     `errors`: what was told of records that were not acknowledged -> of how many. `attempts`: how often batches that
     failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for.
-    `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `troubles`: why
+    `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `problems`: why
     what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried.
     `counts`: what was counted, by the names in `scenario.COUNTS`.
     """
@@ -49,7 +49,7 @@ class SideOutcome:
     seconds: float = 0.0
     client: str = ""
     without: tuple[str, ...] = ()
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     impossible: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class SideOutcome:
         audit = self.verdict.audit
         # Where errors are expected, records may all have failed.
         why = self.verdict.void if not self.side.errors else audit.numbers.wrong()
-        return (*self.troubles, *reasons, *([why] if why is not None else []))
+        return (*self.problems, *reasons, *([why] if why is not None else []))
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 One loop moves bytes both ways, without threads: it writes what the client takes and reads what it says, and never waits
 longer than `patience_s` for a client that does neither. Nothing that a client says ends a trial: a line that cannot be
-used, a record told twice, an end before its time become `troubles`, each a sentence with its place.
+used, a record told twice, an end before its time become `problems`, each a sentence with its place.
 
 The process leads a group of its own, which is killed at the end if anything of it is left.
 """
@@ -44,7 +44,7 @@ _END_S = 5.0
 _READ_BYTES = 1 << 16
 _STDERR_BYTES = 4_000
 _STDERR_READS_MAX = 4
-_TROUBLES_MAX = 5
+_PROBLEMS_MAX = 5
 # A client that says other things without an end is ended.
 _WRONG_LINES_MAX = 1_000
 
@@ -72,7 +72,7 @@ class ProcessSender:
         self._ledger = ledger
         self._patience_s = order.delivery_timeout_s + _GRACE_S if patience_s is None else patience_s
         self._hello: Hello | None = None
-        self._troubles: list[str] = []
+        self._problems: list[str] = []
         self._wrong_lines = 0
         # By record number: the partition it is for (None: the client's choice); the line that told its outcome.
         self._asked: dict[int, int | None] = {}
@@ -119,10 +119,10 @@ class ProcessSender:
         return () if self._hello is None else self._hello.without
 
     @property
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """Why what it told is not whole."""
-        more = self._wrong_lines - _TROUBLES_MAX
-        return (*self._troubles, *([f"{more:,} more lines of the client cannot be used"] if more > 0 else []))
+        more = self._wrong_lines - _PROBLEMS_MAX
+        return (*self._problems, *([f"{more:,} more lines of the client cannot be used"] if more > 0 else []))
 
     @property
     def takes_records(self) -> bool:
@@ -206,11 +206,11 @@ class ProcessSender:
         except subprocess.TimeoutExpired:
             self._end("the client closed its output and did not end, so it was killed")
         if status:
-            self._end(f"the client {_ending(status)} at its end{self._last_words()}")
+            self._end(f"the client {_ending(status)} at its end{self._last_line()}")
 
-    def _end(self, trouble: str) -> None:
+    def _end(self, problem: str) -> None:
         """No record more for this client."""
-        self._troubles.append(trouble)
+        self._problems.append(problem)
         self.abandon()
         raise ClientEnded
 
@@ -308,10 +308,10 @@ class ProcessSender:
             else:
                 self._take_told(read_told(line))
         except LineError as wrong:
-            trouble = f"line {self._line} of the client {wrong}"
+            problem = f"line {self._line} of the client {wrong}"
             if self._hello is None:
-                self._end(trouble)
-            self._note_line(trouble)
+                self._end(problem)
+            self._note_line(problem)
             return False
         return True
 
@@ -326,10 +326,10 @@ class ProcessSender:
         else:
             self._note_line(f"the last line of the client, line {self._line + 1}, ends in the middle: {shown(line)}")
 
-    def _note_line(self, trouble: str) -> None:
+    def _note_line(self, problem: str) -> None:
         self._wrong_lines += 1
-        if self._wrong_lines <= _TROUBLES_MAX:
-            self._troubles.append(trouble)
+        if self._wrong_lines <= _PROBLEMS_MAX:
+            self._problems.append(problem)
         if self._wrong_lines == _WRONG_LINES_MAX:
             self._end(f"{_WRONG_LINES_MAX:,} lines of the client cannot be used, so it was ended")
 
@@ -359,7 +359,7 @@ class ProcessSender:
 
     def _end_silent(self, patience_s: float) -> None:
         if self._hello is None:
-            self._end(f"the client said nothing within {patience_s:g} s of its start{self._last_words()}")
+            self._end(f"the client said nothing within {patience_s:g} s of its start{self._last_line()}")
         self._end(f"the client took no record and told no outcome for {patience_s:g} s, so it was ended")
 
     def _end_early(self) -> None:
@@ -368,9 +368,9 @@ class ProcessSender:
         except subprocess.TimeoutExpired:
             ending = "closed its output"
         when = "before it said who it is" if self._hello is None else "while there was more for it to do"
-        self._end(f"the client {ending} {when}{self._last_words()}")
+        self._end(f"the client {ending} {when}{self._last_line()}")
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         """What it said last on its stderr, behind a colon: the last line of an error, else the last line."""
         with suppress(OSError):
             # No more than a pipe holds: a client that is alive may go on writing without end.
@@ -391,7 +391,7 @@ class ProcessSender:
         for number in untold:
             self._ledger.tell_unknown(number)
         if untold and self.impossible is None:
-            self._troubles.append(
+            self._problems.append(
                 f"the client told no outcome of {len(untold):,} of {len(self._asked):,} records; "
                 f"the first of them is record {untold[0]}"
             )

@@ -117,7 +117,7 @@ def _other_client(open_sender: Opening, advance: Callable[[], None]) -> _Client:
         ledger = SideLedger()
         sender = open_sender(order(cluster, side), ledger)
         send_all(sender, scenario, side, ledger, faults, advance)
-        told = {name: getattr(sender, name) for name in ("client", "without", "troubles", "impossible")}
+        told = {name: getattr(sender, name) for name in ("client", "without", "problems", "impossible")}
         return _Sent(ledger, told)
 
     return send
@@ -157,7 +157,7 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideClust
         recorded,
         time.monotonic() - began_s,
         counts=counts,
-        **_with_troubles(who, ledger, unsettled),
+        **_with_problems(who, ledger, unsettled),
     )
 
 
@@ -165,15 +165,15 @@ def _not_tried(side: Side, why: str) -> SideOutcome:
     return SideOutcome(side, judge(side.claims, add_audits([]), shows=side.shows), (), impossible=why)
 
 
-def _with_troubles(who: dict[str, Any], ledger: SideLedger, unsettled: str | None) -> dict[str, Any]:
+def _with_problems(who: dict[str, Any], ledger: SideLedger, unsettled: str | None) -> dict[str, Any]:
     """Who sent, and what is not whole: nobody told in which partition to look for a record, or records came too late
     to be read."""
-    troubles = [*who.get("troubles", ())]
+    problems = [*who.get("problems", ())]
     if ledger.placeless:
-        troubles.append(f"of {ledger.placeless:,} records nobody told for which partition they were")
+        problems.append(f"of {ledger.placeless:,} records nobody told for which partition they were")
     if unsettled is not None:
-        troubles.append(unsettled)
-    return who | {"troubles": tuple(troubles)}
+        problems.append(unsettled)
+    return who | {"problems": tuple(problems)}
 
 
 def _counts(

@@ -17,7 +17,7 @@ _SECRETS = frozenset(row.name for row in SECURITY_SETTINGS if row.secret)
 
 
 class ClientEnded(Exception):
-    """The client takes no more records. Why is in `Sender.troubles`."""
+    """The client takes no more records. Why is in `Sender.problems`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +60,7 @@ class Sender(Protocol):
     """Sends the records of one side and tells its ledger what became of them.
 
     `client`: its name and version. `impossible`: why this client cannot send as the side wants it; None if it can.
-    `without`: those of the trial's own settings that it does not have. `troubles`: why what it told is not whole.
+    `without`: those of the trial's own settings that it does not have. `problems`: why what it told is not whole.
     `takes_records`: whether it is possible and has not ended.
     """
 
@@ -74,7 +74,7 @@ class Sender(Protocol):
     def without(self) -> tuple[str, ...]: ...
 
     @property
-    def troubles(self) -> tuple[str, ...]: ...
+    def problems(self) -> tuple[str, ...]: ...
 
     @property
     def takes_records(self) -> bool: ...

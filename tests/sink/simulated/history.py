@@ -1,6 +1,6 @@
 """One seed, one history: batches, drivers that are killed, held up or replaced, broken brokers, days of rest.
 
-Drivers follow one another until all batches are finished. At first each has its fate, and brokers have troubles; in the
+Drivers follow one another until all batches are finished. At first each has its fate, and brokers have faults; in the
 end all is well, and one driver must be able to finish what is left. If it is refused, `recover` must bring that to an
 end.
 """
@@ -126,7 +126,7 @@ class History:
         else:
             process.fates[wait] = chance.choice((100_000, 2 * _S, 30 * _S, 90 * _S, 1_000 * _S))
 
-    def _trouble(self) -> None:
+    def _fault(self) -> None:
         """Something that brokers suffer for a while."""
         chance, world = self._chance, self.world
         what = chance.choice(("none", "none", "lose", "lose", "kill", "move"))
@@ -211,7 +211,7 @@ class History:
             for life in range(_LIVES):
                 if self.query.is_finished():
                     break
-                self._trouble()
+                self._fault()
                 self._cut_off()
                 self._change_settings()
                 self._recover_beside()

@@ -170,13 +170,13 @@ def _end_us(instance: InstanceSeen) -> int:
 
 def _stretches(case: Case) -> list[tuple[int, int]]:
     chronicle = case.chronicle
-    troubles = [each.at_us for each in chronicle.broker_ends or ()]
+    disturbed_us = [each.at_us for each in chronicle.broker_ends or ()]
     if chronicle.first_fault_us >= 0:
-        troubles.append(chronicle.first_fault_us)
-    if not troubles:
+        disturbed_us.append(chronicle.first_fault_us)
+    if not disturbed_us:
         return [(0, FOREVER)]
-    calm = [(0, min(troubles))]
-    if chronicle.severity == "mild" and chronicle.healed_us >= max(troubles):
+    calm = [(0, min(disturbed_us))]
+    if chronicle.severity == "mild" and chronicle.healed_us >= max(disturbed_us):
         calm.append((chronicle.healed_us + RECOVERED_US, FOREVER))
     return calm
 

@@ -88,18 +88,20 @@ def _check_partition(
 def _calm(case: Case, place: Place, requests: list[ProduceSeen]) -> list[Stretch]:
     """The stretches of the run without faults, or their effects, in this partition."""
     chronicle = case.chronicle
-    troubles = [(role.at_us, role.at_us + RECOVERY_US) for role in case.roles.get(place, ())[1:]]
+    disturbances = [(role.at_us, role.at_us + RECOVERY_US) for role in case.roles.get(place, ())[1:]]
     if chronicle.first_fault_us >= 0:
-        troubles.append((chronicle.first_fault_us, max(chronicle.first_fault_us, chronicle.healed_us) + RECOVERY_US))
-    troubles += [
+        disturbances.append(
+            (chronicle.first_fault_us, max(chronicle.first_fault_us, chronicle.healed_us) + RECOVERY_US)
+        )
+    disturbances += [
         (each.sent_us, max(each.sent_us, each.answered_us) + RECOVERY_US)
         for each in requests
         if each.answered_us < 0 or each.is_refused
     ]
     calm, begin_us = [], 0
-    for trouble_us, over_us in sorted(troubles):
-        if trouble_us > begin_us:
-            calm.append((begin_us, trouble_us))
+    for disturbed_us, over_us in sorted(disturbances):
+        if disturbed_us > begin_us:
+            calm.append((begin_us, disturbed_us))
         begin_us = max(begin_us, over_us)
     return [*calm, (begin_us, _NEVER_US)]
 

@@ -8,15 +8,15 @@ import { bytes, count } from "./format.js";
 const SHOWN = 12;
 
 export async function logs(name, body, { signal }) {
-  const trouble = h("div");
+  const errors = h("div");
   const place = h("div");
   const view = logView(name);
   fill(body, h("p", { class: "dim" }, "Ten looks a second. Light: written to the log. Dark: synced to the disk. ",
-    "The line: the high watermark."), trouble, fill(place, view.element));
+    "The line: the high watermark."), errors, fill(place, view.element));
   await api.get(`served/topics/${api.part(name)}`, {}, signal);
   watch({ topic: name }, signal, (changed) => {
     if (changed.logs) view.update(changed.logs);
-    if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
+    if ("error" in changed) fill(errors, changed.error && h("p", { class: "error" }, changed.error));
   });
 }
 

@@ -54,7 +54,7 @@ export async function records(name, body, context) {
   const atField = field("Offset", at);
   const timeField = field("Time (UTC)", time);
   const told = h("p", { class: "dim", role: "status" });
-  const trouble = h("div");
+  const errors = h("div");
   const list = recordTable(name, `Records of ${name}`, "No records here.");
   const older = h("button", { type: "button" }, "Older");
   const newer = h("button", { type: "button" }, "Newer");
@@ -69,7 +69,7 @@ export async function records(name, body, context) {
 
   async function look(more) {
     const mine = asked += 1;
-    fill(trouble);
+    fill(errors);
     fill(told, "Reading");
     let found = null;
     try {
@@ -77,14 +77,14 @@ export async function records(name, body, context) {
     } catch (problem) {
       if (signal.aborted || mine !== asked) return;
       fill(told);
-      fill(trouble, error(problem.message));
+      fill(errors, error(problem.message));
       return;
     }
     if (mine !== asked) return;
     page = found;
     fill(told, plural(page.records.length, "record"), ` of ${plural(page.offsets, "offset")}`,
       page.leaderless ? `; ${plural(page.leaderless, "partition")} without a leader cannot be read` : "");
-    fill(trouble, page.errors.map((each) => error(each)));
+    fill(errors, page.errors.map((each) => error(each)));
     list.update(page.records);
     list.element.scrollTop = 0;
     older.disabled = !page.older;
@@ -107,8 +107,8 @@ export async function records(name, body, context) {
     h("form", { class: "bar", onsubmit: read }, field("Partition", partition), field("From", start), atField, timeField,
       h("button", {}, "Read"), older, newer, h("button", { type: "button", onclick: () =>
         api.download(`topics/${topic}/export`, { partition: partition.value })
-          .catch((problem) => fill(trouble, error(problem.message))) }, "Export")),
-    told, trouble, list.element,
+          .catch((problem) => fill(errors, error(problem.message))) }, "Export")),
+    told, errors, list.element,
     searching(name, () => partition.value, signal),
     !api.current().read_only && sending(name, partitions.length, () => read()));
   await read();
@@ -132,7 +132,7 @@ function searching(name, partition, left) {
   const more = h("button", { type: "button", hidden: true, onclick: () => run(cursor) }, "Search on");
   const bar = h("progress", { value: "0", max: "1", "aria-label": "How far the search has come", hidden: true });
   const told = h("p", { role: "status", class: "dim" });
-  const trouble = h("div");
+  const errors = h("div");
   const list = recordTable(name, "Records found", "Nothing was found.");
   const place = h("div", { hidden: true }, list.element);
   let running = null;
@@ -151,7 +151,7 @@ function searching(name, partition, left) {
     if (running) running.abort();
     const mine = running = new AbortController();
     if (!from) matches = [];
-    fill(trouble);
+    fill(errors);
     more.hidden = true;
     bar.hidden = place.hidden = false;
     go.disabled = true;
@@ -178,7 +178,7 @@ function searching(name, partition, left) {
           }
         }
         if (line.progress) progress(last = line.progress, "Searching");
-        if (line.error) trouble.append(error(line.error));
+        if (line.error) errors.append(error(line.error));
         if (line.end) {
           cursor = line.end.cursor;
           progress(last = line.end, line.end.is_done ? "Done" : "Stopped at so many matches");
@@ -186,7 +186,7 @@ function searching(name, partition, left) {
         }
       });
     } catch (problem) {
-      if (problem.name !== "AbortError") fill(trouble, error(problem.message));
+      if (problem.name !== "AbortError") fill(errors, error(problem.message));
       else if (last) progress(last, "Stopped");
     } finally {
       if (running === mine) {
@@ -205,5 +205,5 @@ function searching(name, partition, left) {
   h("div", { class: "bar" }, field("Key contains", inputs.key), field("Value contains", inputs.value),
     field("as regular expressions", regex, { class: "check" }), field("Header", inputs.header),
     field("JSON path in the value", inputs.path), field("Comparison", inputs.operator), field("with", inputs.operand),
-    field("Since (UTC)", inputs.since), go, stop, more)), bar, told, trouble, place);
+    field("Since (UTC)", inputs.since), go, stop, more)), bar, told, errors, place);
 }

@@ -19,7 +19,7 @@ const OF_TIMES = [["Mean", "mean"], ["99thPercentile", "99 %"], ["Max", "max"]];
 export async function served({ place, signal, say, every }) {
   const found = await api.get("served", {}, signal);
   const isFixed = api.current().read_only;
-  const trouble = h("div");
+  const errors = h("div");
   const brokers = h("div", { class: "cards" });
   const faults = h("div");
   const requests = h("div", {}, h("p", { class: "dim" }, "Loading"));
@@ -91,7 +91,7 @@ export async function served({ place, signal, say, every }) {
     }
   }
 
-  fill(place, h("h1", {}, "Served cluster"), trouble, h("h2", {}, "Brokers"), brokers,
+  fill(place, h("h1", {}, "Served cluster"), errors, h("h2", {}, "Brokers"), brokers,
     h("h2", {}, "Faults in force"), faults, !isFixed && faultForm(found.kinds, act),
     h("h2", {}, "Requests"), requests, h("p", { class: "dim" },
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
@@ -110,7 +110,7 @@ export async function served({ place, signal, say, every }) {
     if (changed.connections) connections.update(changed.connections);
     if (changed.producers) producers.update(changed.producers);
     if (changed.requests) drawRequests(changed.requests);
-    if ("error" in changed) fill(trouble, changed.error && h("p", { class: "error" }, changed.error));
+    if ("error" in changed) fill(errors, changed.error && h("p", { class: "error" }, changed.error));
   });
 }
 

@@ -74,10 +74,10 @@ function creating(look, say) {
   const name = h("input", { required: true, maxLength: 249 });
   const partitions = h("input", { type: "number", min: "1", value: "1", required: true });
   const replicas = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
-  const trouble = h("div");
+  const errors = h("div");
   return h("details", {}, h("summary", {}, "Create a topic"), h("form", { class: "bar", onsubmit: async (event) => {
     event.preventDefault();
-    fill(trouble);
+    fill(errors);
     try {
       await api.post("topics", { name: name.value.trim(), partitions: Number(partitions.value),
         replication_factor: replicas.value ? Number(replicas.value) : null });
@@ -85,8 +85,8 @@ function creating(look, say) {
       name.value = "";
       await look();
     } catch (problem) {
-      fill(trouble, error(problem.message));
+      fill(errors, error(problem.message));
     }
   } }, field("Name", name), field("Partitions", partitions), field("Replicas", replicas),
-  h("button", {}, "Create")), trouble);
+  h("button", {}, "Create")), errors);
 }

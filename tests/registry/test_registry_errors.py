@@ -92,13 +92,13 @@ def test_the_next_registry_is_asked_where_one_is_not_there(crooked: Callable[...
     assert len(there.requests) == 2
 
 
-def test_a_registry_with_trouble_of_its_own_is_asked_again(crooked: Callable[..., Crooked]) -> None:
-    trouble = answer(b'{"error_code":50001,"message":"the store"}', "500 Internal Server Error")
-    registry = crooked(trouble, trouble, answer(_SCHEMA))
+def test_a_registry_with_an_error_of_its_own_is_asked_again(crooked: Callable[..., Crooked]) -> None:
+    failure = answer(b'{"error_code":50001,"message":"the store"}', "500 Internal Server Error")
+    registry = crooked(failure, failure, answer(_SCHEMA))
     assert RegistryClient(registry.url, QUICK).by_id(1).text == '"int"'
     assert len(registry.requests) == 3
     with pytest.raises(ottla.RegistryError, match=r"50001: the store") as error:
-        RegistryClient(crooked(trouble).url, QUICK).by_id(1)
+        RegistryClient(crooked(failure).url, QUICK).by_id(1)
     assert (error.value.retriable, error.value.code) == (True, 50001)
 
 
