@@ -36,7 +36,7 @@ class Day:
     def at(self, seconds: float) -> Day:
         self.now_us = int(seconds * S)
         if self.now_us >= self.clock.due_us:
-            self.clock.turn([self.doors], self.now_us)
+            self.clock.advance([self.doors], self.now_us)
         self.clock.last_us = self.now_us
         return self
 
@@ -105,7 +105,7 @@ def test_samples_do_not_pile_up():
 
 def test_a_meter_that_comes_later_begins_when_it_comes():
     clock = SampleClock(1000, 2)
-    clock.turn([], 0)
+    clock.advance([], 0)
     late = Doors(10 * S)
     clock.last_us = 10 * S
     late.open(people=30)
