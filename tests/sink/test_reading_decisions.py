@@ -15,7 +15,7 @@ from ottla.records.plain import Record, encode_batch
 from ottla.sink.batch import Attempt, BatchId, Entry, Span, Totals
 from ottla.sink.decision import Decision, decode, encode
 from ottla.sink.identities import (
-    PLACES,
+    SLOTS,
     coordinator_id,
     is_free,
     prefix_of,
@@ -223,12 +223,12 @@ class TestIdentities:
 
     def test_attempts_share_an_id_only_where_as_many_tickets_lie_between_as_there_are_slots(self) -> None:
         ids = [task_transactional_id(identity(ticket_id(prefix_of("orders"), 17, 0), 5, epoch)) for epoch in range(9)]
-        assert all(len({*ids[at : at + PLACES]}) == PLACES for at in range(9 - PLACES))
-        assert len({*ids}) == PLACES
+        assert all(len({*ids[at : at + SLOTS]}) == SLOTS for at in range(9 - SLOTS))
+        assert len({*ids}) == SLOTS
         assert not {*ids} & {
             task_transactional_id(identity(ticket_id(prefix_of("orders"), *other), 5, epoch))
             for other in ((17, 1), (1, 0), (0, 17))
-            for epoch in range(PLACES)
+            for epoch in range(SLOTS)
         }
 
     @pytest.mark.parametrize(
