@@ -31,9 +31,6 @@ PART_BYTES = 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _FIRST_GUESS_BYTES_MIN = 4096
-# Stands behind the room that zstd is given, until what comes out has filled that. A batch that holds these very bytes
-# at just that place would be called invalid; none does by chance.
-_BEHIND_THE_ROOM = bytes.fromhex("6f74746c61 e3a19c07f5 4b92d80e36 c1")
 # zlib copies what it was given behind the end of a member: little, until the member has turned out to be larger.
 _FIRST_WINDOW_BYTES = 256
 
@@ -228,14 +225,12 @@ def _decompress_zstd(data: Buffer, allowance: Allowance) -> Buffer:
 
     guess = min(max(4 * len(data), _FIRST_GUESS_BYTES_MIN), allowance.left_bytes)
     while True:
-        output = bytearray(guess + len(_BEHIND_THE_ROOM))
-        output[guess:] = _BEHIND_THE_ROOM
+        output = bytearray(guess)
         try:
             written = cramjam.zstd.decompress_into(data, output)
         except cramjam.DecompressionError as error:
-            # The library has one kind of error for "no room" and for the rest. Frames need not say how large they are
-            # (Java's do not), so that cannot be looked up; but where there is no room, all that there is is filled.
-            if output.endswith(_BEHIND_THE_ROOM):
+            # The library has one word for "no room" ("failed to write whole buffer") and others for the rest.
+            if "whole buffer" not in str(error):
                 raise _not_valid("zstd", error) from error
             if guess >= allowance.left_bytes:
                 allowance.spend(guess + 1, "zstd")
