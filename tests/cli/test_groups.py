@@ -184,6 +184,7 @@ def test_what_cannot_be_meant_is_refused(groups: Groups, billing: str) -> None:
         (("reset", billing, "--to", "0", "-t", "orders", "-p", "2"), "orders has no partition 2"),
         (("reset", billing, "--to", "0", "-t", "nowhere"), "nowhere"),
         (("rest", billing), "'rest' is no command of `ottla groups`; did you mean reset?"),
+        (("lst",), "(broker 1: group 'lst'); did you mean \"ottla groups list\"?"),
     ):
         told = groups(*arguments, status=2)
         assert said in told

@@ -360,3 +360,15 @@ def test_a_mistyped_verb_is_told_and_not_taken_for_a_topic(servers: tuple[str, s
     done = ottla("topics", "delte", "orders", *servers)
     assert done.returncode == 2
     assert done.stderr == "ottla: 'delte' is no command of `ottla topics`; did you mean delete?\n"
+
+
+@pytest.mark.parametrize(("word", "hint"), [("lst", "list"), ("creat", "create"), ("xyzzy", None)])
+def test_a_name_that_is_not_there_may_have_been_a_verb(servers: tuple[str, str], word: str, hint: str | None) -> None:
+    done = ottla("topics", word, *servers)
+    assert done.returncode == 2
+    assert f"UNKNOWN_TOPIC_OR_PARTITION: the broker does not know this topic or partition (topic '{word}')" in (
+        done.stderr
+    )
+    assert done.stderr.endswith(f'; did you mean "ottla topics {hint}"?\n' if hint else ")\n")
+    # Behind a verb it is a name and nothing else.
+    assert "did you mean" not in ottla("topics", "describe", word, *servers).stderr

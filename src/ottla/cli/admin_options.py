@@ -14,10 +14,14 @@ import typer
 from ottla.cli.command_config import client_arguments
 from ottla.cli.narrow_help import Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP
-from ottla.errors import UserMistake
+from ottla.errors import KafkaError, UserMistake
 from ottla.nearest import nearest_name
+from ottla.protocol.error_codes import ErrorCode
 
 _PATIENCE_MS = 5_000
+_NOT_FOUND = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND}
+# Where a command line keeps the word that was taken for a name.
+_NAMED = "ottla.named"
 
 OwnBootstrapServers = Annotated[
     str | None,
@@ -45,8 +49,20 @@ class NamingGroup(Group):
                     f"{args[0]!r} is no command of `{ctx.command_path}`"
                     + (f"; did you mean {meant}?" if meant else f": use one of {', '.join(sorted(self.commands))}")
                 )
+            ctx.meta[_NAMED] = args[0]
             args = ["describe", *args]
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KafkaError as error:
+            # Without a verb: what nobody knows as a name may have been meant as one.
+            named = ctx.meta.get(_NAMED) if error.code in _NOT_FOUND else None
+            meant = nearest_name(named, self.commands) if named is not None else None
+            if meant is None:
+                raise
+            raise UserMistake(f'{error}; did you mean "{ctx.command_path} {meant}"?') from error
 
 
 def told_as_json(context: typer.Context, as_json: bool, what: Any) -> bool:
