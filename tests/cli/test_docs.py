@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -26,6 +27,16 @@ def test_the_pages_are_listed_with_what_they_are_about(capsys: pytest.CaptureFix
 def test_a_page_is_printed_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs", name]) == 0
     assert capsys.readouterr().out == (FOLDER / "settings.md").read_text()
+
+
+def test_pages_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", "--json"]) == 0
+    pages = json.loads(capsys.readouterr().out)
+    assert {"page": "faults", "about": "Faults"} in pages
+    assert [page["page"] for page in pages] == sorted(path.stem for path in FOLDER.glob("*.md"))
+    assert main(["docs", "faults", "--json"]) == 0
+    text = (FOLDER / "faults.md").read_text()
+    assert json.loads(capsys.readouterr().out) == {"page": "faults", "about": "Faults", "text": text}
 
 
 def test_a_page_that_is_not_there_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
