@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from ottla.cli import main
+from ottla.cli import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, main
 from ottla.cli.app import COMMANDS, GROUPS, app_for
 
 
@@ -82,6 +83,15 @@ def test_every_command_tells_its_exit_statuses(
         assert "Exit status: 0 " in shown(path, 80, monkeypatch, capsys), path
 
 
+def test_the_help_of_all_tells_every_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = " ".join(shown((), 79, monkeypatch, capsys).split())
+    told = words[words.index("Exit status: ") :]
+    ends = {FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, 128 + signal.SIGTERM}
+    assert {int(number) for number in re.findall(r"\b\d+\b", told)} == {0, *ends}
+
+
 def test_a_narrow_help_names_commands_arguments_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,22 +113,37 @@ def test_a_narrow_help_names_commands_arguments_and_options(
     ]
 
 
-def test_json_is_the_same_flag_everywhere_and_a_file_for_it_has_another_name() -> None:
+# They do nothing but list their commands.
+WITHOUT_JSON = {(), ("cluster",), ("sink",)}
+
+
+def test_json_is_the_same_flag_of_every_command_and_a_file_for_it_has_another_name() -> None:
+    every = list(commands(typer.main.get_command(app_for([]))))
+
     def options(name: str) -> dict[tuple[str, ...], Any]:
         return {
             path: param
-            for path in commands(typer.main.get_command(app_for([])))
+            for path in every
             for param in params(path)
             if param.param_type_name == "option" and name in param.opts
         }
 
     flags, files = options("--json"), options("--json-file")
-    assert {("cluster", "show"), ("serve",), ("run",), ("read",), ("produce",), ("groups", "reset")} <= flags.keys()
+    assert set(every) - flags.keys() == WITHOUT_JSON
     assert {("trial",), ("simulate",), ("run",), ("audit",)} <= files.keys() <= flags.keys()
     for path, option in flags.items():
         assert option.is_flag, path
         assert (option.help or "").startswith("Print JSON to stdout instead of text."), path
     assert {option.help for option in files.values()} == {"Also write that JSON to this file."}
+
+
+@pytest.mark.parametrize("path", sorted(WITHOUT_JSON), ids=lambda path: " ".join(path) or "ottla")
+def test_what_has_no_json_does_nothing_without_a_command(path: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app_for([]))
+    for name in path:
+        command = command.commands[name]
+    assert command.no_args_is_help
+    assert not command.invoke_without_command
 
 
 def test_json_goes_to_stdout_or_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
