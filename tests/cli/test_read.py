@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import select
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +24,7 @@ from ottla.cluster.cluster import Cluster
 Read = Callable[..., str]
 NOON_MS = int(datetime(2025, 11, 27, 12, tzinfo=UTC).timestamp() * 1000)
 MINUTE_MS = 60_000
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +130,50 @@ def test_file_is_of_the_format_that_its_name_ends_with(read: Read, tmp_path: Pat
     assert [row["value"] for row in rows] == ["order 1", "order 3", "order 5", "order 7"]
     assert rows[3]["headers"] == '[["from", "web"]]'
     assert places["ndjson"].read_text() == places["JSONL"].read_text() == read("-p", "1", "--json")
+
+
+@contextmanager
+def following(servers: str, topic: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+    """The command, and its next line; the topic has one record, `0`."""
+    with ottla.Admin(servers) as admin:
+        admin.create_topics(topic)
+    ottla.write_table(servers, topic, pa.table({"value": ["0"]}))
+    command = [sys.executable, "-m", "ottla", "read", topic, "-b", servers, "--follow", "--format", "value", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        output = process.stdout
+
+        def next_line() -> str:
+            assert select.select([output], [], [], TIMEOUT_S)[0]
+            return output.readline()
+
+        try:
+            yield process, next_line
+        finally:
+            process.kill()
+
+
+def test_follow_shows_what_comes_later_until_ctrl_c(orders: str) -> None:
+    with following(orders, "followed") as (process, next_line), ottla.Producer(orders) as producer:
+        # What is there already is shown; then it goes on.
+        assert next_line() == "0\n"
+        for later in ("1", "2"):
+            producer.send("followed", later).result(TIMEOUT_S)
+            assert next_line() == f"{later}\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=TIMEOUT_S) == ("", "ottla: interrupted\n")
+        assert process.returncode == 130
+
+
+def test_follow_ends_after_as_many_records_as_limit_says(orders: str) -> None:
+    with following(orders, "limited", "--limit", "2") as (process, next_line), ottla.Producer(orders) as producer:
+        assert next_line() == "0\n"
+        assert process.poll() is None
+        producer.send("limited", "1").result(TIMEOUT_S)
+        producer.send("limited", "2").result(TIMEOUT_S)
+        assert process.communicate(timeout=TIMEOUT_S) == ("1\n", "")
+        assert process.returncode == 0
 
 
 def test_what_cannot_be_meant_is_refused_before_anything_is_read(read: Read, tmp_path: Path) -> None:
