@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,20 +14,71 @@ from ottla.cluster.cluster import Cluster
 Complete = Callable[[str], list[str]]
 
 
-@pytest.fixture
-def complete(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Complete:
+def as_bash(line: str) -> dict[str, str]:
+    return {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+
+
+def as_zsh(line: str) -> dict[str, str]:
+    return {"_TYPER_COMPLETE_ARGS": line}
+
+
+def as_fish(line: str) -> dict[str, str]:
+    return {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+
+
+def offered_by_bash(answer: str) -> list[str]:
+    return answer.split()
+
+
+def offered_by_zsh(answer: str) -> list[str]:
+    """`_arguments '*: :(("topics":"List topics ..." ...))'`, or what makes it offer files."""
+    if answer == "_files\n":
+        return []
+    assert re.fullmatch(r"_arguments '\*: :\(\(.*\)\)'\n", answer, re.DOTALL)
+    return re.findall(r'^(?:_arguments .*\(\()?"([^"]*)"', answer, re.MULTILINE)
+
+
+def offered_by_fish(answer: str) -> list[str]:
+    """A line for each, with what it is for behind a tab."""
+    return [line.split("\t")[0] for line in answer.splitlines() if line]
+
+
+# What the script of `--install-completion` puts into the environment, and how the shell reads the answer.
+SHELLS = {"bash": (as_bash, offered_by_bash), "zsh": (as_zsh, offered_by_zsh), "fish": (as_fish, offered_by_fish)}
+
+
+@pytest.fixture(params=SHELLS)
+def complete(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Complete:
+    asked, offered = SHELLS[request.param]
+
     def completed(line: str) -> list[str]:
-        """What bash offers at the end of this line."""
-        monkeypatch.setenv("_OTTLA_COMPLETE", "complete_bash")
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        """What the shell offers at the end of this line."""
+        monkeypatch.setenv("_OTTLA_COMPLETE", f"complete_{request.param}")
+        for name, value in asked(line).items():
+            monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as ended:
             main([])
         shown = capfd.readouterr()
         assert (ended.value.code, shown.err) == (0, "")
-        return shown.out.split()
+        return offered(shown.out)
 
     return completed
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shells_script_asks_as_these_tests_do(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_OTTLA_COMPLETE", f"source_{shell}")
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    script = capfd.readouterr().out
+    assert ended.value.code == 0
+    assert f"_OTTLA_COMPLETE=complete_{shell}" in script
+    asked, _ = SHELLS[shell]
+    assert [name for name in asked("ottla ") if f"{name}=" not in script] == []
 
 
 @pytest.fixture(scope="module")
