@@ -20,12 +20,12 @@ from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.client.partition_admin import PartitionAdmin
 from ottla.client.topic_admin import ClusterDescription, TopicAdmin, TopicDescription
-from ottla.connection.setting import shown
+from ottla.connection.setting import named_in_help, shown
 from ottla.errors import OttlaError, UserMistake
 from ottla.foreign_names import OF_ADMIN, no_attribute, servers_come_first
 from ottla.protocol.messages.create_topics import CreatableTopicConfig
 from ottla.reader.position import EARLIEST, LATEST
-from ottla.reader.settings import ReaderSettings
+from ottla.reader.settings import READER_SETTINGS, ReaderSettings
 
 if TYPE_CHECKING:
     from ottla.client.log_dirs import LogDirDescription
@@ -43,6 +43,7 @@ class Admin(OfOneProcess):
     """
 
     @servers_come_first
+    @named_in_help(READER_SETTINGS)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ReaderSettingsKeywords]) -> None:
         # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})

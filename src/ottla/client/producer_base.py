@@ -18,9 +18,11 @@ from ottla.client.own_send import SendsOfProducers, begin_to_send
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
+from ottla.connection.setting import named_in_help
 from ottla.errors import ConfigError, ProducerFenced
 from ottla.foreign_names import ProducerNames, servers_come_first
 from ottla.producer.settings import ProducerSettings
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 
 if TYPE_CHECKING:
     from ottla.client.coroutine_waits import CoroutineWaits
@@ -45,6 +47,7 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
     _driver_class = ProducerDriver
 
     @servers_come_first
+    @named_in_help(PRODUCER_SETTINGS)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettingsKeywords]) -> None:
         self._begin({"bootstrap_servers": bootstrap_servers, **settings})
 

@@ -19,12 +19,12 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.client.reader_driver import ReaderDriver
-from ottla.connection.setting import shown
+from ottla.connection.setting import named_in_help, shown
 from ottla.errors import ConfigError, Unreachable
 from ottla.foreign_names import OF_READER, no_attribute, servers_come_first
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
 from ottla.reader.position import EARLIEST, LATEST
-from ottla.reader.settings import ReaderSettings
+from ottla.reader.settings import READER_SETTINGS, ReaderSettings
 from ottla.records.batch_header import CorruptBatch
 from ottla.records.compression import BatchTooLarge
 
@@ -57,6 +57,7 @@ class Reader(OfOneProcess):
     """
 
     @servers_come_first
+    @named_in_help(READER_SETTINGS)
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],

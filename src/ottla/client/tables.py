@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ottla.client.arrow import need_pyarrow
 from ottla.client.producer import Producer
 from ottla.client.reader import End, Reader, Start
+from ottla.connection.setting import named_in_help
 from ottla.errors import ConfigError
+from ottla.producer.settings_table import PRODUCER_SETTINGS
+from ottla.reader.settings import READER_SETTINGS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import RegisteredSchema
 
 
+@named_in_help(PRODUCER_SETTINGS)
 def write_table(
     bootstrap_servers: str | Sequence[str],
     topic: str,
@@ -70,6 +74,7 @@ def write_table(
     return delivery
 
 
+@named_in_help(READER_SETTINGS)
 def read_table(
     bootstrap_servers: str | Sequence[str],
     topic: str | Sequence[str],

@@ -20,12 +20,14 @@ import contextlib
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from ottla.async_functions import is_async
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name as nearest_name
 from ottla.shown import shown as shown
+
+Taker = TypeVar("Taker", bound=Callable[..., Any])
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -188,6 +190,27 @@ class Setting:
         raise ConfigError(
             f"{self.name}={self._shown(value)} is not known; allowed are {', '.join(self.allowed)}.{hint}"
         )
+
+
+def named_in_help(table: Sequence[Setting]) -> Callable[[Taker], Taker]:
+    """Let `help()` of a function that takes settings name each of them with its default, in place of `**settings`.
+
+    They come in the order of the reference page. What the function is called with stays as it is.
+    """
+    rows = sorted(table, key=lambda row: GROUPS.index(row.group))
+    settings = [
+        inspect.Parameter(row.keyword, inspect.Parameter.KEYWORD_ONLY, default=row.default)
+        for row in rows
+        if row.keyword != "bootstrap_servers"
+    ]
+
+    def named(taker: Taker) -> Taker:
+        signature = inspect.signature(taker)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        taker.__signature__ = signature.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
+        return taker
+
+    return named
 
 
 def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
