@@ -66,7 +66,7 @@ _VERSIONS = f"has no counterpart: ottla asks each broker for its API versions; {
 _METADATA = f"has no counterpart: metadata is requested for topics in use only; {_LEAVE}"
 _GROUPS = f"is for consumer groups, which ottla does not have; {_LEAVE}"
 _KERBEROS = f"is for Kerberos, which ottla does not support; {_LEAVE}"
-_TLS = f"has no counterpart: only settings that begin with ssl configure TLS; {_LEAVE}"
+_TLS = f'has no counterpart: the page "Security" of the documentation has the settings of TLS; {_LEAVE}'
 _OWN_LOOP = f"has no counterpart; {_LEAVE}"
 
 # Names that are no setting here: where they are given instead, or why they can be left out.
