@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from tests.client.librdkafka import properties
 
 import ottla
-from ottla.connection.foreign_settings import RENAMED, told_of
+from ottla.connection.foreign_settings import told_of
+from ottla.producer.settings import ProducerSettings
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,7 +32,7 @@ def settings_table(peer: str) -> dict[str, str]:
     return {name: told for names, told in rows for name in re.findall(r"`(.*?)`", names)}
 
 
-def options_of(peer: str) -> Iterable[str]:
+def options_of(peer: str, folder: Path) -> Iterable[str]:
     """Every option of the peer's producer, as far as it tells them."""
     if peer == "kafka-python":
         from kafka import KafkaProducer
@@ -40,17 +42,13 @@ def options_of(peer: str) -> Iterable[str]:
         from aiokafka import AIOKafkaProducer
 
         return [name for name in inspect.signature(AIOKafkaProducer.__init__).parameters if name != "self"]
-    source = (DOCS.parent / "src" / "ottla" / "connection" / "foreign_settings.py").read_text()
-    names = re.findall(
-        r'^    "([a-z.0-9]+)": "', source.split("# librdkafka")[1].split("# kafka-python")[0], re.MULTILINE
-    )
-    return [name for name in names if RENAMED[name].split()[0] in KNOWN]
+    return [name for name, of_whom in properties(folder).items() if of_whom != "C"]
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_every_option_of_a_producer_is_in_the_table_or_the_same_here(peer: str) -> None:
+def test_every_option_of_a_producer_is_in_the_table_or_the_same_here(peer: str, tmp_path: Path) -> None:
     table = settings_table(peer)
-    options = list(options_of(peer))
+    options = list(options_of(peer, tmp_path))
     assert len(options) > 20
     assert [name for name in options if name.replace("_", ".") not in KNOWN and name not in table] == []
 
@@ -65,6 +63,22 @@ def test_the_table_says_what_errors_say(peer: str) -> None:
                 ottla.Producer.from_config({"bootstrap.servers": "localhost:1", name: "1"})
         else:
             assert told.replace("_", ".").startswith(f"`{called[1]}`".replace("_", ".")), name
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        ("acks", 2, -1),
+        ("delivery.timeout.ms", 0, 2**31 - 1),
+        ("connections.max.idle.ms", 0, -1),
+        ("ssl.endpoint.identification.algorithm", "none", ""),
+    ],
+)
+def test_values_of_librdkafka_that_mean_nothing_here_are_refused(name: str, theirs: object, ours: object) -> None:
+    assert f"`{name}`" in page("confluent-kafka").split("Of the same name")[1]
+    with pytest.raises(ottla.ConfigError, match=name):
+        ProducerSettings({"bootstrap.servers": "localhost:1", name: theirs})
+    assert ProducerSettings({"bootstrap.servers": "localhost:1", name: ours})
 
 
 @pytest.mark.prove
