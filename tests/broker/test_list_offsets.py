@@ -13,11 +13,20 @@ from ottla.records.plain import Record, encode_batch
 from .world import TOPIC, World, batch_of
 
 
-def ask(world: World, timestamp: int, *, topic: str = TOPIC, version: int = 8, **more: int) -> tuple[int, int, int]:
+def ask(
+    world: World,
+    timestamp: int,
+    *,
+    topic: str = TOPIC,
+    version: int = 8,
+    broker_id: int = 1,
+    replica_id: int = -1,
+    **more: int,
+) -> tuple[int, int, int]:
     """(error code, offset, timestamp)"""
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, **more)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
-    answer = world.ask(1, request, version=version).topics[0].partitions[0]
+    request = ListOffsetsRequest(replica_id=replica_id, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+    answer = world.ask(broker_id, request, version=version).topics[0].partitions[0]
     return answer.error_code, answer.offset, answer.timestamp
 
 
@@ -96,6 +105,20 @@ def test_what_is_not_replicated_is_not_found() -> None:
     assert ask(world, 2000) == (0, -1, -1)
 
 
+def test_who_looks_at_replicas_is_told_where_each_log_ends() -> None:
+    """As Apache Kafka 4.3 answers: seen with a follower that was stopped."""
+    world = World(2)
+    world.create_topic(replicas=2)
+    world.produce(batch_of(b"a", timestamp_ms=1000))
+    world.cut = {2}
+    assert world.leader() == 1
+    world.produce(batch_of(b"b", timestamp_ms=2000), acks=1)
+    assert ask(world, -1, replica_id=-2) == (0, 2, -1)
+    assert ask(world, 2000, replica_id=-2) == (0, 1, 2000)
+    assert ask(world, -1, broker_id=2, replica_id=-2) == (0, 1, -1)
+    assert ask(world, -1, broker_id=2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_leaders_and_epochs_are_checked(world: World) -> None:
     assert ask(world, -1, topic="missing")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(world, -1, current_leader_epoch=0)[0] == 0
@@ -123,6 +146,7 @@ def test_an_end_not_known_yet_has_an_error_of_its_own_in_newer_versions(replicat
     assert world.leader() == 1
     assert ask(world, -1, version=5)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
     assert ask(world, -1, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    assert ask(world, -1, replica_id=-2) == (0, 1, -1)
 
 
 def test_a_batch_whose_records_are_not_records_harms_nobody(world: World) -> None:

@@ -5,6 +5,9 @@
 same here (KIP-405), -5 and -6 for what is or is not yet in remote storage, of which there is none: offset -1 (KIP-1005,
 KIP-1023); other negative times, and these in versions older than they are, get UNSUPPORTED_VERSION.
 
+Who asks with the replica id -2, as tools do that look at replicas, may ask a follower, too, and is told that replica's
+log end offset as the end. Where other replicas lag behind, it is beyond the high watermark.
+
 A time from 0 on gives the first record with that timestamp or a later one; its batch is decoded for that. A new
 leader that does not know yet what its followers have answers OFFSET_NOT_AVAILABLE for the end, which clients ask
 again (KIP-207).
@@ -47,6 +50,8 @@ _FROM_VERSION = {
 _LEADER_EPOCH_FROM_VERSION = 4
 _OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 _READ_COMMITTED = 1
+_CLIENT = -1
+_DEBUGGING = -2
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
@@ -58,7 +63,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             partition = partitions.get(asked.partition_index)
-            if partition is None or not partition.is_leader:
+            if partition is None or not (partition.is_leader or request.message.replica_id == _DEBUGGING):
                 answer.error_code = broker.why_not_here(topic.name, asked.partition_index)[0]
             else:
                 _look_up(partition, asked, request, answer)
@@ -73,17 +78,24 @@ def _look_up(
     partition: Partition, asked: ListOffsetsPartition, request: Request, answer: ListOffsetsPartitionResponse
 ) -> None:
     epoch, log = asked.current_leader_epoch, partition.log
-    committed_only = request.message.isolation_level == _READ_COMMITTED
-    end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if epoch >= 0 and epoch != partition.leader_epoch:
         older = epoch < partition.leader_epoch
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-    elif log is None:
+        return
+    if log is None:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    elif asked.timestamp < 0 and request.version < _FROM_VERSION.get(asked.timestamp, request.version + 1):
+        return
+    is_client = request.message.replica_id == _CLIENT
+    if not is_client:
+        end_offset = log.log_end_offset
+    elif request.message.isolation_level == _READ_COMMITTED:
+        end_offset = partition.last_stable_offset
+    else:
+        end_offset = partition.high_watermark
+    if asked.timestamp < 0 and request.version < _FROM_VERSION.get(asked.timestamp, request.version + 1):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
     elif asked.timestamp == LATEST:
-        if partition.high_watermark < partition.epoch_start_offset:
+        if is_client and partition.high_watermark < partition.epoch_start_offset:
             told = request.version >= _OFFSET_NOT_AVAILABLE_FROM_VERSION
             answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE
         else:
