@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ class Node:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Node]:
     # Brokers take a transaction's word, so that one can be left hanging.
-    settings = {"transaction.partition.verification.enable": "false"}
+    settings = {"transaction.partition.verification.enable": "false", "ssl.keystore.password": "hush-hush"}
     try:
         kafka = ApacheKafka(settings=settings)
     except JarsUnavailable as missing:
@@ -142,3 +143,13 @@ def test_every_view_opens(chromium: Any, server: ConsoleServer, cluster: Node, k
             assert page.locator("main .error").all_inner_texts() == []
         assert page.locator("#nav").get_by_text("Served cluster").count() == 0
         assert looked.said == []
+
+
+def test_secrets_are_hidden_and_what_is_not_set_is_told_so(asking: Asking) -> None:
+    status, _, content = asking.raw("GET", "api/brokers/1/configs")
+    assert (status, b"hush-hush" in content) == (200, False)
+    configs = {each["name"]: (each["value"], each["source"]) for each in json.loads(content)["configs"]}
+    assert configs["ssl.keystore.password"] == ("[hidden]", "file")
+    # Its name looks like a secret, and it is none.
+    assert configs["ssl.keystore.location"] == (None, "default")
+    assert configs["ssl.truststore.password"] == (None, "default")

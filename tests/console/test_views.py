@@ -12,6 +12,8 @@ from confluent_kafka import Consumer
 from tests.wire import Wire
 
 import ottla
+from ottla.client.config_admin import ConfigDescription
+from ottla.console import cluster_views
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -63,6 +65,28 @@ def test_brokers_and_topics_are_told_with_what_they_store(
     assert asking.get("api/brokers/2/configs")["configs"]
     status, _, content = asking.raw("GET", "api/brokers/77/configs")
     assert (status, b"there is no broker 77 now: there are 1, 2, 3" in content) == (400, True)
+
+
+def configs_told(*described: ConfigDescription) -> dict[str, str | None]:
+    """What the view of settings shows of them."""
+    return {each["name"]: each["value"] for each in cluster_views.configs_of({each.name: each for each in described})}
+
+
+def test_sensitive_values_are_hidden_and_nothing_else_is() -> None:
+    assert configs_told(
+        ConfigDescription("ssl.keystore.password", None, "file", read_only=True, is_sensitive=True),
+        ConfigDescription("sasl.jaas.config", None, "broker", read_only=False, is_sensitive=True),
+        # What is not set, though its name looks like a secret.
+        ConfigDescription("ssl.key.password", None, "default", read_only=True, is_sensitive=True),
+        ConfigDescription("ssl.keystore.location", None, "default", read_only=True, is_sensitive=False),
+        ConfigDescription("delegation.token.max.lifetime.ms", "1", "default", read_only=True, is_sensitive=False),
+    ) == {
+        "ssl.keystore.password": cluster_views.HIDDEN,
+        "sasl.jaas.config": cluster_views.HIDDEN,
+        "ssl.key.password": None,
+        "ssl.keystore.location": None,
+        "delegation.token.max.lifetime.ms": "1",
+    }
 
 
 def test_a_topic_is_made_and_deleted(asking: Asking, kafka_name: str) -> None:

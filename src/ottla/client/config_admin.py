@@ -25,16 +25,17 @@ _SOURCES = {1: "topic", 2: "broker", 3: "brokers", 4: "file", 5: "default"}
 
 @dataclass(slots=True, frozen=True)
 class ConfigDescription:
-    """One setting: its value as text (None where it is secret), who set it, and whether it can be changed at all.
+    """One setting: its value as text (None where it is not set, or sensitive), who set it, whether it can be changed.
 
     `source` is "topic", "broker" or "brokers" (changed while they run), "file" (set when they were started) or
-    "default".
+    "default". `is_sensitive`: brokers tell no value of it, such as of passwords.
     """
 
     name: str
     value: str | None
     source: str
     read_only: bool
+    is_sensitive: bool
 
 
 class ConfigAdmin:
@@ -51,7 +52,7 @@ class ConfigAdmin:
         found = self._ask(owner, request, lambda response: response.results)
         return {
             each.name: ConfigDescription(
-                each.name, each.value, _SOURCES.get(each.config_source, "other"), each.read_only
+                each.name, each.value, _SOURCES.get(each.config_source, "other"), each.read_only, each.is_sensitive
             )
             for each in found.configs
         }

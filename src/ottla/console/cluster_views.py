@@ -160,7 +160,7 @@ def _replica_sizes(kafka: Kafka, name: str, found: Any) -> tuple[dict[int, dict[
 
 def topic_configs(kafka: Kafka, name: str) -> dict[str, Any]:
     """A topic's settings."""
-    return _configs(kafka.admin.describe_configs(topic=name))
+    return {"configs": configs_of(kafka.admin.describe_configs(topic=name))}
 
 
 def broker_configs(kafka: Kafka, broker_id: int) -> dict[str, Any]:
@@ -168,23 +168,18 @@ def broker_configs(kafka: Kafka, broker_id: int) -> dict[str, Any]:
     known = sorted(each.node_id for each in kafka.metadata(fresh=True).brokers)
     if broker_id not in known:
         raise UserMistake(f"there is no broker {broker_id} now: there are {', '.join(map(str, known)) or 'none'}")
-    return _configs(kafka.admin.describe_configs(broker_id=broker_id))
+    return {"configs": configs_of(kafka.admin.describe_configs(broker_id=broker_id))}
 
 
-def _configs(found: Mapping[str, ConfigDescription]) -> dict[str, Any]:
-    return {
-        "configs": [
-            {
-                "name": each.name,
-                # Brokers tell no value that is secret; this one is not empty, it is not shown.
-                "value": HIDDEN if each.value is None and _is_secret(each.name) else each.value,
-                "source": each.source,
-                "read_only": each.read_only,
-            }
-            for _, each in sorted(found.items())
-        ]
-    }
-
-
-def _is_secret(name: str) -> bool:
-    return any(word in name for word in ("password", "secret", "jaas", ".key", "token"))
+def configs_of(found: Mapping[str, ConfigDescription]) -> list[dict[str, Any]]:
+    """Settings by name, without what is sensitive."""
+    return [
+        {
+            "name": each.name,
+            # Brokers tell no value of what is sensitive, but who has set it.
+            "value": HIDDEN if each.is_sensitive and each.source != "default" else each.value,
+            "source": each.source,
+            "read_only": each.read_only,
+        }
+        for _, each in sorted(found.items())
+    ]
