@@ -90,7 +90,7 @@ def test_brokers_and_topics_are_told_with_what_they_store(asking: Asking, cluste
     assert folder["total_bytes"] > folder["usable_bytes"] > 0
     assert asking.get("api/topic-sizes")["offsets"][kafka_name] == 5
     first, second = asking.get(f"api/topics/{kafka_name}")["partitions"]
-    assert (first["high_watermark"], first["last_stable_offset"], first["isr"]) == (5, 5, [1])
+    assert (first["high_watermark"], first["last_stable_offset"], first["log_end_offset"]) == (5, 5, 5)
     assert first["bytes"] > 5000
     assert (second["high_watermark"], second["bytes"]) == (0, 0)
     configs = {each["name"]: each for each in asking.get(f"api/topics/{kafka_name}/configs")["configs"]}

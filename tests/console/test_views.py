@@ -67,6 +67,24 @@ def test_brokers_and_topics_are_told_with_what_they_store(
     assert (status, b"there is no broker 77 now: there are 1, 2, 3" in content) == (400, True)
 
 
+def test_the_log_end_is_beyond_the_high_watermark_while_a_replica_lags(
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name)
+    [part] = asking.get(f"api/topics/{kafka_name}")["partitions"]
+    follower = next(each for each in part["replicas"] if each != part["leader"])
+    with (
+        cluster.faults.cut_link(part["leader"], follower),
+        ottla.Producer(cluster.bootstrap_servers, acks=1) as producer,
+    ):
+        for _ in range(3):
+            producer.send(kafka_name, b"value").result(_PATIENCE_S)
+        [part] = asking.get(f"api/topics/{kafka_name}")["partitions"]
+        assert part["log_end_offset"] == 3
+        # A Fetch that waits when the link is cut may still be answered.
+        assert part["high_watermark"] <= 1
+
+
 def configs_told(*described: ConfigDescription) -> dict[str, str | None]:
     """What the view of settings shows of them."""
     return {each["name"]: each["value"] for each in cluster_views.configs_of({each.name: each for each in described})}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, left_out, unanswered
 from ottla.errors import OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.reader.offset_request import AskedOffset, list_offsets_request
+from ottla.reader.offset_request import CLIENT, OF_LOG, AskedOffset, list_offsets_request
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -17,18 +17,21 @@ Place = tuple[str, int]
 class OffsetQuestion(NamedTuple):
     """`timestamps`: {(topic, partition): ms since 1970, -1 for the end or -2 for the beginning}.
 
-    With `read_committed` the end is the last stable offset. A time behind the last record gives -1.
+    With `read_committed` the end is the last stable offset, with `of_log` the leader's log end offset, else the high
+    watermark. A time behind the last record gives -1.
     """
 
     timestamps: Mapping[Place, int]
     read_committed: bool
+    of_log: bool = False
 
 
 class Wanted(NamedTuple):
-    """One question about all partitions: `timestamp` in ms since 1970, -1 for the end or -2 for the beginning."""
+    """One question about all partitions, as in `OffsetQuestion`."""
 
     timestamp: int
     read_committed: bool = False
+    of_log: bool = False
 
 
 def partition_offsets(driver: AdminDriver, leaders: Mapping[Place, int], *wanted: Wanted) -> list[dict[Place, int]]:
@@ -38,7 +41,9 @@ def partition_offsets(driver: AdminDriver, leaders: Mapping[Place, int], *wanted
     who needs the offsets, and waits for leaders that move.
     """
     known = {place: (leader_id, -1) for place, leader_id in leaders.items()}
-    questions = [OffsetQuestion(dict.fromkeys(leaders, each.timestamp), each.read_committed) for each in wanted]
+    questions = [
+        OffsetQuestion(dict.fromkeys(leaders, each.timestamp), each.read_committed, each.of_log) for each in wanted
+    ]
     return list_offsets(driver, known, questions, LEADER_PATIENCE_MS)[0]
 
 
@@ -65,8 +70,9 @@ def list_offsets(
             of_leader = by_leader.setdefault(leader_id, [])
             of_leader.append(AskedOffset(topic, partition, leader_epoch, timestamp))
         for leader_id, of_leader in by_leader.items():
+            replica_id = OF_LOG if question.of_log else CLIENT
             numbers.append(number)
-            asked.append((list_offsets_request(of_leader, int(question.read_committed)), leader_id))
+            asked.append((list_offsets_request(of_leader, int(question.read_committed), replica_id), leader_id))
     found: list[dict[Place, int]] = [{} for _ in questions]
     for number, (request, leader_id), answer in zip(numbers, asked, driver.ask_all(asked, timeout_ms), strict=True):
         if answer is None or answer.message is None:

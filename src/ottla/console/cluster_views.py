@@ -111,8 +111,13 @@ def topic(kafka: Kafka, name: str) -> dict[str, Any]:
     """One topic with its partitions; an offset or a size that nobody tells now is None."""
     found = kafka.topic(name)
     leaders = kafka.leaders(name)
-    begins, ends, stable = partition_offsets(
-        kafka.driver, leaders, Wanted(EARLIEST), Wanted(LATEST), Wanted(LATEST, read_committed=True)
+    begins, ends, stable, log_ends = partition_offsets(
+        kafka.driver,
+        leaders,
+        Wanted(EARLIEST),
+        Wanted(LATEST),
+        Wanted(LATEST, read_committed=True),
+        Wanted(LATEST, of_log=True),
     )
     sizes, untold = _replica_sizes(kafka, name, found)
     partitions = []
@@ -128,6 +133,7 @@ def topic(kafka: Kafka, name: str) -> dict[str, Any]:
                 "log_start_offset": begins.get(place),
                 "high_watermark": ends.get(place),
                 "last_stable_offset": stable.get(place),
+                "log_end_offset": log_ends.get(place),
                 "bytes": sizes.get(part.partition_index, {}).get(part.leader_id),
             }
         )

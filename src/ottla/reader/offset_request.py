@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-_NO_REPLICA = -1  # a client asks, not a follower
+# Who asks, in the place of a follower's id. A tool that looks at replicas is told the end of the log, and not where
+# clients may read up to.
+CLIENT = -1
+OF_LOG = -2
 
 
 class AskedOffset(NamedTuple):
@@ -23,7 +26,9 @@ class AskedOffset(NamedTuple):
     timestamp: int
 
 
-def list_offsets_request(asked: Iterable[AskedOffset], isolation_level: int) -> ListOffsetsRequest:
+def list_offsets_request(
+    asked: Iterable[AskedOffset], isolation_level: int, replica_id: int = CLIENT
+) -> ListOffsetsRequest:
     """Ask one leader about these; with the isolation level 1 (read_committed) the end is the last stable offset."""
     topics: dict[str, ListOffsetsTopic] = {}
     for each in asked:
@@ -35,4 +40,4 @@ def list_offsets_request(asked: Iterable[AskedOffset], isolation_level: int) -> 
                 partition_index=each.partition, current_leader_epoch=each.leader_epoch, timestamp=each.timestamp
             )
         )
-    return ListOffsetsRequest(replica_id=_NO_REPLICA, isolation_level=isolation_level, topics=list(topics.values()))
+    return ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=list(topics.values()))

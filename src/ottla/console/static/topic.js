@@ -49,6 +49,9 @@ async function partitions(name, body, { signal, every, say }) {
       { title: "Last stable", width: 13, kind: "number", minor: true, value: (row) => row.last_stable_offset,
         cell: (row) => row.last_stable_offset < row.high_watermark
           ? h("span", { class: "storm" }, count(row.last_stable_offset)) : count(row.last_stable_offset) },
+      { title: "Log end", width: 13, kind: "number", minor: true, value: (row) => row.log_end_offset,
+        cell: (row) => row.log_end_offset > row.high_watermark
+          ? h("span", { class: "storm" }, count(row.log_end_offset)) : count(row.log_end_offset) },
       { title: "Stored", width: 9, kind: "number", minor: true, value: (row) => row.bytes,
         cell: (row) => bytes(row.bytes) },
     ],
