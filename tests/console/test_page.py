@@ -484,6 +484,19 @@ def test_the_page_asks_for_the_token_and_read_only_offers_nothing_to_change(
 
 
 @pytest.mark.prove
+def test_the_logs_say_how_much_of_a_topic_they_do_not_show(opened: Looked, cluster: ottla.Cluster) -> None:
+    cluster.create_topic("wide", partitions=14)
+    for _ in range(7):
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            producer.send("wide", b"value", partition=0).result(30)
+    page = opened.go("topic/wide/logs")
+    page.get_by_text("2 more partitions not shown here.").wait_for()
+    page.get_by_text("2 more producers of this partition not shown here.").wait_for()
+    assert page.locator(".card").count() == 12
+    assert page.locator(".window").count() == 5
+
+
+@pytest.mark.prove
 def test_what_cannot_be_reached_is_said_and_tried_again(chromium: Any) -> None:
     with (
         Console(

@@ -3,15 +3,16 @@
 
 import * as api from "./api.js";
 import { h, fill, badge } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, plural } from "./format.js";
 
-const SHOWN = 12;
+const PARTITIONS_SHOWN = 12;
+const PRODUCERS_SHOWN = 5;
 
 export async function logs(name, body, { signal }) {
   const errors = h("div");
   const place = h("div");
   const view = logView(name);
-  fill(body, h("p", { class: "dim" }, "Ten looks a second. Light: written to the log. Dark: synced to the disk. ",
+  fill(body, h("p", { class: "dim" }, "Ten looks a second, and one at the page cache. Light: written to the log. Dark: synced to the disk. ",
     "The line: the high watermark."), errors, fill(place, view.element));
   await api.get(`served/topics/${api.part(name)}`, {}, signal);
   watch({ topic: name }, signal, (changed) => {
@@ -45,15 +46,15 @@ export function logView(name) {
       fill(element, h("p", { class: "error" }, found.error));
       return;
     }
-    const parts = found.partitions.slice(0, SHOWN);
+    const parts = found.partitions.slice(0, PARTITIONS_SHOWN);
     if (rows.size !== parts.length || !element.firstChild || element.firstChild.className === "error") {
       rows.clear();
       fill(element, parts.map((part) => {
         const made = { head: h("h3", {}), log: h("div", { class: "log" }), window: h("div") };
         rows.set(part.partition, made);
         return h("section", { class: "card" }, made.head, made.log, made.window);
-      }), found.partitions.length > SHOWN && h("p", { class: "dim" },
-        `${count(found.partitions.length - SHOWN)} more partitions are not shown here.`));
+      }), found.partitions.length > PARTITIONS_SHOWN && h("p", { class: "dim" },
+        `${plural(found.partitions.length - PARTITIONS_SHOWN, "more partition")} not shown here.`));
     }
     for (const part of parts) one(part, rows.get(part.partition), found.logs);
   }
@@ -81,10 +82,12 @@ export function logView(name) {
     const leader = of.get(part.leader);
     fill(window, leader && leader.producers.length > 0 && [h("p", { class: "dim" },
       "Batches that the leader knows again, as sequence numbers at an offset:"),
-    leader.producers.slice(0, 5).map((producer) => h("div", {}, `producer ${producer.producer_id}, epoch `,
+    leader.producers.slice(0, PRODUCERS_SHOWN).map((producer) => h("div", {}, `producer ${producer.producer_id}, epoch `,
       `${producer.epoch}${producer.transaction_offset === null ? "" : `, transaction open since offset ${
         producer.transaction_offset}`}`, h("ul", { class: "window" }, producer.batches.map(([first, last, base]) =>
-        h("li", {}, `${first === last ? first : `${first} to ${last}`} at ${base}`)))))]);
+        h("li", {}, `${first === last ? first : `${first} to ${last}`} at ${base}`))))),
+    leader.producers.length > PRODUCERS_SHOWN && h("p", { class: "dim" },
+      `${plural(leader.producers.length - PRODUCERS_SHOWN, "more producer")} of this partition not shown here.`)]);
   }
 
   function words(state, inside) {

@@ -97,7 +97,7 @@ export async function served({ place, signal, say, every }) {
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
     h("h2", {}, "Connections"), h("p", { class: "dim" }, "What each broker sees: the request that it is at, how many ",
       "it has read and not answered, and bytes that wait in the socket until it reads on."), connections.element,
-    h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember, once a second: the last sequence number in ",
+    h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember, looked at once a second at most: the last sequence number in ",
       "each partition, and the batches that they know again, as sequence numbers at an offset."), producers.element,
     h("h2", {}, "Clients"), !isFixed && subscription(act), clients);
   drawBrokers(found.brokers);
