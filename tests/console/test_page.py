@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from confluent_kafka import Consumer
 
 import ottla
 from ottla.client.offset_lookup import OffsetLookup
@@ -31,6 +33,7 @@ VIEWS = {
 PARTS = ("Records", "Partitions", "Producers", "Settings", "Logs")
 WIDTHS = (320, 768, 1440)
 SERIOUS = ("serious", "critical")
+_PATIENCE_S = 30
 
 
 @pytest.fixture(scope="package")
@@ -50,6 +53,23 @@ def orders(cluster: ottla.Cluster) -> str:
         producer.send("orders", b"in a transaction", partition=2)
         producer.commit_transaction()
     return "orders"
+
+
+@pytest.fixture
+def members(cluster: ottla.Cluster, orders: str) -> Iterator[str]:
+    """A group that reads `orders` with a member, and has committed offsets."""
+    group = "members"
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    reading = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
+    reading.subscribe([orders])
+    try:
+        give_up = time.monotonic() + _PATIENCE_S
+        while (message := reading.poll(0.2)) is None or message.error() is not None:
+            assert time.monotonic() < give_up
+        reading.commit(asynchronous=False)
+        yield group
+    finally:
+        reading.close()
 
 
 class Looked:
@@ -129,7 +149,7 @@ def test_a_record_is_found_and_read_by_keyboard_alone_and_is_never_html(opened: 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_can_be_used_at_every_width(
-    chromium: Any, server: ConsoleServer, orders: str, scheme: str, width: int
+    chromium: Any, server: ConsoleServer, members: str, scheme: str, width: int
 ) -> None:
     with chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
         looked = Looked(context.new_page(), server.url)
@@ -143,6 +163,15 @@ def test_every_view_can_be_used_at_every_width(
             page.locator("#nav").get_by_text(link, exact=True).click()
             page.wait_for_selector(f"main h1:text-is('{heading}')")
             check(link)
+        page.locator("#nav").get_by_text("Brokers", exact=True).click()
+        page.get_by_role("button", name="Settings of broker 1").click()
+        page.get_by_role("region", name="Settings of broker 1").locator("tbody tr").first.wait_for()
+        check("settings of a broker")
+        page.locator("#nav").get_by_text("Groups", exact=True).click()
+        page.locator(f"a:text-is('{members}')").click()
+        page.get_by_role("region", name=f"Members of {members}").locator("tbody th").first.wait_for()
+        page.get_by_role("region", name=f"Lag of {members} in orders").locator("tbody tr").first.wait_for()
+        check("a group")
         page.locator("#nav").get_by_text("Topics", exact=True).click()
         page.locator("a:text-is('orders')").click()
         for part in PARTS:
@@ -455,6 +484,19 @@ def test_the_logs_follow_what_is_written(opened: Looked, cluster: ottla.Cluster)
 
 
 @pytest.mark.prove
+def test_the_logs_say_how_much_of_a_topic_they_do_not_show(opened: Looked, cluster: ottla.Cluster) -> None:
+    cluster.create_topic("wide", partitions=14)
+    for _ in range(7):
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            producer.send("wide", b"value", partition=0).result(30)
+    page = opened.go("topic/wide/logs")
+    page.get_by_text("2 more partitions not shown here.").wait_for()
+    page.get_by_text("2 more producers of this partition not shown here.").wait_for()
+    assert page.locator(".card").count() == 12
+    assert page.locator(".window").count() == 5
+
+
+@pytest.mark.prove
 def test_the_page_asks_for_the_token_and_read_only_offers_nothing_to_change(
     chromium: Any, looked_at: Console, orders: str
 ) -> None:
@@ -466,6 +508,12 @@ def test_the_page_asks_for_the_token_and_read_only_offers_nothing_to_change(
         looked = Looked(context.new_page(), server.url)
         page = looked.go("topics")
         page.get_by_label("Token").fill("not-the-right-token")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+                assert looked.serious() == [], (scheme, width)
         page.get_by_role("button", name="Open").click()
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Open").click()
@@ -481,19 +529,6 @@ def test_the_page_asks_for_the_token_and_read_only_offers_nothing_to_change(
         page.goto(f"{server.url}#token={token}")
         page.wait_for_selector("a:text-is('orders')")
         assert token not in page.url
-
-
-@pytest.mark.prove
-def test_the_logs_say_how_much_of_a_topic_they_do_not_show(opened: Looked, cluster: ottla.Cluster) -> None:
-    cluster.create_topic("wide", partitions=14)
-    for _ in range(7):
-        with ottla.Producer(cluster.bootstrap_servers) as producer:
-            producer.send("wide", b"value", partition=0).result(30)
-    page = opened.go("topic/wide/logs")
-    page.get_by_text("2 more partitions not shown here.").wait_for()
-    page.get_by_text("2 more producers of this partition not shown here.").wait_for()
-    assert page.locator(".card").count() == 12
-    assert page.locator(".window").count() == 5
 
 
 @pytest.mark.prove
