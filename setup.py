@@ -142,6 +142,8 @@ TURNS = [
     "ottla.value",
 ]
 
+# What Cython would write into each of these modules is written into this one.
+SHARED = "ottla._cython"
 
 # Without the tables for C++'s exceptions, which nothing here throws: a tenth of each file.
 NO_UNWIND_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"] if sys.platform == "linux" else []
@@ -150,12 +152,12 @@ STRIPPED = ["-Wl,-s"] if sys.platform == "linux" else []
 WRITTEN = Path("build/cython")
 
 
-def extensions(names: list[str], optimized: str) -> list[Extension]:
-    """One extension module for each of these Python modules."""
+def extensions(names: list[str], optimized: str, suffix: str = ".py") -> list[Extension]:
+    """One extension module for each of these modules, made of the file with this suffix."""
     return [
         Extension(
             name,
-            [f"src/{name.replace('.', '/')}.py"],
+            [f"src/{name.replace('.', '/')}{suffix}"],
             extra_compile_args=[optimized, "-g0", *NO_UNWIND_TABLES],
             extra_link_args=STRIPPED,
         )
@@ -172,11 +174,12 @@ class Compile(build_ext):
     """Writes C and compiles it, both with all processors, and counts aloud."""
 
     def run(self) -> None:
-        leave_nothing_old({*LOOPS, *TURNS})
+        leave_nothing_old({*LOOPS, *TURNS, SHARED})
         loops = [each for each in self.extensions if each.name in LOOPS]
         turns = [each for each in self.extensions if each.name in TURNS]
+        shared = [each for each in self.extensions if each.name == SHARED]
         write_c(
-            loops,
+            [*shared, *loops],
             boundscheck=False,
             wraparound=False,
             cdivision=True,
@@ -233,6 +236,7 @@ def write_c(modules: list[Extension], **directives: object) -> None:
         build_dir=str(WRITTEN),
         nthreads=os.cpu_count() or 1,
         quiet=True,
+        shared_utility_qualified_name=SHARED,
         compiler_directives={"language_level": "3", "binding": True, "auto_pickle": False, **directives},
     )
     for module, as_c in zip(modules, made, strict=True):
@@ -250,7 +254,7 @@ def main() -> None:
     setup(
         cmdclass={"build_ext": Compile},
         options={"build_ext": {"parallel": os.cpu_count()}},
-        ext_modules=[*extensions(LOOPS, "-O3"), *extensions(TURNS, "-O2")],
+        ext_modules=[*extensions([SHARED], "-O2", ".c"), *extensions(LOOPS, "-O3"), *extensions(TURNS, "-O2")],
         long_description=index_page(),
         long_description_content_type="text/markdown",
     )
