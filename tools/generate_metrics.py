@@ -79,7 +79,7 @@ with ottla.Producer("localhost:9092") as producer:
 """
 
 DIFFERENCES = """\
-## Brokers that ask
+## Pushing metrics to brokers (KIP-714)
 
 Where a broker has a plugin that receives clients' metrics (KIP-714; an embedded one needs none) and a subscription that
 fits this producer (`kafka-client-metrics.sh`), it is sent what it asks for, as often as it asks, and once more when the

@@ -6,6 +6,7 @@ import inspect
 import pydoc
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -47,6 +48,12 @@ def test_defaults_in_the_help_are_those_that_count() -> None:
     written = ProducerSettings({**SERVERS, **settings_in(ottla.Producer, ProducerSettingsKeywords)})
     assert in_force(written) == in_force(ProducerSettings(SERVERS))
     assert {"client_id", "compression_type"} <= in_force(written).keys()
+
+
+def test_a_mock_with_the_same_signature_takes_names_with_dots() -> None:
+    mock = create_autospec(ottla.Producer)
+    mock("localhost:1", **{"linger.ms": 5})
+    mock.assert_called_once_with("localhost:1", **{"linger.ms": 5})
 
 
 def test_what_is_no_setting_is_still_told_with_the_nearest() -> None:

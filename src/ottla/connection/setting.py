@@ -192,10 +192,15 @@ class Setting:
         )
 
 
+# What `**{"linger.ms": 5}` is to a signature.
+_DOTTED = inspect.Parameter("names_with_dots", inspect.Parameter.VAR_KEYWORD)
+
+
 def named_in_help(table: Sequence[Setting]) -> Callable[[Taker], Taker]:
     """Let `help()` of a function that takes settings name each of them with its default, in place of `**settings`.
 
-    They come in the order of the reference page. What the function is called with stays as it is.
+    They come in the order of the reference page. What the function is called with stays as it is: names
+    with dots, which cannot be keywords, remain, so that a mock with the same signature takes them.
     """
     rows = sorted(table, key=lambda row: GROUPS.index(row.group))
     settings = [
@@ -207,7 +212,7 @@ def named_in_help(table: Sequence[Setting]) -> Callable[[Taker], Taker]:
     def named(taker: Taker) -> Taker:
         signature = inspect.signature(taker)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        taker.__signature__ = signature.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
+        taker.__signature__ = signature.replace(parameters=[*own, *settings, _DOTTED])  # type: ignore[attr-defined]
         return taker
 
     return named
