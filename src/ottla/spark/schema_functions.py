@@ -7,6 +7,7 @@ know the header: each value is decoded by the schema that it names and read as o
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,15 +36,19 @@ def from_avro(
     schema: Schema = None,
     mode: str = "fail",
     headers: Column | str | None = None,
+    part: str | None = None,
 ) -> Column:
     """Decode a binary column of Avro values, each by the schema that it names in `registry`.
 
     All are read as `schema` (a text, or one that is registered), else as the latest one of `subject`, by the rules of
-    Avro's specification. `headers` is the records' column of headers, where schemas are named there. With mode="fail" a
-    value that cannot be decoded ends the query; with "null" it is null; with "dead-letter" the column is a struct of
-    `value` and `error`, of which one is null. ConfigError, RegistryError.
+    Avro's specification. `headers` is the records' column of headers, where schemas are named there: those of keys in
+    one header, those of values in another. `part` says which of them the column is, "key" or "value"; unless it is
+    given, a column called `key` or a subject that ends with `-key` stands for keys. With mode="fail" a value that
+    cannot be decoded ends the query; with "null" it is null; with "dead-letter" the column is a struct of `value` and
+    `error`, of which one is null. ConfigError, RegistryError.
     """
-    return _decoded(column, headers, _decoder("avro", registry, subject, schema, None, mode))
+    part = part_of(column, subject, part)
+    return _decoded(column, headers, _decoder("avro", registry, subject, schema, None, mode, part))
 
 
 def to_avro(column: Column | str, *, registry: Registry, subject: str | None = None, schema: Schema = None) -> Column:
@@ -64,12 +69,14 @@ def from_protobuf(
     message: str | None = None,
     mode: str = "fail",
     headers: Column | str | None = None,
+    part: str | None = None,
 ) -> Column:
     """As `from_avro` for Protobuf; `message` names the message of the file, its first one by default.
 
     No generated classes are needed. Fields go by their numbers; those that the schema does not have are left out.
     """
-    return _decoded(column, headers, _decoder("protobuf", registry, subject, schema, message, mode))
+    part = part_of(column, subject, part)
+    return _decoded(column, headers, _decoder("protobuf", registry, subject, schema, message, mode, part))
 
 
 def to_protobuf(
@@ -92,10 +99,33 @@ def avro_schema(of: DataFrame | StructType, name: str = "value") -> str:
 # ---------------------------------------------------------------------- decoding
 
 
+PARTS = ("key", "value")
+# How Spark shows a column by its name: Column<'records.key'>.
+_SHOWN = re.compile(r"Column<'(?:.*\.)?(.*)'>")
+
+
+def part_of(column: Column | str, subject: str | None, part: str | None) -> str:
+    """Whether a column has records' keys ("key") or values ("value"), unless `part` says so; ConfigError."""
+    if part is not None:
+        if part not in PARTS:
+            raise ConfigError(f"part={part!r:.60} is not known; allowed are {', '.join(PARTS)}.")
+        return part
+    shown = _SHOWN.fullmatch(str(column))
+    name = shown[1] if shown else str(column).rpartition(".")[2]
+    # Subjects that are named by topic end so.
+    return "key" if name.strip("`").lower() == "key" or (subject or "").endswith("-key") else "value"
+
+
 def _decoder(
-    value_format: str, registry: Registry, subject: str | None, schema: Schema, message: str | None, mode: str
+    value_format: str,
+    registry: Registry,
+    subject: str | None,
+    schema: Schema,
+    message: str | None,
+    mode: str,
+    part: str,
 ) -> ValueDecoder:
-    return value_decoder(client_of(registry), value_format, subject, schema, message, mode)
+    return value_decoder(client_of(registry), value_format, subject, schema, message, mode, part)
 
 
 def _decoded(column: Column | str, headers: Column | str | None, decoder: ValueDecoder) -> Column:

@@ -31,9 +31,15 @@ class ValueDecoder:
     """What a worker needs to decode columns into one of `type`, Spark's. ConfigError for a type Spark does not have."""
 
     def __init__(
-        self, registry: RegistryClient, value_format: str, schema: RegisteredSchema, message: str | None, mode: str
+        self,
+        registry: RegistryClient,
+        value_format: str,
+        schema: RegisteredSchema,
+        message: str | None,
+        mode: str,
+        part: str = "value",
     ) -> None:
-        self._plan = registry, value_format, schema, message
+        self._plan = registry, value_format, schema, message, part
         self.mode = mode
         made = self._made(FAIL)
         self.type: DataType = _spark_type(made.type)
@@ -62,8 +68,8 @@ class ValueDecoder:
         return kept(pickle.dumps((self._plan, mode)), lambda: self._made(mode))
 
     def _made(self, mode: str) -> ColumnDecoder:
-        registry, value_format, schema, message = self._plan
-        return ColumnDecoder(registry, value_format, schema, message=message, mode=mode, time_unit="us")
+        registry, value_format, schema, message, part = self._plan
+        return ColumnDecoder(registry, value_format, schema, part=part, message=message, mode=mode, time_unit="us")
 
 
 class PieceDecoder:
@@ -107,8 +113,12 @@ def value_decoder(
     schema: str | RegisteredSchema | None,
     message: str | None,
     mode: str,
+    part: str = "value",
 ) -> ValueDecoder:
-    """For values that are read as `schema`, else as the latest one of `subject`. ConfigError, RegistryError."""
+    """For values that are read as `schema`, else as the latest one of `subject`. ConfigError, RegistryError.
+
+    `part` ("key" or "value") says which header names their schema.
+    """
     if mode not in UNDECODABLE_WORDS:
         raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(UNDECODABLE_WORDS)}.")
     if not isinstance(schema, RegisteredSchema):
@@ -117,7 +127,7 @@ def value_decoder(
                 "Neither a schema nor a subject is given: name the subject whose latest schema is read as."
             )
         schema = reader_schema(registry, value_format, subject or "", schema)
-    return ValueDecoder(registry, value_format, schema, message, mode)
+    return ValueDecoder(registry, value_format, schema, message, mode, part)
 
 
 _keeping: dict[bytes, Any] = {}
