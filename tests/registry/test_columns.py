@@ -152,6 +152,28 @@ def test_messages_are_read_by_their_numbers(client: RegistryClient, kafka_name: 
     assert lenient.decode(mixed).to_pylist() == [None, None, None, {"a": "o"}]
 
 
+@pytest.mark.parametrize("indexes", [b"\2\0", b"\x80\0", b"\x82\0\x80\x80\0"])
+def test_a_message_is_found_however_its_indexes_are_written(
+    indexes: bytes, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = client.register(kafka_name, PROTO, PROTOBUF)
+    prefix = b"\0" + schema.id.to_bytes(4, "big")
+    others = [prefix + b"\2\2\x08\1", prefix + b"\x04", prefix]
+    values = [prefix + indexes + b"\x0a\1a", None, prefix + b"\0\x0a\1b", *others]
+    for layout in (pa.binary(), pa.large_binary()):
+        found = latest(client, kafka_name, "protobuf").decode(pa.array(values[:3], layout))
+        assert found.to_pylist() == [{"a": "a"}, None, {"a": "b"}]
+    of_one_size = pa.array([values[0]] * 2, pa.binary(len(values[0] or b"")))
+    assert latest(client, kafka_name, "protobuf").decode(of_one_size).to_pylist() == [{"a": "a"}] * 2
+    for layout in (pa.binary(), pa.large_binary()):
+        lenient = latest(client, kafka_name, "protobuf", mode="null").decode(pa.array(values, layout))
+        assert lenient.to_pylist() == [{"a": "a"}, None, {"a": "b"}, None, None, None]
+    for other, told in zip(others, ("another message than p.Other", "cannot be 2 message", "end"), strict=True):
+        column = pa.array([values[0], other], pa.binary())
+        with pytest.raises(ottla.DeserializationError, match=rf"Row 1 cannot be decoded \(value\): .*{told}"):
+            latest(client, kafka_name, "protobuf").decode(column)
+
+
 def test_a_row_that_the_schema_does_not_hold_is_named(client: RegistryClient, kafka_name: str) -> None:
     strict = client.register(kafka_name, '{"type":"record","name":"row","fields":[{"name":"a","type":"long"}]}')
     encoder = ColumnEncoder(client, strict)

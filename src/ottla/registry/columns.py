@@ -217,7 +217,7 @@ class ColumnDecoder:
 
     def _decode(self, prefix: bytes, values: Any, rows: Any, first_row: int) -> Any:
         """The values of one prefix; `rows` says which rows these are (None: all)."""
-        pa, pc = _arrow()
+        pa, _ = _arrow()
 
         def place(row: int) -> str:
             return f"Row {first_row + (row if rows is None else rows[row].as_py())}"
@@ -229,18 +229,35 @@ class ColumnDecoder:
             if self._mode == "null":
                 return pa.nulls(len(values), self.type)
             raise self._failed(place(0), error) from error
-        if written.indexes:
-            size = len(written.indexes)
-            is_it = pc.equal(pc.binary_slice(values, 0, size), pa.scalar(written.indexes, values.type))
-            if not pc.all(is_it, skip_nulls=False).as_py():
-                if self._mode == "fail":
-                    row = pc.index(is_it, False).as_py()
-                    raise self._failed(place(row), f"it is another message than {self._message}")
-                values = pc.if_else(is_it, values, None)
+        if written.message_indexes:
+            values = self._of_message(written, values, place)
         try:
-            return pa.array(written.decoder.decode(values, skip=written.skip, mode=self._mode))
+            return pa.array(written.decoder.decode(values, skip=len(written.begin), mode=self._mode))
         except UserMistake as error:
             raise self._failed_by_kernel(error, place) from error
+
+    def _of_message(self, written: _Written, values: Any, place: Callable[[int], str]) -> Any:
+        """The same values, each with its indexes as we write them; null for those that are another message."""
+        pa, pc = _arrow()
+        begin = pa.scalar(written.begin, values.type)
+        is_it = pc.fill_null(pc.equal(pc.binary_slice(values, 0, len(written.begin)), begin), values.is_null())
+        if pc.all(is_it).as_py():
+            return values
+        # Other clients write the indexes (0,) out, and a varint may be longer than it has to be.
+        rows = pc.indices_nonzero(pc.invert(is_it))
+        rewritten: list[bytes | None] = []
+        for row, value in zip(rows.to_pylist(), values.take(rows).to_pylist(), strict=True):
+            try:
+                frame = read_frame(value, has_indexes=True)
+                if frame.message_indexes != written.message_indexes:
+                    raise FramingError(f"it is another message than {self._message}")
+                rewritten.append(written.begin + value[frame.payload_at :])
+            except FramingError as error:
+                if self._mode == "fail":
+                    raise self._failed(place(row), error) from error
+                rewritten.append(None)
+        replacing: Any = pc.replace_with_mask
+        return replacing(values, pc.invert(is_it), pa.array(rewritten, values.type))
 
     def _pass_on(self, error: OttlaError) -> None:
         """Raise it where it says nothing of the values: a registry does not answer."""
@@ -275,7 +292,7 @@ class ColumnDecoder:
     def _written(self, writer: RegisteredSchema, prefix: bytes, *, in_header: bool) -> _Written:
         decoder = self._decoder_of(writer)
         if self._kind != PROTOBUF:
-            return _Written(decoder, 0 if in_header else len(prefix))
+            return _Written(decoder, b"" if in_header else prefix)
         from ottla.schemas.protobuf.schema import ProtobufSchema
 
         written = ProtobufSchema(writer.text, references=self._registry.referred(writer))
@@ -284,10 +301,9 @@ class ColumnDecoder:
             # Where the indexes are part of the prefix.
             if read_frame(prefix[1:], has_indexes=True).message_indexes != written.indexes_of(message):
                 raise FramingError(f"it is another message than {self._message}")
-            return _Written(decoder, 0)
+            return _Written(decoder, b"")
         indexes = written.indexes_of(message)
-        whole = prefix + id_prefix(0, indexes)[_ID_BYTES:]
-        return _Written(decoder, len(whole), whole)
+        return _Written(decoder, prefix + id_prefix(0, indexes)[_ID_BYTES:], indexes)
 
     def _decoder_of(self, writer: RegisteredSchema) -> Any:
         references = self._references
@@ -310,14 +326,17 @@ class ColumnDecoder:
 
 
 class _Written:
-    """How values of one prefix are decoded: by whom, from which byte on, and what they begin with ("" for any)."""
+    """How values of one prefix are decoded: by whom, and what stands in front of the payload.
 
-    __slots__ = ("decoder", "indexes", "skip")
+    `message_indexes` are those of Protobuf where they are part of that.
+    """
 
-    def __init__(self, decoder: Any, skip: int, indexes: bytes = b"") -> None:
+    __slots__ = ("begin", "decoder", "message_indexes")
+
+    def __init__(self, decoder: Any, begin: bytes, message_indexes: tuple[int, ...] = ()) -> None:
         self.decoder = decoder
-        self.skip = skip
-        self.indexes = indexes
+        self.begin = begin
+        self.message_indexes = message_indexes
 
 
 class ColumnEncoder:
@@ -502,9 +521,9 @@ def _binary(column: Any) -> Any:
     is_ = pa.types
     if is_.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if is_.is_binary_view(values.type) or is_.is_null(values.type):
+    if any(check(values.type) for check in (is_.is_binary_view, is_.is_null, is_.is_fixed_size_binary)):
         values = values.cast(pa.binary())
-    if not any(check(values.type) for check in (is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)):
+    if not (is_.is_binary(values.type) or is_.is_large_binary(values.type)):
         raise RecordError(
             f"The column to decode has type {values.type}; values with a schema are bytes: give a binary column, as it "
             "was read."
