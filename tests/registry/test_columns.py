@@ -233,6 +233,10 @@ class Counting(RegistryClient):
         self.asked += 1
         return super().by_id(schema_id)
 
+    def by_guid(self, guid: str) -> RegisteredSchema:
+        self.asked += 1
+        return super().by_guid(guid)
+
 
 def test_a_registry_is_asked_once_for_a_schema_that_it_lacks(url: str, client: RegistryClient, kafka_name: str) -> None:
     schema = registered(client, kafka_name)
@@ -245,6 +249,45 @@ def test_a_registry_is_asked_once_for_a_schema_that_it_lacks(url: str, client: R
     assert all("40403: Schema 1677696" in each for each in told[:10])
     assert told[10].startswith("cannot be decoded: field 'a': the payload ends too early")
     assert told[11].startswith("cannot be decoded (value): The bytes that would name the schema are missing")
+
+
+def test_a_schema_that_the_registry_lacks_is_asked_for_again_after_a_minute(
+    url: str, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = registered(client, kafka_name)
+    known = encoded(client, schema)
+    lacking = [b"\0\0\xff\xff" + bytes([number]) + b"x" for number in range(3)]
+    column = pa.concat_arrays([known, pa.array(lacking, pa.binary())])
+    counting = Counting(url)
+    now_s = [0.0]
+    decoder = ColumnDecoder(counting, "avro", schema, mode="null", now_s=lambda: now_s[0])
+    for now_s[0], asked in ((100.0, 4), (159.0, 4), (160.0, 7), (219.0, 7)):
+        assert decoder.decode(column).to_pylist() == [*ROWS.to_pylist(), None, None, None]
+        assert counting.asked == asked
+    # The reasons are told without asking again, too; who wants an error has the registry asked.
+    strict = ColumnDecoder(counting, "avro", schema, now_s=lambda: now_s[0])
+    for asked in (10, 10):
+        told = strict.reasons(column, None, range(3, 6))
+        assert all("40403" in each for each in told)
+        assert len({*told}) == 3
+        assert counting.asked == asked
+    for asked in (12, 13):
+        with pytest.raises(ottla.DeserializationError, match=r"Row 3 .*40403"):
+            strict.decode(column)
+        assert counting.asked == asked
+
+
+def test_what_is_lacking_is_remembered_for_every_format_and_for_headers(
+    url: str, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = client.register(kafka_name, PROTO, PROTOBUF)
+    counting = Counting(url)
+    decoder = ColumnDecoder(counting, "protobuf", schema, mode="null")
+    lacking = pa.array([b"\0\0\xff\xff\0\0", b"\1" + bytes(16) + b"\0", b"x"], pa.binary())
+    named = [{"key": "__value_schema_id", "value": b"\1" + b"\7" * 16 + b"\0"}]
+    for _ in range(2):
+        assert decoder.decode(lacking, pa.array([[], [], named], HEADERS)).null_count == 3
+        assert counting.asked == 3
 
 
 def test_columns_of_bytes_in_any_layout_are_decoded_and_others_are_told(

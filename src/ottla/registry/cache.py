@@ -46,12 +46,9 @@ class Cache:
         """
         while True:
             with self._lock:
-                found = self._values.get(key)
+                found = self._found(key)
                 if found is not None:
-                    if found[1] is None or self._now_s() < found[1]:
-                        self._values.move_to_end(key)
-                        return found[0]
-                    del self._values[key]
+                    return found[0]
                 flight = self._flights.get(key)
                 forgotten = self._forgotten
                 is_ours = flight is None
@@ -65,6 +62,12 @@ class Cache:
             if isinstance(flight.error, OttlaError):
                 raise fresh(flight.error)
             # Who fetched was interrupted: that is nothing about the value.
+
+    def find(self, key: Hashable) -> Any:
+        """The value there is, None where there is none."""
+        with self._lock:
+            found = self._found(key)
+            return None if found is None else found[0]
 
     def put(self, key: Hashable, value: Any, *, keep_s: float | None = None) -> None:
         """Keep a value that was learned otherwise."""
@@ -83,6 +86,15 @@ class Cache:
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def _found(self, key: Hashable) -> tuple[Any, float | None] | None:
+        found = self._values.get(key)
+        if found is not None:
+            if found[1] is None or self._now_s() < found[1]:
+                self._values.move_to_end(key)
+                return found
+            del self._values[key]
+        return None
 
     def _put(self, key: Hashable, value: Any, keep_s: float | None) -> None:
         if keep_s == 0:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake
+from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake, fresh
+from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
 from ottla.registry.forks import tell_of_forks
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
@@ -31,6 +33,8 @@ _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is 
 _NOT_FOUND = 404
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
+# How many ids without a schema are remembered, and how long: a schema that is registered later is seen after that.
+_UNKNOWN_MOST, _UNKNOWN_S = 10_000, 60.0
 _DECIMAL128_DIGITS, _DECIMAL_DIGITS_MOST = 38, 76
 
 
@@ -65,12 +69,14 @@ class ColumnDecoder:
         mode: str = "fail",
         time_unit: str = "ns",
         references: Mapping[str, str] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`time_unit` is that of Protobuf's times, "us" or "ns"; ConfigError.
 
         `references` are the texts that `schema` refers to, by name, where it is not one of the registry's.
 
-        `mode`: a value that cannot be decoded is an error ("fail"), or null ("null").
+        `mode`: a value that cannot be decoded is an error ("fail"), or null ("null"). Then the registry is not asked
+        again for a schema that it has not, until 60 seconds have passed by the clock `now_s`.
         """
         if mode not in MODES:
             raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
@@ -85,6 +91,8 @@ class ColumnDecoder:
         self._header = KEY_HEADER if part == "key" else VALUE_HEADER
         self._part = part
         self._decoders: dict[bytes, _Written] = {}
+        # By prefix, the error of a registry that does not have the schema.
+        self._unknown = Cache(_UNKNOWN_MOST, now_s)
         # For columns of several schemas; the prefixes whose schemas it has.
         self._framed: Any
         self._added: set[bytes]
@@ -144,7 +152,7 @@ class ColumnDecoder:
         return pa.concat_arrays(pieces).take(back)
 
     def reasons(self, values: Any, headers: Any, rows: Sequence[int]) -> list[str]:
-        """Why these of the values cannot be decoded. The registry is asked once for each schema that it lacks."""
+        """Why these of the values cannot be decoded. The registry is asked now and then for a schema that it lacks."""
         lacking: dict[bytes, str] = {}
         found = []
         values = _whole(values)
@@ -154,7 +162,7 @@ class ColumnDecoder:
             told = lacking.get(prefix)
             if told is None:
                 try:
-                    self._known(prefix)
+                    self._known(prefix, ask_again=False)
                     self.decode(value, header)
                     told = ""
                 except DeserializationError as error:
@@ -194,7 +202,7 @@ class ColumnDecoder:
         references = self._references
         if self._framed is None:
             self._framed = FramedAvroDecoder(self._schema.text, references=references)
-        writer = self._writer(prefix)
+        writer = self._writer(prefix, ask_again=self._mode == "fail")
         named = {**self._registry.referred(writer), **references}
         self._framed.add(int.from_bytes(prefix[1:], "big"), writer.text, references=named)
         self._added.add(prefix)
@@ -223,7 +231,7 @@ class ColumnDecoder:
             return f"Row {first_row + (row if rows is None else rows[row].as_py())}"
 
         try:
-            written = self._known(prefix)
+            written = self._known(prefix, ask_again=self._mode == "fail")
         except (RegistryError, UserMistake) as error:
             self._pass_on(error)
             if self._mode == "null":
@@ -271,20 +279,28 @@ class ColumnDecoder:
     def _failed(self, row: str, why: object) -> DeserializationError:
         return DeserializationError(f"{row} cannot be decoded ({self._part}): {str(why).removesuffix('.')}.")
 
-    def _known(self, prefix: bytes) -> _Written:
+    def _known(self, prefix: bytes, *, ask_again: bool) -> _Written:
         known = self._decoders.get(prefix)
         if known is None:
-            known = self._written(self._writer(prefix), prefix, in_header=prefix[:1] == b"H")
+            known = self._written(self._writer(prefix, ask_again=ask_again), prefix, in_header=prefix[:1] == b"H")
             if len(self._decoders) >= _DECODERS_MOST:
                 self._decoders.clear()
             self._decoders[prefix] = known
         return known
 
-    def _writer(self, prefix: bytes) -> RegisteredSchema:
-        """The schema that a prefix names."""
+    def _writer(self, prefix: bytes, *, ask_again: bool) -> RegisteredSchema:
+        """The schema that a prefix names; `ask_again`: though the registry did not have it before."""
+        unknown = None if ask_again else self._unknown.find(prefix)
+        if unknown is not None:
+            raise fresh(unknown)
         frame = read_frame(prefix[1:] if prefix[:1] == b"H" else prefix)
         registry = self._registry
-        schema = registry.by_guid(str(frame.guid)) if frame.guid else registry.by_id(frame.schema_id or 0)
+        try:
+            schema = registry.by_guid(str(frame.guid)) if frame.guid else registry.by_id(frame.schema_id or 0)
+        except RegistryError as error:
+            if error.status == _NOT_FOUND:
+                self._unknown.put(prefix, fresh(error), keep_s=_UNKNOWN_S)
+            raise
         if schema.kind != self._kind:
             raise FramingError(f"its schema is of type {schema.kind}, not {self._kind}")
         return schema
