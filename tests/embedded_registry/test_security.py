@@ -38,6 +38,21 @@ def test_a_registry_speaks_tls_with_who_believes_it(cluster: ottla.Cluster, pape
             assert RegistryClient(registry.url, ssl_truststore_location=papers.ca).subjects() == ["large"]
 
 
+def test_a_certificate_for_other_names_is_told_with_these(cluster: ottla.Cluster, papers: Papers) -> None:
+    listener = ottla.Listener(protocol="SSL", certificate=papers.elsewhere)
+    with ottla.Registry(cluster.bootstrap_servers, listener=listener, topic="elsewhere") as registry:
+        with pytest.raises(ottla.RegistryError) as refused:
+            RegistryClient(registry.url, ssl_truststore_location=papers.ca).subjects()
+        told = str(refused.value)
+        assert "its certificate is for kafka.elsewhere.example: give such a name in schema.registry.url" in told
+        assert "or have it a certificate for 127.0.0.1." in told
+        assert refused.value.fatal
+        any_name = RegistryClient(
+            registry.url, ssl_truststore_location=papers.ca, ssl_endpoint_identification_algorithm=""
+        )
+        assert any_name.subjects() == []
+
+
 def test_a_client_shows_a_certificate_where_one_is_asked_for(cluster: ottla.Cluster, papers: Papers) -> None:
     listener = encrypted(papers, client_auth="required", client_ca=papers.ca)
     believing = {"ssl_truststore_location": papers.ca, "max_retries": 0}

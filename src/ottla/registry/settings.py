@@ -126,6 +126,10 @@ class ServerAddress:
             raise _no_url(f"{_without_password(url)} is not http://HOST:PORT or https://HOST:PORT")
         self.is_tls = parts.scheme == "https"
         self.host: str = parts.hostname
+        if not _is_host(self.host):
+            raise _no_url(
+                f"{_without_password(url)} has no host name: its parts have 1 to 63 letters, digits and hyphens"
+            )
         self.port: int = port or (443 if self.is_tls else 80)
         self.path = parts.path.rstrip("/")
         self.credentials: str | None = None
@@ -133,6 +137,15 @@ class ServerAddress:
             self.credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         self.shown = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{self.path}"
+
+
+def _is_host(name: str) -> bool:
+    """Whether it can be looked up: the system's functions raise what says nothing of an address."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return name.isprintable() and " " not in name
 
 
 def _without_password(url: str) -> str:
@@ -178,8 +191,13 @@ class RegistrySettings:
         tls = sorted(name for name in explicit if name.startswith("ssl_"))
         if any(address.is_tls for address in self.addresses):
             self.tls = _tls_context(values)
+            self._tls_values = values
         elif tls:
             raise ConfigError(f"{tls[0].replace('_', '.')} is for a registry at https://, and none of these is one.")
+
+    def tls_of_any_name(self) -> Any:
+        """As `tls`, for a certificate of whatever names: to see which, and to send nothing."""
+        return _tls_context({**self._tls_values, "ssl_endpoint_identification_algorithm": ""})
 
     def authorization(self, address: ServerAddress) -> str | None:
         """The header of a request to this registry."""

@@ -30,6 +30,9 @@ _TOLD_MAX = 1000
 # How long a TLS handshake may take before it is looked whether there is TLS at all.
 _SILENCE_S = 2.0
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+# How OpenSSL numbers it that a certificate is for other hosts, mail addresses or IP addresses.
+_OTHER_NAMES = (62, 63, 64)
+_NAMES_MAX, _NAME_MAX = 5, 100
 _RETRIED = (408, 425, 429)
 
 _Pool = dict[ServerAddress, list[http.client.HTTPConnection]]
@@ -112,10 +115,7 @@ class Transport:
                 with contextlib.suppress(_Stale):
                     return self._exchange(address, connection, method, path, content, until_s, was_idle=True)
         except ssl.SSLCertVerificationError as error:
-            told = (
-                f"is not believed ({error.verify_message}): name who issued its certificate as ssl.truststore.location"
-            )
-            raise RegistryError(f"The schema registry at {address.shown} {told}.", fatal=True) from None
+            raise self._not_believed(address, error, until_s) from None
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(address, error) from None
 
@@ -158,6 +158,30 @@ class Transport:
         plain = address.shown.replace("https", "http", 1)
         told = f"The schema registry at {address.shown} speaks no TLS; give {plain} as schema.registry.url."
         raise RegistryError(told, fatal=True)
+
+    def _not_believed(
+        self, address: ServerAddress, error: ssl.SSLCertVerificationError, until_s: float
+    ) -> RegistryError:
+        told = f"is not believed ({error.verify_message.rstrip('.')})"
+        if error.verify_code not in _OTHER_NAMES:
+            advice = "name who issued its certificate as ssl.truststore.location"
+        else:
+            names = self._names_of(address, until_s)
+            told += f"; its certificate is for {names or 'other names'}"
+            advice = f"give such a name in schema.registry.url, or have it a certificate for {address.host}"
+        return RegistryError(f"The schema registry at {address.shown} {told}: {advice}.", fatal=True)
+
+    def _names_of(self, address: ServerAddress, until_s: float) -> str:
+        """For which names the registry's certificate is, by another handshake; "" where that cannot be had."""
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((address.host, address.port), timeout=_left_s(until_s)) as sock,
+            self._settings.tls_of_any_name().wrap_socket(sock, server_hostname=address.host) as encrypted,
+        ):
+            certificate = encrypted.getpeercert() or {}
+            names = [str(name) for _, name in certificate.get("subjectAltName", ()) if str(name).isprintable()]
+            return ", ".join(name[:_NAME_MAX] for name in names[:_NAMES_MAX]) + (", ..." * (len(names) > _NAMES_MAX))
+        return ""
 
     def _exchange(
         self,
