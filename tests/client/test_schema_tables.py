@@ -258,6 +258,16 @@ def test_an_incompatible_table_is_refused_and_nothing_is_sent(
             "Column 'a-b' cannot be a field of Avro",
         ),
         (
+            {"value_format": "avro", "registry": "here", "value": None, "value_schema": {"type": "record"}},
+            ottla.ConfigError,
+            r"value_schema is a dict: give its text, such as json\.dumps\(schema\), or a RegisteredSchema\.",
+        ),
+        (
+            {"value_format": "json", "registry": "here", "value": None, "value_message": "Flight"},
+            ottla.ConfigError,
+            "The message 'Flight' is named, and JSON has none: leave value_message out",
+        ),
+        (
             {"value_format": "protobuf", "registry": "here", "value": ["delay"]},
             ottla.RegistryError,
             "40401",
@@ -278,6 +288,10 @@ def test_what_cannot_be_sent_is_refused(
 def test_topics_are_read_together_as_one_schema(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
     with pytest.raises(ottla.ConfigError, match="2 topics are read; give value_schema"):
         read(kafka_cluster, [kafka_topic, "other"], url)
+    with pytest.raises(ottla.ConfigError, match="the schema to read as is a dict: give its text"):
+        read(kafka_cluster, kafka_topic, url, value_schema={"type": "record"})
+    with pytest.raises(ottla.ConfigError, match="The message 'M' is named, and AVRO has none"):
+        read(kafka_cluster, kafka_topic, url, value_schema='"int"', value_message="M")
     with pytest.raises(ottla.ConfigError, match="registry, value_schema, value_message and undecodable are for"):
         read(kafka_cluster, kafka_topic, url, value_format="raw")
 

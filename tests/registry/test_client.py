@@ -175,7 +175,20 @@ def test_a_child_waits_for_no_thread_of_its_parent(registry: ottla.Registry, kaf
         (lambda client: client.by_id("1"), "not '1'"),
         (lambda client: client.register("s", {"type": "int"}), "a schema is given as text, not as dict."),
         (lambda client: client.register("s", RECORD, references=[{"name": "a"}]), "references= takes"),
-        (lambda client: client.register("s", RECORD, references=5), "references= takes"),
+        (lambda client: client.register("s", RECORD, references=5), "references= takes ottla.SchemaReference, not 5"),
+        (
+            lambda client: client.register("s", RECORD, references=[ottla.SchemaReference("a", [], "1")]),  # type: ignore[arg-type]
+            "SchemaReference('a', [], '1') is none: the name and the subject are texts, the version is a number.",
+        ),
+        (lambda client: client.differences("s", RECORD, references=["x"]), "references= takes"),
+        (lambda client: client.differences("s", {"type": "int"}), "a schema is given as text, not as dict."),
+        (lambda client: client.differences("s", RECORD, "avro"), "kind='avro' must be one of AVRO, JSON, PROTOBUF"),
+        (lambda client: client.differences("s", RECORD, version=[1]), "version=[1] must be a number, or 'latest'."),
+        (lambda client: client.version("s", [1]), "version=[1] must be a number, or 'latest'."),
+        (lambda client: client.version("s", True), "version=True must be a number, or 'latest'."),
+        (lambda client: client.delete_version("s", None), "version=None must be a number, or 'latest'."),
+        (lambda client: client.set_compatibility(object()), "must be text, such as 'BACKWARD'."),
+        (lambda client: client.set_compatibility(None), "level=None must be text, such as 'BACKWARD'."),
     ],
 )
 def test_what_cannot_be_asked_is_told_before_it_is_sent(asked: Any, told: str) -> None:

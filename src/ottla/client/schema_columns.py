@@ -47,9 +47,12 @@ def schema_values(
     """(data, what makes a column of values of each chunk, the column of headers); the first chunk is read for this."""
     need_pyarrow(f"value_format={value_format!r}")
     from ottla.records.arrow_data import chunks
-    from ottla.registry.columns import ColumnEncoder, client_of
+    from ottla.registry.columns import ColumnEncoder, check_message, client_of, kind_of
+    from ottla.registry.registered import check_schema
 
     registry = client_of(choice.registry)
+    check_schema("value_schema", choice.schema)
+    check_message(choice.message, kind_of(value_format))
     pieces = chunks(data)
     first = next(pieces, None)
     if first is None:

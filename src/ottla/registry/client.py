@@ -6,14 +6,21 @@ ask for the same id at once, one asks the registry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from ottla.errors import ConfigError, RegistryError
 from ottla.registry.cache import Cache
-from ottla.registry.registered import AVRO, KINDS, RegisteredSchema, SchemaReference, read_references
+from ottla.registry.registered import (
+    AVRO,
+    KINDS,
+    RegisteredSchema,
+    SchemaReference,
+    checked_references,
+    read_references,
+)
 from ottla.registry.settings import RegistrySettings
 from ottla.registry.transport import Transport
 from ottla.schemas.framing import ID_MAX
@@ -94,7 +101,7 @@ class RegistryClient:
         normalize: bool = False,
     ) -> RegisteredSchema:
         """Register a schema: a new version of the subject unless it has it already. Refused if it is incompatible."""
-        path = f"/subjects/{_part(subject)}/versions{_query(normalize=normalize)}"
+        path = f"{_versions_path(subject)}{_query(normalize=normalize)}"
         return self._sent(subject, text, kind, references, path)
 
     def look_up(
@@ -148,17 +155,10 @@ class RegistryClient:
     def _sent(
         self, subject: str, text: str, kind: str, references: Sequence[SchemaReference], path: str
     ) -> RegisteredSchema:
-        if kind not in KINDS:
-            raise ConfigError(f"kind={kind!r:.60} must be one of {', '.join(KINDS)}")
-        if not isinstance(text, str):
-            raise ConfigError(f"a schema is given as text, not as {type(text).__name__}.")
-        references = tuple(references) if isinstance(references, Iterable) else (references,)
-        for each in references:
-            if not isinstance(each, SchemaReference):
-                raise ConfigError(f"references= takes ottla.registry.registered.SchemaReference, not {each!r:.60}.")
+        body, references = _body(text, kind, references)
 
         def fetch() -> RegisteredSchema:
-            told = self._transport.ask("POST", path, _body(text, kind, references))
+            told = self._transport.ask("POST", path, body)
             fields = told if isinstance(told, dict) else {}
             # Who registers is told no more than an id by older registries.
             whole = {
@@ -212,9 +212,7 @@ class RegistryClient:
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
-        return _list_of(
-            self._transport.ask("GET", f"/subjects/{_part(subject)}/versions{_query(deleted=deleted)}"), int
-        )
+        return _list_of(self._transport.ask("GET", f"{_versions_path(subject)}{_query(deleted=deleted)}"), int)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject, softly; for good when they were deleted softly before."""
@@ -246,9 +244,8 @@ class RegistryClient:
         version: int | str | None = "latest",
     ) -> list[str]:
         """What speaks against this schema beside one version of a subject, or (None) beside all its level names."""
-        where = "" if version is None else f"/{_part(str(version))}"
-        path = f"/compatibility/subjects/{_part(subject)}/versions{where}?verbose=true"
-        told = self._transport.ask("POST", path, _body(text, kind, tuple(references)))
+        path = f"{_versions_path(subject)}{'' if version is None else _version_part(version)}"
+        told = self._transport.ask("POST", f"/compatibility{path}?verbose=true", _body(text, kind, references)[0])
         fields = told if isinstance(told, dict) else {}
         if fields.get("is_compatible") is True:
             return []
@@ -263,6 +260,8 @@ class RegistryClient:
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
         """Set it: NONE, BACKWARD, FORWARD, FULL, or one of these with _TRANSITIVE."""
+        if not isinstance(level, str):
+            raise ConfigError(f"level={level!r:.60} must be text, such as 'BACKWARD'.")
         self._transport.ask(
             "PUT", "/config" if subject is None else f"/config/{_part(subject)}", {"compatibility": level}
         )
@@ -298,8 +297,18 @@ def _part(name: str, what: str = "subject") -> str:
         raise ConfigError(f"{what}={name!r:.60} has half a character (a surrogate without its partner).") from None
 
 
+def _versions_path(subject: str) -> str:
+    return f"/subjects/{_part(subject)}/versions"
+
+
 def _version_path(subject: str, version: int | str) -> str:
-    return f"/subjects/{_part(subject)}/versions/{_part(str(version), 'version')}"
+    return f"{_versions_path(subject)}{_version_part(version)}"
+
+
+def _version_part(version: int | str) -> str:
+    if type(version) is not int and not isinstance(version, str):
+        raise ConfigError(f"version={version!r:.60} must be a number, or 'latest'.")
+    return f"/{_part(str(version), 'version')}"
 
 
 def _query(**parameters: bool | str) -> str:
@@ -311,13 +320,19 @@ def _written(references: Sequence[SchemaReference]) -> list[dict[str, Any]]:
     return [each.to_dict() for each in references]
 
 
-def _body(text: str, kind: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+def _body(text: str, kind: str, given: Sequence[SchemaReference]) -> tuple[dict[str, Any], tuple[SchemaReference, ...]]:
+    """The body of a request about a schema, and the references in it; ConfigError for what cannot be asked."""
+    if kind not in KINDS:
+        raise ConfigError(f"kind={kind!r:.60} must be one of {', '.join(KINDS)}")
+    if not isinstance(text, str):
+        raise ConfigError(f"a schema is given as text, not as {type(text).__name__}.")
+    references = checked_references(given)
     body: dict[str, Any] = {"schema": text}
     if kind != AVRO:
         body["schemaType"] = kind
     if references:
         body["references"] = _written(references)
-    return body
+    return body, references
 
 
 def _list_of(told: Any, kind: type) -> list[Any]:

@@ -18,7 +18,7 @@ from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordEr
 from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
 from ottla.registry.forks import tell_of_forks
-from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
+from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference, check_schema
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, guid_header, id_prefix, read_frame
 
 FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
@@ -84,6 +84,7 @@ class ColumnDecoder:
         self._kind = kind_of(value_format)
         if schema.kind != self._kind:
             raise ConfigError(f"The schema is of type {schema.kind}, and {value_format!r} is asked for.")
+        check_message(message, self._kind)
         self._schema = schema
         self._message = message
         self._time_unit = time_unit
@@ -369,6 +370,7 @@ class ColumnEncoder:
         message: str | None = None,
         schema_id_in: str = "prefix",
     ) -> None:
+        check_message(message, schema.kind)
         references = registry.referred(schema)
         indexes = None
         self._is_json = schema.kind == JSON
@@ -485,6 +487,12 @@ def check_place(schema_id_in: str) -> str:
     return schema_id_in
 
 
+def check_message(message: str | None, kind: str) -> None:
+    """ConfigError where a message is named in a schema that has none."""
+    if message is not None and kind != PROTOBUF:
+        raise ConfigError(f"The message {message!r:.60} is named, and {kind} has none: leave value_message out.")
+
+
 def schema_header(schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> bytes:
     """What the header says that names a schema; ConfigError where the registry has told no GUID."""
     if not schema.guid:
@@ -509,6 +517,7 @@ def reader_schema(
 ) -> RegisteredSchema:
     """The schema to read as: the one that is given, else the latest one of the subject."""
     kind = kind_of(value_format)
+    check_schema("the schema to read as", text)
     if text is not None:
         return RegisteredSchema(0, "", kind, text, tuple(references))
     return registry.latest(subject, "give the schema to read as")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ottla.errors import ConfigError
 from ottla.value import Value
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
@@ -55,6 +56,25 @@ class RegisteredSchema(Value):
         self.references = references
         self.subject = subject
         self.version = version
+
+
+def check_schema(what: str, given: Any) -> None:
+    """Refuse what is neither a text nor a registered schema, nor None; ConfigError calls it `what`."""
+    if given is not None and not isinstance(given, (str, RegisteredSchema)):
+        told = f"{what} is a {type(given).__name__}: give its text, such as json.dumps(schema), or a RegisteredSchema."
+        raise ConfigError(told)
+
+
+def checked_references(given: Any) -> tuple[SchemaReference, ...]:
+    """The references that a caller gives; ConfigError for what is none."""
+    references = tuple(given) if isinstance(given, Iterable) else (given,)
+    for each in references:
+        if not isinstance(each, SchemaReference):
+            raise ConfigError(f"references= takes ottla.SchemaReference, not {each!r:.60}.")
+        if not (isinstance(each.name, str) and isinstance(each.subject, str) and type(each.version) is int):
+            told = f"SchemaReference({each.name!r:.60}, {each.subject!r:.60}, {each.version!r:.60})"
+            raise ConfigError(f"{told} is none: the name and the subject are texts, the version is a number.")
+    return references
 
 
 def read_references(given: Any) -> tuple[SchemaReference, ...]:

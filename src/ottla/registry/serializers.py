@@ -14,7 +14,7 @@ from ottla.foreign_names import registry_comes_first
 from ottla.registry.client import RegistryClient
 from ottla.registry.codecs import Decode, Encode, decoder, encoder, record_name
 from ottla.registry.columns import check_place, client_of, schema_header
-from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference
+from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference, check_schema
 from ottla.registry.subjects import SubjectNameStrategy, read_strategy
 from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, id_prefix, read_frame
 
@@ -59,6 +59,7 @@ class RegistrySerializer:
         self._in_header = check_place(schema_id_in) == "header"
         if schema is None and not use_latest_version:
             raise ConfigError("schema is missing: give its text, or use_latest_version=True for that of the subject.")
+        check_schema("schema", schema)
         if isinstance(schema, RegisteredSchema):
             if schema.kind != self.kind:
                 raise ConfigError(f"The schema is of type {schema.kind}; {type(self).__name__} writes {self.kind}.")
@@ -90,10 +91,8 @@ class RegistrySerializer:
         return self._strategy(topic, part, record_name(text, self.kind, references, self._message))
 
 
-def _check(text: Any, kind: str, *, is_whole: bool) -> None:
+def _check(text: str, kind: str, *, is_whole: bool) -> None:
     """Refuse what is no schema before anything is sent, as far as that can be told without the registry."""
-    if not isinstance(text, str):
-        raise ConfigError(f"schema is a {type(text).__name__}: give its text, such as json.dumps(schema).")
     if kind == PROTOBUF or not is_whole:
         return
     try:
