@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import http.client
 import json
@@ -18,6 +19,7 @@ import ottla
 from ottla.embedded_registry.api import Api
 from ottla.embedded_registry.refusals import Refusal
 from ottla.embedded_registry.schema_kinds import parse
+from ottla.embedded_registry.server import CONNECTIONS_MAX
 from ottla.embedded_registry.store import Store
 
 from .conftest import Asking, record
@@ -192,3 +194,33 @@ def test_a_body_that_never_comes_keeps_nobody_waiting(registry: ottla.Registry, 
     with socket.create_connection((host, int(port))) as slow:
         slow.sendall(b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
         assert ask("GET", "/schemas/types")[0] == 200
+
+
+def test_one_connection_too_many_is_answered_with_503(cluster: ottla.Cluster) -> None:
+    def asked(sock: socket.socket, more: str = "") -> tuple[int, str | None, Any]:
+        sock.sendall(f"POST /subjects/a HTTP/1.1\r\n{more}Content-Length: 2\r\n\r\n".encode())
+        sock.sendall(b"[]")
+        answer = http.client.HTTPResponse(sock)
+        answer.begin()
+        return answer.status, answer.getheader("Connection"), json.loads(answer.read())
+
+    with ottla.Registry(cluster.bootstrap_servers, topic="crowded") as registry, contextlib.ExitStack() as held:
+        host, port = urlsplit(registry.url).netloc.split(":")
+
+        def connected() -> socket.socket:
+            return held.enter_context(socket.create_connection((host, int(port)), timeout=60))
+
+        crowd = [connected() for _ in range(CONNECTIONS_MAX)]
+        assert {asked(sock)[:2] for sock in crowd} == {(422, None)}
+        for _ in range(2):
+            status, connection, told = asked(connected())
+            assert (status, connection, told["error_code"]) == (503, "close", 503)
+            assert "there are 1000 connections already" in told["message"]
+        with pytest.raises(ottla.RegistryError, match="503: there are 1000 connections already") as error:
+            ottla.RegistryClient(registry.url, max_retries=0).subjects()
+        assert error.value.retriable
+        # As soon as one is closed, there is room again.
+        leaving = crowd.pop()
+        assert asked(leaving, "Connection: close\r\n")[:2] == (422, "close")
+        assert leaving.recv(1) == b""
+        assert ottla.RegistryClient(registry.url, max_retries=0).subjects() == []

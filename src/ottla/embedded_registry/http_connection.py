@@ -118,16 +118,25 @@ class _Malformed(Exception):
 
 
 class HttpConnection:
-    """One client: its requests are answered one after the other."""
+    """One client: its requests are answered one after the other; `is_brief`: its first one, and no other."""
 
-    __slots__ = ("_body_size", "_handler", "_head", "_in", "_is_busy", "_is_ending", "_is_proceeding", "_loop",
-                 "_on_close", "_out", "_socket", "since_s")  # fmt: skip
+    __slots__ = ("_body_size", "_handler", "_head", "_in", "_is_brief", "_is_busy", "_is_ending", "_is_proceeding",
+                 "_loop", "_on_close", "_out", "_socket", "since_s")  # fmt: skip
 
-    def __init__(self, loop: Loop, sock: Any, handler: Handler, on_close: Callable[[HttpConnection], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        sock: Any,
+        handler: Handler,
+        on_close: Callable[[HttpConnection], None],
+        *,
+        is_brief: bool = False,
+    ) -> None:
         self._loop, self._socket, self._handler, self._on_close = loop, sock, handler, on_close
         self._in = bytearray()
         self._out = bytearray()
         self._is_busy = self._is_ending = self._is_proceeding = False
+        self._is_brief = is_brief
         self._head: tuple[str, str, str, dict[str, str]] | None = None
         self._body_size = 0
         # When the last answer went out, or the first byte of a request came in.
@@ -136,7 +145,8 @@ class HttpConnection:
 
     def is_late(self, now_s: float) -> bool:
         """Whether it has waited too long: for the rest of a request, or for a request."""
-        return not self._is_busy and now_s - self.since_s > (REQUEST_S if self._in or self._out else IDLE_S)
+        is_awaited = self._in or self._out or self._is_brief
+        return not self._is_busy and now_s - self.since_s > (REQUEST_S if is_awaited else IDLE_S)
 
     def close(self) -> None:
         """Hang up. Closing twice is allowed."""
@@ -206,7 +216,7 @@ class HttpConnection:
                 )
                 return
             self._is_busy = True
-            self._is_ending |= headers.get("connection", "").lower() == "close"
+            self._is_ending |= self._is_brief or headers.get("connection", "").lower() == "close"
             kind = media_type(headers.get("accept", ""))
             respond = partial(self._respond, method, kind or CONTENT_TYPE)
             if kind is None:

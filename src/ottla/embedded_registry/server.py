@@ -30,6 +30,8 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 logger = logging.getLogger("ottla.registry")
 
 CONNECTIONS_MAX = 1000
+# How many more are told that there are so many; others are hung up on.
+_REFUSED_MAX = 100
 _SWEEP_S = 5.0
 _NO_ROOM_PAUSE_S = 0.1
 _COPY_S = 10.0
@@ -67,6 +69,25 @@ class Mailbox:
             callback(*arguments)
 
 
+class NoConnectionLeft:
+    """Answers what comes on connections that are too many; see `Handler`."""
+
+    def quick(self, head: bytes) -> bytes | None:
+        """Nothing is known here."""
+        return None
+
+    def is_let_in(self, headers: dict[str, str]) -> bool:
+        """No body is waited for."""
+        return False
+
+    def handle_request(
+        self, method: str, path: str, query: str, headers: dict[str, str], body: bytes, respond: Respond
+    ) -> None:
+        """Refuse it, for now."""
+        told = f"there are {CONNECTIONS_MAX} connections already, no more are taken: close some, or try again later."
+        respond(503, f'{{"error_code":503,"message":"{told}"}}'.encode())
+
+
 class RegistryServer:
     """Commands for the holder of a registry; `start` opens it, `stop` ends it. Lives in the loop."""
 
@@ -76,6 +97,7 @@ class RegistryServer:
         self._api = Api(self._store, self._write)
         self._mailbox = Mailbox(loop)
         self._connections: dict[HttpConnection, None] = {}
+        self._refused: dict[HttpConnection, None] = {}
         self._listening: ListeningSocket | None = None
         self._context: Any = None
         self._credentials: tuple[bytes, ...] = ()
@@ -170,7 +192,7 @@ class RegistryServer:
         threading.Thread(target=end, name="ottla-registry-end", daemon=True).start()
 
     def _end(self) -> None:
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._refused]:
             connection.close()
         self._ended()
 
@@ -192,13 +214,19 @@ class RegistryServer:
         if accepted is None:
             return
         sock: Any = accepted[0]
-        if len(self._connections) >= CONNECTIONS_MAX:
+        is_refused = len(self._connections) >= CONNECTIONS_MAX
+        if is_refused and len(self._refused) >= _REFUSED_MAX:
             sock.close()
             return
         if self._context is not None:
             from ottla.sockets.tls import TlsSocket
 
             sock = TlsConnection(TlsSocket(sock, self._context))
+        if is_refused:
+            # Not answered before it has asked: what it sent then would meet a closed connection, and lose the answer.
+            refused = HttpConnection(self._loop, sock, NoConnectionLeft(), self._forget, is_brief=True)
+            self._refused[refused] = None
+            return
         self._connections[HttpConnection(self._loop, sock, self, self._forget)] = None
 
     def _accept_again(self) -> None:
@@ -207,12 +235,13 @@ class RegistryServer:
 
     def _forget(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)
+        self._refused.pop(connection, None)
 
     def _sweep(self) -> None:
         if self._is_stopping:
             return
         now_s = self._loop.time()
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._refused]:
             if connection.is_late(now_s):
                 connection.close()
         self._loop.call_later(_SWEEP_S, self._sweep)
