@@ -17,6 +17,7 @@ from ottla.client.async_leaving import leave_async, told_of
 from ottla.client.coroutine_waits import CoroutineWaits
 from ottla.client.own_send import own_send
 from ottla.client.producer_base import Headers, ProducerBase
+from ottla.client.schemas_first import SchemasFirst
 from ottla.client.table_sender import TableGate
 from ottla.timeouts import seconds
 
@@ -50,6 +51,10 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     def _appending(appender: Appender) -> Callable[..., Coroutine[Any, Any, Delivery]]:
         return appender.send_async
 
+    @staticmethod
+    def _later() -> Callable[..., Coroutine[Any, Any, Delivery]]:
+        return SchemasFirst()
+
     @own_send
     async def send(
         self,
@@ -65,7 +70,8 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
         """Append one record to its partition's batch; `await` gives its `Delivery`, at once while there is room.
 
         What is awaited is room: the topic's metadata, or memory where `buffer.memory` is full, `max.block.ms` at most,
-        in the order of asking; and now and then a turn for others. The event loop goes on meanwhile. Awaiting the
+        in the order of asking; and now and then a turn for others. Before the first record of a topic, serializers with
+        a schema registry ask it, in a thread. The event loop goes on meanwhile. Awaiting the
         `Delivery` waits for the acknowledgement: it gives a RecordMetadata, or raises DeliveryFailed (certainly not
         stored) or DeliveryUnknown (perhaps stored). `on_delivery` is called in the event loop.
 

@@ -71,7 +71,7 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         self._waits: Waits = self._waits_class()
         self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(connection, given), self._waits)
         self._tables = TableSender(driver, rng, given)
-        self._send = sending(self._appending(driver.appender), settings, driver.interceptors)
+        self._send = sending(self._appending(driver.appender), settings, driver.interceptors, self._later())
         begin_to_send(self)
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
@@ -82,6 +82,11 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
     def _appending(appender: Appender) -> Callable[..., Any]:
         """The appender's method that `send` is."""
         raise NotImplementedError
+
+    @staticmethod
+    def _later() -> Callable[..., Any] | None:
+        """What waits in the place of `send` where a registry has to be asked first; None where `send` itself does."""
+        return None
 
     @property
     def _transactions(self) -> TransactionVerbs:

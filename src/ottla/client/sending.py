@@ -13,15 +13,20 @@ if TYPE_CHECKING:
     from ottla.records.intake import Serialization
 
 
-def sending(append: Callable[..., Any], settings: ProducerSettings, interceptors: Any) -> Callable[..., Any]:
-    """Return `append` itself where nothing comes before it; ConfigError for a serializer whose name nobody knows."""
+def sending(
+    append: Callable[..., Any], settings: ProducerSettings, interceptors: Any, later: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """Return `append` itself where nothing comes before it; ConfigError for a serializer whose name nobody knows.
+
+    `later` is for those in event loops: see `Intake`.
+    """
     key = _serializer("key.serializer", settings.key_serializer)
     value = _serializer("value.serializer", settings.value_serializer)
     if key is None and value is None and interceptors is None:
         return append
     from ottla.records.intake import Intake
 
-    return Intake(append, key_serializer=key, value_serializer=value, interceptors=interceptors).send
+    return Intake(append, key_serializer=key, value_serializer=value, interceptors=interceptors, later=later).send
 
 
 def _serializer(setting: str, given: Any) -> Serialization | None:

@@ -5,6 +5,9 @@ The order is Java's: interceptors see objects, serializers turn them into bytes,
 sees bytes. All of it happens on the sender's thread before `send` returns, so what becomes of an object afterwards
 changes nothing that was sent.
 
+In an event loop nothing here asks a registry: `later` is given there, which has `ask` called in a thread first. That is
+once for each topic; a record whose topic is known costs two comparisons more.
+
 Invariant: None is never serialized; it stays no key, or a tombstone.
 """
 
@@ -43,7 +46,8 @@ class Serialization:
     unless it has one of its own.
 
     Ours with a schema registry have a method `for_topic(topic)` instead, which gives a function of an object and a
-    prefix (a `RowEncoder` is one), and the prefix: it is asked once for each topic.
+    prefix (a `RowEncoder` is one), and the prefix: it is asked once for each topic. Those that write headers have
+    `ask(topic)`, which does no more than ask the registry.
     """
 
     name = cython.declare(str, visibility="readonly")
@@ -54,6 +58,8 @@ class Serialization:
     _context = cython.declare(object)
     _field = cython.declare(object)
     _for_topic = cython.declare(object)
+    _ask = cython.declare(object)
+    # What each topic that was asked about has.
     _topics = cython.declare(dict)
     # The topic that was asked about last, where it has a RowEncoder: most programs send to one.
     _last_topic = cython.declare(object)
@@ -67,6 +73,7 @@ class Serialization:
         if hasattr(serializer, "of_part"):
             serializer = serializer.of_part(setting.partition(".")[0])
         self._for_topic = getattr(serializer, "for_topic", None)
+        self._ask = getattr(serializer, "ask", None) if hasattr(given, "of_part") else None
         self._topics = {}
         method = getattr(serializer, "serialize_with_headers", None)
         self.writes_headers = method is not None
@@ -83,6 +90,34 @@ class Serialization:
             self.writes_headers = True
         named = type(given) if method is not None or not hasattr(given, "__qualname__") else given
         self.name = named.__qualname__ if name is None else name
+
+    @cython.cfunc
+    def has_to_ask(self, topic: object) -> cython.bint:
+        """Whether `serialize` would ask a registry."""
+        if self._last_encoder is not None and topic is self._last_topic:
+            return False
+        if self._for_topic is None and self._ask is None:
+            return False
+        # Anything else is refused by who serializes.
+        return isinstance(topic, str) and topic not in self._topics
+
+    def ask(self, topic: object, given: object) -> None:
+        """Ask it, where that has to be: `serialize` does not ask for this topic any more."""
+        if not self.has_to_ask(topic):
+            return
+        try:
+            self._topics[topic] = self._ask(topic) if self._for_topic is None else self._for_topic(topic)
+        except OttlaError:
+            raise
+        except Exception as error:
+            raise self._refusal(topic, given, error) from error
+
+    @cython.cfunc
+    def _refusal(self, topic: object, given: object, error: object) -> object:
+        return RecordError(
+            f"{self._setting} {self.name} cannot take {_described(given)}, given for a record to {topic!r}: "
+            f"{type(error).__name__}: {str(error)[:200]}"
+        )
 
     @cython.cfunc
     def serialize(self, topic: object, given: object, headers: object) -> object:
@@ -108,10 +143,7 @@ class Serialization:
         except OttlaError:
             raise
         except Exception as error:
-            raise RecordError(
-                f"{self._setting} {self.name} cannot take {_described(given)}, given for a record to {topic!r}: "
-                f"{type(error).__name__}: {str(error)[:200]}"
-            ) from error
+            raise self._refusal(topic, given, error) from error
         if PyBytes_Check(made) or made is None or isinstance(made, (str, bytearray, memoryview)):
             return made
         raise RecordError(
@@ -133,7 +165,8 @@ class Intake:
 
     The serializers are `Serialization`s. `interceptors` has `on_send`, which takes and returns (topic, value, key,
     headers, partition, timestamp_ms), and `refused(parts, error)` and `watched(parts, sent)`, which hear what comes of
-    appending that.
+    appending that. `later(intake, topic, value, key, ...)` is called where a registry has to be asked, if it is given:
+    it calls `ask` first, and `go_on` then.
     """
 
     _append = cython.declare(object)
@@ -141,6 +174,7 @@ class Intake:
     _value_serializer = cython.declare(Serialization)
     _interceptors = cython.declare(object)
     _writes_headers = cython.declare(cython.bint)
+    _later = cython.declare(object)
 
     def __init__(
         self,
@@ -149,8 +183,10 @@ class Intake:
         key_serializer: object = None,
         value_serializer: object = None,
         interceptors: object = None,
+        later: object = None,
     ) -> None:
         self._append = append
+        self._later = later
         self._interceptors = interceptors
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
@@ -181,6 +217,32 @@ class Intake:
             raise
         return self._interceptors.watched(parts, sent)
 
+    def ask(self, topic: object, value: object, key: object) -> None:
+        """Ask what serializers have to know before such a record; may be called from any thread."""
+        if key is not None and self._key_serializer is not None:
+            self._key_serializer.ask(topic, key)
+        if value is not None and self._value_serializer is not None:
+            self._value_serializer.ask(topic, value)
+
+    def go_on(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp_ms: object,
+        on_delivery: object,
+    ) -> object:
+        """Serialize and append a record that `later` was called for; interceptors have seen it."""
+        return self._serialized(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    @cython.cfunc
+    def _has_to_ask(self, topic: object, value: object, key: object) -> cython.bint:
+        if value is not None and self._value_serializer is not None and self._value_serializer.has_to_ask(topic):
+            return True
+        return key is not None and self._key_serializer is not None and self._key_serializer.has_to_ask(topic)
+
     @cython.cfunc
     def _serialized(
         self,
@@ -192,6 +254,8 @@ class Intake:
         timestamp_ms: object,
         on_delivery: object,
     ) -> object:
+        if self._later is not None and self._has_to_ask(topic, value, key):
+            return self._later(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
         if self._writes_headers:
             # A list of its own, which serializers may add to.
             headers = [] if headers is None else header_pairs(headers)

@@ -17,7 +17,12 @@ class Intake:
         key_serializer: Serialization | None = None,
         value_serializer: Serialization | None = None,
         interceptors: Any = None,
+        later: Callable[..., Any] | None = None,
     ) -> None: ...
+    def ask(self, topic: Any, value: Any, key: Any) -> None: ...
+    def go_on(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any, on_delivery: Any
+    ) -> Any: ...
     def send(
         self,
         topic: str,

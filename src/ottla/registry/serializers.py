@@ -143,12 +143,17 @@ class _Headed:
         self._whole, self._part = whole, part
         self._topics: dict[str, tuple[tuple[str, bytes], Encode]] = {}
 
-    def serialize_with_headers(self, topic: str, given: Any, headers: list[tuple[str, bytes]]) -> bytes:
+    def ask(self, topic: str) -> tuple[tuple[str, bytes], Encode]:
+        """The header of a topic's records, and what encodes an object for it."""
         known = self._topics.get(topic)
         if known is None:
             schema, encode, indexes = self._whole.prepare(topic, self._part)
             header = KEY_HEADER if self._part == "key" else VALUE_HEADER, schema_header(schema, indexes)
             known = self._topics[topic] = header, encode
+        return known
+
+    def serialize_with_headers(self, topic: str, given: Any, headers: list[tuple[str, bytes]]) -> bytes:
+        known = self._topics.get(topic) or self.ask(topic)
         made = known[1](given, b"")
         headers.append(known[0])
         return made
