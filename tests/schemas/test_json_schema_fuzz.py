@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from tests.drawn import commit_seeds, fixed_seeds
 
+from ottla.errors import RecordError
 from ottla.schemas.json_schema import JsonSchema, JsonSchemaError, JsonSchemaMismatch
 from ottla.schemas.json_schema_columns import JsonSchemaEncoder
+from ottla.schemas.json_schema_decode import JsonSchemaDecoder
 
 SCHEMAS = 1_000
 PAYLOADS = 10_000
@@ -153,3 +155,121 @@ def test_altered_payloads_are_read_as_another_library_says(seed: int) -> None:
         assert value == json.loads(payload)
         assert other.is_valid(value)
     assert PAYLOADS // 20 < read < PAYLOADS
+
+
+# ---------------------------------------------------------------------- columns
+
+WHOLE, NUMBER, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+# pyarrow reads the columns of the first one; with the second one, rows are looked at one by one.
+PLAIN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": WHOLE,
+        "s": {"type": ["string", "null"]},
+        "d": NUMBER,
+        "b": {"type": "boolean"},
+        "l": {"type": "array", "items": WHOLE},
+        "o": {"type": "object", "properties": {"z": TEXT}, "required": ["z"]},
+    },
+    "required": ["id"],
+}
+CHECKED = {
+    **PLAIN,
+    "properties": {
+        **PLAIN["properties"],
+        "id": {"type": "integer", "minimum": -5},
+        "m": {"type": "object", "additionalProperties": NUMBER},
+        "any": {},
+    },
+}
+ROWS = [
+    b'{"id":12,"s":"a\xc5\xbe","d":1.5e3,"b":true,"l":[1,2,3],"o":{"z":"q"},"m":{"k":1.5},"any":[1,{"x":null}]}',
+    b'{"id":-1,"s":null,"l":[],"d":0}',
+    b'{"id":9007199254740993,"d":1e300,"more":{"id":1}}',
+    b'{"id":1.0,"d":-0,"s":"\\ud83d\\ude00"}',
+]
+PIECES = [
+    *(b"", b"0", b"-", b'"', b"}", b"]", b",", b":", b"{", b"[", b".0", b"true", b"null", b"\n", b" ", b"\0", b"\xff"),
+    *(b"NaN", b"Infinity", b"1e999", b"\\u0000", b"\\ud800", b"9" * 30, b'"id":1', b'"s":"a"'),
+]
+
+
+def altered(draw: random.Random) -> bytes:
+    payload = bytearray(draw.choice(ROWS))
+    for _ in range(draw.randrange(3)):
+        at = draw.randrange(len(payload) + 1)
+        payload[at : at + draw.randrange(4)] = draw.choice(PIECES)
+    return bytes(payload)
+
+
+def told_by_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row of columns says, as the object that JSON has: what is null there is missing, or null."""
+    found = {name: value for name, value in row.items() if value is not None}
+    if "m" in found:
+        found["m"] = dict(found["m"])
+    if "any" in found:
+        found["any"] = json.loads(found["any"])
+    return found
+
+
+def as_columns_tell(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """The same of an object: what the schema does not name is left out, and numbers are doubles."""
+    found = {name: part for name, part in value.items() if name in schema["properties"] and part is not None}
+    if "o" in found:
+        found["o"] = {"z": found["o"]["z"]}
+    if "d" in found:
+        found["d"] = float(found["d"])
+    if "m" in found:
+        found["m"] = {name: float(part) for name, part in found["m"].items()}
+    return found
+
+
+def is_too_much(value: Any) -> bool:
+    """Whether columns cannot hold it: whole numbers have 64 bits, text has no half of a surrogate pair."""
+    if isinstance(value, dict):
+        return any(map(is_too_much, (*value, *value.values())))
+    if isinstance(value, list):
+        return any(map(is_too_much, value))
+    if isinstance(value, str):
+        return any("\ud800" <= each <= "\udfff" for each in value)
+    return isinstance(value, int | float) and abs(value) >= 1 << 63
+
+
+def check_columns(seed: int, count: int) -> None:
+    draw = random.Random(seed)
+    for schema in (PLAIN, CHECKED):
+        single, decoder = JsonSchema(json.dumps(schema)), JsonSchemaDecoder(json.dumps(schema))
+        taken = refused = 0
+        for _ in range(count // 5):
+            # Few at a time: where one payload is broken, pyarrow reads none of them.
+            payloads = [altered(draw) for _ in range(draw.randrange(1, 10))]
+            column = decoder.decode(pa.array(payloads, pa.binary()), mode="null")
+            column.validate(full=True)
+            for payload, row in zip(payloads, column.to_pylist(), strict=True):
+                try:
+                    value = single.decode_one(payload)
+                except JsonSchemaMismatch:
+                    value = None
+                if row is not None:
+                    taken += 1
+                    assert value is not None, payload
+                    assert told_by_columns(row) == as_columns_tell(schema, value), payload
+                    continue
+                refused += 1
+                with pytest.raises(RecordError, match=r"^Row 0 cannot be decoded: "):
+                    decoder.decode(pa.array([payload], pa.binary()))
+                # Nothing else speaks against a value that matches.
+                assert value is None or is_too_much(value), payload
+        assert taken > count // 10
+        assert refused > count // 10
+
+
+@pytest.mark.parametrize("seed", fixed_seeds(1))
+def test_columns_of_altered_payloads_are_what_single_values_are(seed: int) -> None:
+    check_columns(seed, 200)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", commit_seeds(5, soak=200))
+def test_many_columns_of_altered_payloads(seed: int) -> None:
+    check_columns(seed, 2000)
