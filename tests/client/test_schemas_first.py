@@ -71,6 +71,8 @@ def test_the_event_loop_goes_on_while_a_registry_is_asked(
         async with ottla.AsyncProducer(
             kafka_cluster.bootstrap_servers, key_serializer=serializer, value_serializer=serializer
         ) as producer:
+            # Sends that wait for a topic's partitions have no order among each other.
+            await producer.partitions_for(topic)
             sending = [
                 asyncio.create_task(producer.send(topic, {"n": number}, {"n": -number}, headers=iter([("h", b"1")])))
                 for number in range(20)

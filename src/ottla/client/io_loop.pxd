@@ -73,6 +73,7 @@ cdef class IoLoop:
     cdef _shake_hands(self, Channel channel, now_us)
     cdef _lose(self, Channel channel, loss, now_us)
     cdef _disconnect(self, output, now_us)
+    cdef _tell_of_loss(self, Channel channel, loss, now_us)
     cdef _log_loss(self, Channel channel, loss, now_us)
     cdef _tell_who_came_back(self, now_us)
     cdef _remove(self, Channel channel)

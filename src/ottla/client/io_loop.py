@@ -517,10 +517,13 @@ class IoLoop:
     def _lose(self, channel: Channel, loss: Loss, now_us: int) -> None:
         """The connection broke, or never came about: close it and tell the core."""
         self._remove(channel)
-        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, loss.detail)
         if not self._asks_why(channel, loss):
-            self._log_loss(channel, loss, now_us)
-            self._core.receive(Disconnected(channel.connection_id, loss), now_us)
+            self._tell_of_loss(channel, loss, now_us)
+
+    def _tell_of_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
+        self._log_loss(channel, loss, now_us)
+        self._core.receive(Disconnected(channel.connection_id, loss), now_us)
+        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, loss.detail)
 
     def _log_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
         if not channel.is_idle:
@@ -554,8 +557,7 @@ class IoLoop:
     def _take_explained(self, now_us: int) -> None:
         while self._explained:
             channel, loss = self._explained.popleft()
-            self._log_loss(channel, loss, now_us)
-            self._core.receive(Disconnected(channel.connection_id, loss), now_us)
+            self._tell_of_loss(channel, loss, now_us)
 
     def _take_failed(self, now_us: int) -> None:
         while self._failed:

@@ -1,8 +1,9 @@
 """`send` in an event loop, where a registry has to be asked before a topic's first record can be serialized.
 
 A registry may be silent for minutes, and asking it blocks: a thread does that, and the event loop goes on. One thread
-asks for all records of a topic that come meanwhile; they are serialized and appended behind the answer, in the order in
-which they came. It is a thread of its own, and a daemon: those of the event loop would hold up its end.
+asks for all records of a topic that come meanwhile. Behind the answer they are serialized and appended in the order in
+which they came; only if they must wait for the topic's partitions then, they have no order, as all sends that wait. It
+is a thread of its own, and a daemon: those of the event loop would hold up its end.
 
 A record that is cancelled while it waits is not sent; the question goes on, for whoever asks next.
 """
