@@ -90,6 +90,70 @@ def test_the_event_loop_goes_on_while_a_registry_is_asked(
     assert read(kafka_cluster, topic, url) == [({"n": -number}, {"n": number}) for number in range(30)]
 
 
+def test_records_that_wait_are_as_they_were_and_before_those_that_come_later(
+    kafka_cluster: ottla.Cluster, topic: str, url: str
+) -> None:
+    clock = ottla.Clock()
+    clock.stop()
+
+    async def main() -> None:
+        held = Held(url)
+        serializer = ottla.AvroSerializer(held, NUMBER)
+        async with ottla.AsyncProducer(
+            kafka_cluster.bootstrap_servers, key_serializer=serializer, value_serializer=serializer, clock=clock
+        ) as producer:
+            await producer.partitions_for(topic)
+            row, header, sending = {"n": 0}, bytearray(b"0"), []
+            for number in range(3):
+                row["n"], header[:] = number, b"%d" % number
+                # The second one has to ask for its key, too.
+                key = {"n": 7} if number == 1 else None
+                sending.append(asyncio.create_task(producer.send(topic, row, key, headers=[("h", header)])))
+                await asyncio.sleep(0)
+            await asked(held)
+            sent_ms = clock.wall_ms()
+            clock.advance(60)
+            held.let_go.set()
+            # From the moment on in which the registry answers, others may come.
+            while not sending[0].done():
+                sending.append(asyncio.create_task(producer.send(topic, {"n": len(sending)})))
+                await asyncio.sleep(0)
+            await asyncio.gather(*sending)
+        with ottla.Reader(kafka_cluster.bootstrap_servers, topic) as reader:
+            records = list(reader.records())
+        assert [record.headers for record in records[:3]] == [(("h", b"%d" % number),) for number in range(3)]
+        assert {record.timestamp_ms for record in records[:3]} == {sent_ms}
+
+    asyncio.run(main())
+    found = [value["n"] for _, value in read(kafka_cluster, topic, url)]
+    assert found == list(range(len(found)))
+
+
+def test_who_waits_is_let_go_whatever_asking_ends_with(kafka_cluster: ottla.Cluster, topic: str, url: str) -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    raised: list[BaseException] = [SystemExit(1), Unprintable()]
+
+    def strategy(topic: str, part: str, name: str | None) -> str:
+        if raised:
+            raise raised.pop(0)
+        return topic
+
+    async def main() -> None:
+        serializer = ottla.AvroSerializer(url, NUMBER, subject_name_strategy=strategy)
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+            with pytest.raises(ottla.OttlaError, match="ended with SystemExit"):
+                await producer.send(topic, {"n": 1})
+            with pytest.raises(ottla.RecordError, match="Unprintable: an error that cannot be printed"):
+                await producer.send(topic, {"n": 1})
+            await producer.send(topic, {"n": 2})
+
+    asyncio.run(main())
+    assert read(kafka_cluster, topic, url) == [(None, {"n": 2})]
+
+
 def test_a_record_that_is_cancelled_meanwhile_is_not_sent(kafka_cluster: ottla.Cluster, topic: str, url: str) -> None:
     async def main() -> None:
         held = Held(url)

@@ -51,9 +51,8 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     def _appending(appender: Appender) -> Callable[..., Coroutine[Any, Any, Delivery]]:
         return appender.send_async
 
-    @staticmethod
-    def _later() -> Callable[..., Coroutine[Any, Any, Delivery]]:
-        return SchemasFirst()
+    def _later(self) -> Callable[..., Coroutine[Any, Any, Delivery]]:
+        return SchemasFirst(self._driver.clock)
 
     @own_send
     async def send(

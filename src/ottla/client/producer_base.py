@@ -83,8 +83,7 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         """The appender's method that `send` is."""
         raise NotImplementedError
 
-    @staticmethod
-    def _later() -> Callable[..., Any] | None:
+    def _later(self) -> Callable[..., Any] | None:
         """What waits in the place of `send` where a registry has to be asked first; None where `send` itself does."""
         return None
 

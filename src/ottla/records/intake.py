@@ -101,22 +101,30 @@ class Serialization:
         # Anything else is refused by who serializes.
         return isinstance(topic, str) and topic not in self._topics
 
-    def ask(self, topic: object, given: object) -> None:
-        """Ask it, where that has to be: `serialize` does not ask for this topic any more."""
-        if not self.has_to_ask(topic):
-            return
+    @cython.cfunc
+    def ask(self, topic: object, given: object) -> object:
+        """What the registry says of this topic, for `learn`."""
         try:
-            self._topics[topic] = self._ask(topic) if self._for_topic is None else self._for_topic(topic)
+            return self._ask(topic) if self._for_topic is None else self._for_topic(topic)
         except OttlaError:
             raise
         except Exception as error:
             raise self._refusal(topic, given, error) from error
 
     @cython.cfunc
+    def learn(self, topic: object, answer: object) -> object:
+        """Have `serialize` not ask for this topic any more."""
+        self._topics[topic] = answer
+
+    @cython.cfunc
     def _refusal(self, topic: object, given: object, error: object) -> object:
+        try:
+            words = str(error)[:200]
+        except Exception:
+            words = "an error that cannot be printed"
         return RecordError(
             f"{self._setting} {self.name} cannot take {_described(given)}, given for a record to {topic!r}: "
-            f"{type(error).__name__}: {str(error)[:200]}"
+            f"{type(error).__name__}: {words}"
         )
 
     @cython.cfunc
@@ -165,9 +173,11 @@ class Intake:
 
     The serializers are `Serialization`s. `interceptors` has `on_send`, which takes and returns (topic, value, key,
     headers, partition, timestamp_ms), and `refused(parts, error)` and `watched(parts, sent)`, which hear what comes of
-    appending that. `later(intake, topic, value, key, ...)` is called where a registry has to be asked, if it is given:
-    it calls `ask` first, and `go_on` then.
+    appending that. `later(intake, topic, value, key, ...)` is called where a registry has to be asked, if it is given,
+    and for all records while `is_asking`, which it sets: it calls `ask` and `learn` first, and `go_on` then.
     """
+
+    is_asking = cython.declare(cython.bint, visibility="public")
 
     _append = cython.declare(object)
     _key_serializer = cython.declare(Serialization)
@@ -187,6 +197,7 @@ class Intake:
     ) -> None:
         self._append = append
         self._later = later
+        self.is_asking = False
         self._interceptors = interceptors
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
@@ -217,12 +228,26 @@ class Intake:
             raise
         return self._interceptors.watched(parts, sent)
 
-    def ask(self, topic: object, value: object, key: object) -> None:
-        """Ask what serializers have to know before such a record; may be called from any thread."""
-        if key is not None and self._key_serializer is not None:
-            self._key_serializer.ask(topic, key)
-        if value is not None and self._value_serializer is not None:
-            self._value_serializer.ask(topic, value)
+    def has_to_ask(self, topic: object, value: object, key: object) -> cython.bint:
+        """Whether a serializer would ask a registry before such a record."""
+        return self._has_to_ask(topic, value, key)
+
+    def ask(self, topic: object, value: object, key: object) -> tuple:
+        """What a registry says that serializers have to know before such a record; may be called from any thread."""
+        of_key: object = None
+        of_value: object = None
+        if key is not None and self._key_serializer is not None and self._key_serializer.has_to_ask(topic):
+            of_key = self._key_serializer.ask(topic, key)
+        if value is not None and self._value_serializer is not None and self._value_serializer.has_to_ask(topic):
+            of_value = self._value_serializer.ask(topic, value)
+        return of_key, of_value
+
+    def learn(self, topic: object, answers: tuple) -> None:
+        """Have serializers know what `ask` has given."""
+        if answers[0] is not None:
+            self._key_serializer.learn(topic, answers[0])
+        if answers[1] is not None:
+            self._value_serializer.learn(topic, answers[1])
 
     def go_on(
         self,
@@ -235,7 +260,7 @@ class Intake:
         on_delivery: object,
     ) -> object:
         """Serialize and append a record that `later` was called for; interceptors have seen it."""
-        return self._serialized(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self._appended(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     @cython.cfunc
     def _has_to_ask(self, topic: object, value: object, key: object) -> cython.bint:
@@ -254,8 +279,22 @@ class Intake:
         timestamp_ms: object,
         on_delivery: object,
     ) -> object:
-        if self._later is not None and self._has_to_ask(topic, value, key):
+        if self._later is not None and (self.is_asking or self._has_to_ask(topic, value, key)):
             return self._later(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self._appended(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    @cython.cfunc
+    @cython.inline
+    def _appended(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp_ms: object,
+        on_delivery: object,
+    ) -> object:
         if self._writes_headers:
             # A list of its own, which serializers may add to.
             headers = [] if headers is None else header_pairs(headers)
