@@ -119,6 +119,24 @@ def test_who_looks_at_replicas_is_told_where_each_log_ends() -> None:
     assert ask(world, -1, broker_id=2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_who_looks_at_replicas_is_told_which_epochs_each_log_has() -> None:
+    world = World(2)
+    world.create_topic(replicas=2)
+    assert world.leader() == 1
+    world.cut = {2}
+    world.produce(batch_of(b"a", timestamp_ms=1000), acks=1)
+
+    def epoch(broker_id: int, timestamp: int) -> int:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(replica_id=-2, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+        told: int = world.ask(broker_id, request, version=8).topics[0].partitions[0].leader_epoch
+        return told
+
+    assert [epoch(1, timestamp) for timestamp in (-2, -1)] == [0, 0]
+    # The follower has no batch of any epoch yet.
+    assert [epoch(2, timestamp) for timestamp in (-2, -1)] == [-1, -1]
+
+
 def test_leaders_and_epochs_are_checked(world: World) -> None:
     assert ask(world, -1, topic="missing")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(world, -1, current_leader_epoch=0)[0] == 0

@@ -63,6 +63,7 @@ class Shown:
         (Shown("KEY"), None, None, "key"),
         (Shown("record.key"), "orders-value", None, "key"),
         ("bytes", "orders-key", None, "key"),
+        ("value", "sort-key", None, "value"),
         ("value", "orders-value", None, "value"),
         (Shown("monkey"), "com.acme.Monkey", None, "value"),
         ("key", "orders-key", "value", "value"),

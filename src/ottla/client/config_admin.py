@@ -35,7 +35,7 @@ class ConfigDescription:
     value: str | None
     source: str
     read_only: bool
-    is_sensitive: bool
+    is_sensitive: bool = False
 
 
 class ConfigAdmin:

@@ -111,9 +111,11 @@ def part_of(column: Column | str, subject: str | None, part: str | None) -> str:
             raise ConfigError(f"part={part!r:.60} is not known; allowed are {', '.join(PARTS)}.")
         return part
     shown = _SHOWN.fullmatch(str(column))
-    name = shown[1] if shown else str(column).rpartition(".")[2]
+    name = (shown[1] if shown else str(column).rpartition(".")[2]).strip("`").lower()
+    if name in PARTS:
+        return name
     # Subjects that are named by topic end so.
-    return "key" if name.strip("`").lower() == "key" or (subject or "").endswith("-key") else "value"
+    return "key" if (subject or "").endswith("-key") else "value"
 
 
 def _decoder(

@@ -100,11 +100,11 @@ def _look_up(
             answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE
         else:
             answer.offset = end_offset
-            answer.leader_epoch = partition.leader_epoch
+            answer.leader_epoch = partition.leader_epoch if partition.is_leader else log.epochs.latest
     elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         # A leader's epoch begins with it, not with its first record.
-        begun = log.log_start_offset >= partition.epoch_start_offset
+        begun = partition.is_leader and log.log_start_offset >= partition.epoch_start_offset
         answer.leader_epoch = partition.leader_epoch if begun else log.epochs.at(log.log_start_offset)
     elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
         _search(log, asked.timestamp, end_offset, answer)
