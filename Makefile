@@ -65,7 +65,7 @@ bench: $(STAMP) ## measure against the peers, side by side in one run
 	@$(PY) -m benchmarks $(ARGS)
 
 soak: $(STAMP) ## the long proofs: thousands of simulated lives of a record, the main job again and again
-	@OTTLA_SOAK=1 $(PY) -m pytest -o faulthandler_timeout=0 tests/client tests/embedded_registry tests/interop tests/journey tests/registry tests/schemas tests/showcase tests/simulation tests/sink tests/spark $(ARGS)
+	@OTTLA_SOAK=1 $(PY) -m pytest -o faulthandler_timeout=0 tests/client tests/embedded_registry tests/explain tests/interop tests/journey tests/registry tests/schemas tests/showcase tests/simulation tests/sink tests/spark $(ARGS)
 
 clean: ## remove what setup and the tests made, .venv included
 	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse src/ottla.egg-info

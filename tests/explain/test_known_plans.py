@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.explain.known_plans import Known, known
+from tests.soak import SOAK
 
 from ottla.errors import UserMistake
 from ottla.explain.breaches import Breach
@@ -17,7 +18,7 @@ from ottla.simulation.recording import record
 from ottla.simulation.run import Run
 from ottla.tap.exchange import Entry, Exchange
 
-# Of 300 plans half break something; `make test` takes the first 30.
+# Of 300 plans half break something; `make test` takes the first 30, `make prove` 100 and `make soak` all.
 SHARE_FOUND = 0.9
 
 
@@ -40,7 +41,9 @@ def kinds(found: Explanation) -> set[str]:
     return {each.kind for each in found.breaches}
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "count", [30, pytest.param(100, marks=pytest.mark.prove), pytest.param(300, marks=[pytest.mark.prove, SOAK])]
+)
 def test_what_is_broken_is_found_and_nothing_is_invented(count: int) -> None:
     found = broken = 0
     for plan in drawn(count):
@@ -52,7 +55,9 @@ def test_what_is_broken_is_found_and_nothing_is_invented(count: int) -> None:
     assert found >= SHARE_FOUND * broken, f"{found} of {broken} found"
 
 
-@pytest.mark.parametrize("count", [16, pytest.param(300, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "count", [16, pytest.param(100, marks=pytest.mark.prove), pytest.param(300, marks=[pytest.mark.prove, SOAK])]
+)
 def test_a_capture_that_shows_a_part_invents_nothing(count: int) -> None:
     for seed in range(count):
         plan = known(seed)
@@ -61,7 +66,9 @@ def test_a_capture_that_shows_a_part_invents_nothing(count: int) -> None:
             assert told <= {*plan.broken}, f"seed {seed}: {told} told, {plan.broken} true"
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(70, marks=pytest.mark.prove), pytest.param(200, marks=[pytest.mark.prove, SOAK])]
+)
 def test_storms_with_transactions_and_bad_disks_invent_nothing(count: int) -> None:
     for seed in range(count):
         run = Run(draw(seed, records=80, faults=6))
@@ -90,7 +97,9 @@ def read_or_nothing(entries: list[Entry]) -> list[Breach]:
         return []
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(24, marks=pytest.mark.prove), pytest.param(60, marks=[pytest.mark.prove, SOAK])]
+)
 def test_what_is_found_breaks_in_the_simulator_too(count: int) -> None:
     same = broken = 0
     for plan in drawn(2 * count):
