@@ -7,12 +7,13 @@ the place of Spark's tasks. The second half takes guarantees out of the shipped 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from rich.console import Console
@@ -30,7 +31,7 @@ from ottla.inputs.table import read_source
 from ottla.ledger.reader import read_ledger
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, SEQUENCE_HEADER, pack_sequence
 from ottla.screen import showing_steps
-from ottla.showcase.folders import make_folders
+from ottla.showcase.folders import RunFolders, make_folders
 from ottla.showcase.kafka import EmbeddedKafka
 from ottla.showcase.outcome import STREAMED
 from ottla.showcase.properties import (
@@ -54,8 +55,19 @@ Run = dict[str, Any]
 """A witness for each guarantee, and one for STREAMED."""
 
 
-def live(folder: Path) -> Run:
-    """A small run and all that was seen of it."""
+class Sent(NamedTuple):
+    """The three guarantees' sends of one run, while its cluster is up."""
+
+    cluster: Cluster
+    records: Records
+    topics: dict[str, str]
+    witnesses: dict[str, Any]
+    folders: RunFolders
+
+
+@contextmanager
+def sent(folder: Path) -> Iterator[Sent]:
+    """All records sent under the faults, once for each guarantee."""
     lines = [f"{n},{'' if n % 50 == 7 else f'customer-{n % 9}'}" for n in range(ROWS)]
     (folder / "orders.csv").write_text("id,customer\n" + "\n".join(lines) + "\n")
     source = open_source(folder / "orders.csv", "customer")
@@ -64,12 +76,18 @@ def live(folder: Path) -> Run:
     quiet = Console(file=io.StringIO())
     with Cluster(brokers=BROKERS) as cluster, make_folders(folder / "kept") as folders, showing_steps(quiet) as steps:
         witnesses, _ = _produce(EmbeddedKafka(cluster), records, topics, folders, steps)
-        ledger = folders.ledger(EXACTLY_ONCE)
-        streaming = stream_by_hand(cluster, topics[EXACTLY_ONCE], ledger, records)
-        for each in witnesses.values():
+        yield Sent(cluster, records, topics, witnesses, folders)
+
+
+def live(folder: Path) -> Run:
+    """A small run and all that was seen of it."""
+    with sent(folder) as run:
+        ledger = run.folders.ledger(EXACTLY_ONCE)
+        streaming = stream_by_hand(run.cluster, run.topics[EXACTLY_ONCE], ledger, run.records)
+        for each in run.witnesses.values():
             each.take_stock()
-    note_controls(witnesses[EXACTLY_ONCE], VERDICTS)
-    return {**witnesses, STREAMED: streaming}
+    note_controls(run.witnesses[EXACTLY_ONCE], VERDICTS)
+    return {**run.witnesses, STREAMED: streaming}
 
 
 def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records) -> witness_module.Witness:
@@ -106,6 +124,15 @@ def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return live(tmp_path_factory.mktemp("properties"))
+
+
+def test_two_runs_place_the_faults_on_the_same_records(tmp_path: Path) -> None:
+    ledgers = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with sent(tmp_path / name) as run:
+            ledgers.append([read_ledger(run.folders.ledger(each)).drop(["run_id"]) for each in run.topics])
+    assert ledgers[0] == ledgers[1]
 
 
 def words(properties: tuple[PropertyVerdict, ...]) -> dict[int, str]:
