@@ -11,7 +11,7 @@ from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError
 from ottla.showcase.kafka import EmbeddedKafka
 from ottla.showcase.result import JsonResult
-from ottla.showcase.streamed import finish, stream_and_kill
+from ottla.showcase.streamed import StreamingDriver, finish, stream_and_kill
 from ottla.showcase.streaming_job import Job
 
 pytestmark = pytest.mark.spark
@@ -20,9 +20,10 @@ pytestmark = pytest.mark.spark
 def test_a_job_that_fails_says_why_and_leaves_no_process(spark: SparkSession, tmp_path: Path) -> None:
     with (
         Cluster(brokers=1) as cluster,
+        StreamingDriver(tmp_path, 10) as driver,
         pytest.raises(OttlaError, match=r"job ended with status 1: .* topic 'absent', which does not exist"),
     ):
-        stream_and_kill(spark, EmbeddedKafka(cluster), "absent", "result", 10, 1, tmp_path, JsonResult())
+        stream_and_kill(driver, spark, EmbeddedKafka(cluster), "absent", "result", 10, 1, JsonResult())
 
 
 def test_a_job_that_cannot_be_finished_says_why_and_leaves_the_session_as_it_was(

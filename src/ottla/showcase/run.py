@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ottla.foreign.kafka import ForeignKafka
     from ottla.showcase.kafka import RunKafka
     from ottla.showcase.registry import RunRegistry
+    from ottla.showcase.streamed import StreamingDriver
     from ottla.showcase.workload import Records
 
 LOSE_ACK_EVERY = 10
@@ -225,13 +226,17 @@ def _find_out(
         with steps.step("start Spark"):
             spark = loading.session()
         from ottla.showcase.question import ask_topics
+        from ottla.showcase.streamed import StreamingDriver
         from ottla.spark.progress import watching
 
-        with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
-            answers = ask_topics(spark, kafka.read_from, topics, question, records.values, **kafka.spark_options)
-        with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
-            verdicts, offsets = _judge(spark, kafka, topics, folders, master)
-        streamed, streaming = _stream(spark, kafka, source, topics[EXACTLY_ONCE], records, folders, steps)
+        with temporary_folder() as folder, StreamingDriver(folder, records.count) as driver:
+            about = "PySpark answers the question from each topic"
+            with steps.step(about, unit="tasks") as step, watching(spark, step):
+                answers = ask_topics(spark, kafka.read_from, topics, question, records.values, **kafka.spark_options)
+            about = "PySpark audits each topic against the ledger"
+            with steps.step(about, unit="tasks") as step, watching(spark, step):
+                verdicts, offsets = _judge(spark, kafka, topics, folders, master)
+            streamed, streaming = _stream(driver, spark, kafka, source, topics[EXACTLY_ONCE], records, folders, steps)
         schemas = None
         if registry is not None:
             from ottla.showcase.versions import read_versions
@@ -376,7 +381,14 @@ def _ledger(spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFol
 
 
 def _stream(
-    spark: Any, kafka: RunKafka, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
+    driver: StreamingDriver,
+    spark: Any,
+    kafka: RunKafka,
+    source: Source,
+    topic: str,
+    records: Records,
+    folders: RunFolders,
+    steps: Steps,
 ) -> tuple[Streamed, Witness]:
     """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
     from ottla.showcase.properties import note_streamed, streaming_witness
@@ -394,13 +406,10 @@ def _stream(
         witness.read_part("while the driver is dead")
         commit_asked_us = witness.clock.now_us
 
-    with (
-        steps.step("PySpark streams exactly-once on, its driver killed once"),
-        temporary_folder() as folder,
-    ):
+    with steps.step("PySpark streams exactly-once on, its driver killed once"):
         count, partitions = records.count, records.partitions
         result_as = records.values.result(result)
-        killed = stream_and_kill(spark, kafka, topic, result, count, partitions, folder, result_as, look_while_dead)
+        killed = stream_and_kill(driver, spark, kafka, topic, result, count, partitions, result_as, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
         streamed = Streamed(judge_result(spark, kafka, topic, result, result_as), killed)
     witness.choose_part()

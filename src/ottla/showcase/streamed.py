@@ -1,9 +1,10 @@
 """The run's second half: a streaming job copies the exactly-once topic through the exactly-once sink, killed once.
 
-The job begins in a Spark driver of its own (`streaming_job`). It is held where a sink that is not exactly-once goes
-wrong: its first micro-batch is decided, and not one of its transactions is committed yet. There driver, Java and Python
-workers are killed, and a second driver takes over from the checkpoint: that of the run, which has audited the topics
-meanwhile and need not be started. The result is audited like everything else, against what the source topic holds.
+The job begins in a Spark driver of its own (`streaming_job`), which starts while the run's own one audits the topics:
+to start takes seconds. It is held where a sink that is not exactly-once goes wrong: its first micro-batch is decided,
+and not one of its transactions is committed yet. There driver, Java and Python workers are killed, and a second driver
+takes over from the checkpoint: that of the run, which need not be started. The result is audited like everything else,
+against what the source topic holds.
 
 Invariant: a job that was not killed at that very place makes the run void.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ottla.errors import OttlaError
 from ottla.ledger import schema
@@ -40,40 +41,35 @@ _WORDS_MAX = 400
 
 
 def stream_and_kill(
+    driver: StreamingDriver,
     spark: SparkSession,
     kafka: RunKafka,
     source: str,
     result: str,
     records: int,
     partitions: int,
-    folder: Path,
     result_as: Result,
     while_dead: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the job in `folder`, kill its driver, let `spark` finish it; how many were killed where they should be.
+    """Have `driver` run the job, kill it, let `spark` finish it; how many were killed where they should be.
 
     `result_as` says what becomes of values; `while_dead` is called between the two drivers, where the first
     one was killed. OttlaError where the job fails, or takes longer than ten minutes.
     """
-    from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
-
     kafka.create_topic(result, partitions)
     job = Job(
         kafka.read_from,
         source,
         result,
         kafka.name("ottla-run"),
-        str(folder / "checkpoint"),
+        str(driver.folder / "checkpoint"),
         records,
         dict(kafka.spark_options),
         kafka.control_topic,
         result_as.to_dict(),
     )
-    held = folder / "barriers"
-    held.mkdir()
-    hold(held, Barrier.COMMIT_APPLY)
-    with _running(job, folder, {BARRIERS_FOLDER: str(held)}) as driver:
-        killed = driver.wait_until(lambda: any(held.glob(f"{Barrier.COMMIT_APPLY}.*.held")))
+    killed = driver.run_until_held(job)
+    driver.kill()
     if killed:
         while_dead()
         finish(job, spark)
@@ -135,22 +131,61 @@ def _set(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
             spark.conf.set(name, earlier)
 
 
-class _Driver:
-    """The job's driver, a process that writes what it has to say into a file."""
+class StreamingDriver:
+    """`with StreamingDriver(folder, records) as driver:` a Spark that starts, and waits for its job over `records`.
 
-    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
-        self.process = process
-        self._said = said
+    It is a process that writes what it has to say into a file. At the end of the block nothing of it is alive, Java and
+    Python workers included, and what it had in `folder` can go.
+    """
 
-    def wait_until(self, reached: Callable[[], bool]) -> bool:
-        """Wait for something (True) or for the job's end (False); OttlaError where it fails or takes too long."""
-        has_ended = False
+    def __init__(self, folder: Path, records: int) -> None:
+        from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
+
+        self.folder = folder
+        self._said = folder / "driver.txt"
+        self._barriers = barriers = folder / "barriers"
+        # What a killed driver leaves behind goes with the folder.
+        scratch = folder / "tmp"
+        for each in (barriers, scratch):
+            each.mkdir()
+        hold(barriers, Barrier.COMMIT_APPLY)
+        self._command = [sys.executable, "-m", "ottla.showcase.streaming_job", str(records)]
+        self._environment = {**os.environ, BARRIERS_FOLDER: str(barriers), "TMPDIR": str(scratch)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=self._environment,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def run_until_held(self, job: Job) -> bool:
+        """Give it its job, and wait until it is held (True) or at its end (False).
+
+        OttlaError where it fails or takes too long.
+        """
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            # One that has failed to start is told below.
+            self._process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+            self._process.stdin.flush()
+        process, has_ended = self._process, False
 
         def is_over() -> bool:
             nonlocal has_ended
-            if reached():
+            if self._is_held():
                 return True
-            status = self.process.poll()
+            status = process.poll()
             if status:
                 raise OttlaError(f"the streaming job ended with status {status}: {self._end_of_log()}")
             has_ended = status == 0
@@ -160,33 +195,12 @@ class _Driver:
             raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._end_of_log()}")
         return not has_ended
 
-    def _end_of_log(self) -> str:
-        words = self._said.read_text(errors="replace").strip().splitlines()
-        return words[-1][:_WORDS_MAX] if words else "it said nothing"
-
-
-@contextmanager
-def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_Driver]:
-    """The job's driver; at the end of the block nothing of it is alive, Java and Python workers included."""
-    # What a killed driver leaves behind goes with the folder.
-    scratch = folder / "tmp"
-    scratch.mkdir(exist_ok=True)
-    words = folder / "driver.txt"
-    with words.open("wb") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ottla.showcase.streaming_job"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env={**os.environ, **environment, "TMPDIR": str(scratch)},
-            start_new_session=True,
-        )
-    assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
-        process.stdin.flush()
-        yield _Driver(process, words)
-    finally:
+    def kill(self) -> None:
+        """End it with all that it has started, once."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
         try:
             _kill_with_all_below(process.pid)
         except BaseException:
@@ -194,8 +208,18 @@ def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_D
             _kill_with_all_below(process.pid)
             raise
         finally:
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
             process.wait()
+
+    def _is_held(self) -> bool:
+        from ottla.sink.barriers import Barrier
+
+        return any(self._barriers.glob(f"{Barrier.COMMIT_APPLY}.*.held"))
+
+    def _end_of_log(self) -> str:
+        words = self._said.read_text(errors="replace").strip().splitlines()
+        return words[-1][:_WORDS_MAX] if words else "it said nothing"
 
 
 def _kill_with_all_below(pid: int) -> None:

@@ -1,11 +1,11 @@
 """The streaming job of `ottla run`: reads one topic and writes another one exactly once.
 
-    python -m ottla.showcase.streaming_job        what to do comes as a line of JSON on stdin (`Job`)
+    python -m ottla.showcase.streaming_job RECORDS        what to do comes as a line of JSON on stdin (`Job`)
 
 Every record goes on under its key, in its partition and with its headers; its value becomes the record and where it
 stood (`Result`). The job ends when it has read what there was at its start. As a program it is a Spark driver of its
-own, which ends at once, too, when its stdin is closed: whoever started it is gone then. `start` runs the job in a
-session that there is already.
+own, which starts Spark for about so many records while nobody knows yet what to do, and ends at once, too, when its
+stdin is closed: whoever started it is gone then. `start` runs the job in a session that there is already.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.showcase.result import JsonResult, Result
@@ -55,15 +56,6 @@ class Job(NamedTuple):
     result_as: dict[str, Any] | None = None
 
 
-def run(job: Job) -> None:
-    """Do it all, and return when it is done."""
-    from ottla.spark.session import local_session
-
-    spark = local_session("ottla run, streaming", settings=java_settings(job.records) | query_settings(job.records))
-    start(job, spark).awaitTermination()
-    spark.stop()
-
-
 def start(job: Job, spark: SparkSession) -> StreamingQuery:
     """Begin, or go on from the checkpoint; the query ends by itself."""
     records = (
@@ -92,7 +84,8 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
     )
 
 
-def _end_with_stdin() -> None:
+def _listen(told: SimpleQueue[str]) -> None:
+    told.put(sys.stdin.readline())
     sys.stdin.read()
     os._exit(1)
 
@@ -105,10 +98,16 @@ def cause(text: str) -> str:
 
 def main() -> None:
     """The program."""
-    job = Job(**json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    from ottla.spark.session import local_session
+
+    records = int(sys.argv[1])
+    told: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(told,), daemon=True).start()
     try:
-        run(job)
+        settings = java_settings(records) | query_settings(records)
+        spark = local_session("ottla run, streaming", settings=settings)
+        start(Job(**json.loads(told.get())), spark).awaitTermination()
+        spark.stop()
     except Exception as error:
         sys.exit(cause(f"{type(error).__name__}: {error}"))
     # Threads of Spark may still wait for a Java that is gone.
