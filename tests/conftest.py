@@ -25,7 +25,14 @@ from tools.kafka_jars import JarsUnavailable  # noqa: E402
 
 from .needs import lacking, required  # noqa: E402
 
-pytest_plugins = ["tests.tiers", "tests.scheduling", "tests.last_users", "tests.drawn", "tests.hanging"]
+pytest_plugins = [
+    "tests.tiers",
+    "tests.scheduling",
+    "tests.last_users",
+    "tests.drawn",
+    "tests.hanging",
+    "tests.registries",
+]
 
 _SAID = "said"
 

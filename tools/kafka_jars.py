@@ -1,8 +1,8 @@
 """Fetches Apache Kafka's jars from Maven Central, once, into a cache folder.
 
 The message generator reads the descriptors inside kafka-clients, and the interop tests start a real broker
-from these jars; they also take Spark's Kafka connector, into a folder beside. What is fetched stands in
-`kafka-jars/pom.xml` and `kafka-jars/spark-connector.xml`. Run it (`python tools/kafka_jars.py`) and it
+from these jars; they also take Spark's Kafka connector and Apicurio Registry, into folders beside. What is fetched
+stands in the files of `kafka-jars`. Run it (`python tools/kafka_jars.py`) and it
 prints the folder; import it and call `fetch()`. A folder appears under its final name only when complete,
 so a run that was cut short, or two runs at once, leave no half-filled cache behind.
 """
@@ -40,6 +40,9 @@ SPARK_CONNECTOR_EXPECTED = (
 )
 SPARK_AVRO_FOLDER = CACHE_FOLDER.parent / f"spark-avro-{SPARK_CONNECTOR_VERSION}"
 SPARK_AVRO_EXPECTED = (f"spark-avro_2.13-{SPARK_CONNECTOR_VERSION}.jar",)
+APICURIO_VERSION = "2.6.13.Final"
+APICURIO_FOLDER = CACHE_FOLDER.parent / f"apicurio-{APICURIO_VERSION}"
+APICURIO_JAR = f"apicurio-registry-app-{APICURIO_VERSION}-runner.jar"
 
 
 class JarsUnavailable(Exception):
@@ -90,7 +93,13 @@ def fetch_spark_avro() -> Path:
     return _fetch(SPARK_AVRO_FOLDER, "spark-avro.xml", SPARK_AVRO_EXPECTED, what)
 
 
-def _fetch(folder: Path, pom: str, expected: tuple[str, ...], what: str) -> Path:
+def fetch_apicurio() -> Path:
+    """The folder with Apicurio Registry, whose `APICURIO_JAR` runs (140 MB); else as `fetch`."""
+    what = f"Apicurio Registry {APICURIO_VERSION}"
+    return _fetch(APICURIO_FOLDER, "apicurio.xml", (APICURIO_JAR,), what, "unpack-dependencies")
+
+
+def _fetch(folder: Path, pom: str, expected: tuple[str, ...], what: str, goal: str = "copy-dependencies") -> Path:
     if is_complete(folder, expected):
         return folder
     if folder.exists() and any(folder.iterdir()):
@@ -104,7 +113,7 @@ def _fetch(folder: Path, pom: str, expected: tuple[str, ...], what: str) -> Path
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         arriving = Path(scratch) / "jars"
-        wrong = run_maven(maven, _POMS / pom, arriving)
+        wrong = run_maven(maven, _POMS / pom, arriving, goal)
         if wrong is not None or not is_complete(arriving, expected):
             raise JarsUnavailable(f"Maven could not fetch {what}'s jars: {wrong or 'some are missing'}")
         try:
@@ -123,11 +132,20 @@ def is_complete(folder: Path, expected: tuple[str, ...]) -> bool:
     return all((folder / name).is_file() for name in expected)
 
 
-def run_maven(maven: str, pom: Path, target: Path) -> str | None:
-    """Copy the dependencies of the pom, and theirs, into `target`; what went wrong, None where nothing did."""
-    command = [maven, "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
+def run_maven(maven: str, pom: Path, target: Path, goal: str = "copy-dependencies") -> str | None:
+    """Copy the dependencies of the pom, and theirs, into `target`, or unpack them there ("unpack-dependencies").
+
+    What went wrong, None where nothing did.
+    """
+    command = [maven, "--batch-mode", "--quiet", "--file", str(pom), f"dependency:{goal}"]
     done = subprocess.run(
-        [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
+        # Notes of what was unpacked, which would otherwise lie beside the pom.
+        [
+            *command,
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={target}",
+            f"-DmarkersDirectory={target.with_name('markers')}",
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -6,6 +6,7 @@ ask for the same id at once, one asks the registry.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,7 @@ from ottla.schemas.framing import ID_MAX
 
 # No such subject, version, schema.
 _NOT_REGISTERED = (40401, 40402, 40403)
+_CONFLICT = 409
 # Bounds of what one schema may refer to, directly or not.
 _REFERENCES_MAX = 1000
 _DEPTH_MAX = 50
@@ -102,7 +104,14 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """Register a schema: a new version of the subject unless it has it already. Refused if it is incompatible."""
         path = f"{_versions_path(subject)}{_query(normalize=normalize)}"
-        return self._sent(subject, text, kind, references, path)
+        try:
+            return self._sent(subject, text, kind, references, path)
+        except RegistryError as error:
+            if error.status == _CONFLICT:
+                # Of several that register the same schema at once, Apicurio Registry refuses all but one.
+                with contextlib.suppress(RegistryError):
+                    return self.look_up(subject, text, kind, references, normalize=normalize)
+            raise
 
     def look_up(
         self,
@@ -208,7 +217,9 @@ class RegistryClient:
     def subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
         """The names of all subjects, or of those that begin so."""
         more = {"subjectPrefix": prefix} if prefix else {}
-        return _list_of(self._transport.ask("GET", f"/subjects{_query(deleted=deleted, **more)}"), str)
+        found = _list_of(self._transport.ask("GET", f"/subjects{_query(deleted=deleted, **more)}"), str)
+        # Apicurio Registry tells all of them, whatever is asked. A prefix with a colon may name contexts (":*:").
+        return found if prefix.startswith(":") else [name for name in found if name.startswith(prefix)]
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
@@ -249,7 +260,8 @@ class RegistryClient:
         fields = told if isinstance(told, dict) else {}
         if fields.get("is_compatible") is True:
             return []
-        messages = [str(each) for each in fields.get("messages") or ()]
+        # Apicurio Registry tells one reason.
+        messages = [str(each) for each in fields.get("messages") or (fields.get("reason"),) if each]
         return messages or ["the schema is not compatible; the registry does not say why"]
 
     def compatibility(self, subject: str | None = None) -> str:
