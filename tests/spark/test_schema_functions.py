@@ -121,6 +121,78 @@ def test_messages_of_protobuf(rows: DataFrame, url: str, kafka_name: str) -> Non
     assert everything(read) == everything(few)
 
 
+def test_messages_that_cannot_be_decoded_fail_or_are_null_or_are_told(
+    spark: SparkSession, rows: DataFrame, url: str, kafka_name: str
+) -> None:
+    message: dict[str, Any] = {"registry": url, "subject": f"{kafka_name}-value", "message": "Flight"}
+    few = rows.select("id", "s")
+    good = few.select(to_protobuf(f.struct("*"), schema=PROTO, **message).alias("value"))
+    # A message that is cut off in its second field, and bytes that name no schema.
+    [cut] = [bytes(row.value)[:-1] for row in good.collect() if bytes(row.value)[-1:] == b"5"]
+    bad = spark.createDataFrame([(bytearray(b"plain"),), (bytearray(cut),), (None,)], "value binary")
+
+    def read(mode: str) -> DataFrame:
+        return frame.select(from_protobuf("value", mode=mode, **message).alias("v"))
+
+    for bytes_of_one, reason in ((b"plain", "The magic byte is 112"), (cut, "field 's': the bytes end")):
+        frame = spark.createDataFrame([(bytearray(bytes_of_one),)], "value binary")
+        with pytest.raises(PythonException, match=reason):
+            read("fail").collect()
+    frame = good.union(bad)
+    found = [row.v for row in read("null").collect()]
+    assert (len(found), found.count(None)) == (9, 3)
+    assert sorted(row for row in found if row is not None) == sorted(few.collect())
+    told = read("dead-letter").select("v.value", "v.error").collect()
+    assert sum(row.value is None for row in told) == 3
+    errors = sorted(row.error for row in told if row.error is not None)
+    assert len(errors) == 2
+    assert "The magic byte is 112" in errors[1]
+    assert "field 's': the bytes end in the middle of a value" in errors[0]
+
+
+def test_a_message_in_a_header_is_found(spark: SparkSession, url: str, kafka_name: str) -> None:
+    with ottla.RegistryClient(url) as client:
+        schema = client.register(f"{kafka_name}-value", PROTO, "PROTOBUF")
+    guid = bytes.fromhex(schema.guid.replace("-", ""))
+    # Indexes of the second message stand behind the GUID: one of them, 1 (zigzag).
+    named = b"\1" + guid + b"\2\2"
+    frame = spark.createDataFrame(
+        [(bytearray(b"\x08\x07\x12\x01x"), [("__value_schema_id", bytearray(named))])],
+        "value binary, headers array<struct<key string, value binary>>",
+    )
+    read = frame.select(
+        from_protobuf("value", registry=url, schema=schema, message="Flight", headers="headers").alias("v")
+    )
+    assert [(row.v.id, row.v.s) for row in read.collect()] == [(7, "x")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("avro", "Row 3 cannot be encoded: the value of 'in.n' is a number beyond what the type int holds."),
+        ("protobuf", "Row 3: column 'in.n' holds a number that the field's type has no room for."),
+    ],
+)
+def test_a_column_that_does_not_fit_is_told_by_its_field_and_row(
+    kind: str, told: str, rows: DataFrame, url: str, kafka_name: str
+) -> None:
+    narrow = rows.select(f.struct((f.col("id") + 2**31 - 3).alias("n")).alias("in")).coalesce(1)
+    avro = (
+        '{"type":"record","name":"T","fields":[{"name":"in","type":'
+        '{"type":"record","name":"I","fields":[{"name":"n","type":"int"}]}}]}'
+    )
+    proto = 'syntax = "proto3"; message T { I in = 1; } message I { int32 n = 1; }'
+    subject = f"{kafka_name}-value"
+    if kind == "avro":
+        column = to_avro(f.struct("*"), registry=url, subject=subject, schema=avro)
+    else:
+        column = to_protobuf(f.struct("*"), registry=url, subject=subject, schema=proto, message="T")
+    with pytest.raises(PythonException) as refused:
+        narrow.select(column).collect()
+    # Three rows fit; rows are counted from 0.
+    assert told in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [
