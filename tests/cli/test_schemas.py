@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -178,6 +179,12 @@ def test_a_password_comes_from_a_file_or_the_environment(
             "",
             "--value-format xml is not one of avro, protobuf, json",
         ),
+        (["produce", "--schema-id-in", "header"], "", "--schema-id-in needs --value-format: give avro"),
+        (
+            ["produce", "--value-format", "avro", "--registry", "URL", "--schema-id-in", "footer"],
+            "",
+            "--schema-id-in footer is not one of prefix, header",
+        ),
         (["read", "--value-schema", "x.avsc"], "", "--value-schema needs --value-format: give avro, protobuf or json"),
         (
             ["read", "--value-format", "avro", "--registry", "URL", "--value-message", "M"],
@@ -317,12 +324,54 @@ def test_random_records_have_a_schema_of_their_own_and_stand_the_audit(
 
 
 @pytest.mark.prove
+@pytest.mark.parametrize("place", ["prefix", "header"])
 def test_rows_with_a_schema_stand_the_audit(
-    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+    place: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
 ) -> None:
     rows, ledger = tmp_path / "rows.ndjson", str(tmp_path / "sent.parquet")
     rows.write_text("".join(f'{{"id": {number}, "name": "n{number}"}}\n' for number in range(500)))
-    there = [kafka_topic, *where(kafka_cluster, url)]
+    there = [kafka_topic, *where(kafka_cluster, url), "--schema-id-in", place]
     assert main(["produce", *there, "--input", str(rows), "--key", "id", "--header", "a=b", "--ledger", ledger]) == 0
     servers = ["-b", kafka_cluster.bootstrap_servers]
     assert main(["audit", "--ledger", ledger, "--topic", kafka_topic, *servers]) == 0
+
+
+@pytest.mark.parametrize(
+    ("value_format", "text"),
+    [("avro", SCHEMA), ("protobuf", PROTO), ("json", JSON_SCHEMA)],
+    ids=["avro", "protobuf", "json"],
+)
+@pytest.mark.parametrize("has_ledger", [False, True])
+def test_a_header_of_each_record_names_the_schema(
+    value_format: str,
+    text: str,
+    has_ledger: bool,
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schema, row = tmp_path / "order.schema", tmp_path / "row.ndjson"
+    schema.write_text(text)
+    row.write_text('{"item": "tea", "count": 2}\n')
+    there = [kafka_topic, *where(kafka_cluster, url, value_format), "--schema-id-in", "header", "--header", "a=b"]
+    there += ["--value-message", "Order"] * (value_format == "protobuf") + ["--value-schema", str(schema)]
+    for number, given in enumerate(([], ["--input", str(row)])):
+        ledger = ["--ledger", str(tmp_path / f"{number}.parquet")] * has_ledger
+        with row.open() as lines:
+            monkeypatch.setattr(sys, "stdin", lines)
+            assert main(["produce", *there, *given, *ledger]) == 0
+    with ottla.RegistryClient(url) as client:
+        guid = bytes.fromhex(client.version(f"{kafka_topic}-value").guid.replace("-", ""))
+    # The registry says which schema a GUID is, and no id stands in front of the value.
+    stored = ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic).to_pylist()
+    headers = [{each["key"]: each["value"] for each in record["headers"]} for record in stored]
+    assert [each["a"] for each in headers] == [b"b"] * 2
+    assert [each["__value_schema_id"][:17] for each in headers] == [b"\1" + guid] * 2
+    assert all("ottla.sequence" in each for each in headers) is has_ledger
+    assert all(record["value"][:1] != b"\0" for record in stored)
+    how: dict[str, Any] = {"value_format": value_format, "registry": url}
+    how |= {"value_message": "Order"} if value_format == "protobuf" else {}
+    read = ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic, **how)
+    assert [record["value"]["item"] for record in read.to_pylist()] == ["tea", "tea"]

@@ -225,6 +225,7 @@ def test_json_with_a_schema_is_a_struct_and_what_it_is_not_goes_to_the_dead_lett
         ({"registry.basic.auth.user.info": "secret"}, "registry.*basic.auth.user.info must be NAME:PASSWORD"),
         ({"registry.user": "secret"}, "registry.*'?user'?"),
         ({"value.shema": "x"}, "did you mean value.schema"),
+        ({"schema.id.in": "header"}, "schema.id.in"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(given: dict[str, str], options: dict[str, Any], told: str) -> None:

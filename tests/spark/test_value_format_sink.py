@@ -95,6 +95,34 @@ def test_a_struct_is_encoded_and_null_is_a_tombstone(given: dict[str, str]) -> N
     assert [field["type"] for field in text["fields"]] == ["long", ["null", "string"]]
 
 
+HEADER = StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])
+
+
+@pytest.mark.parametrize(
+    ("value_format", "more"), [("avro", {}), ("protobuf", {"value.schema": PROTO}), ("json", {"value.schema": JSON})]
+)
+def test_a_header_of_each_record_names_the_schema(
+    given: dict[str, str], value_format: str, more: dict[str, str]
+) -> None:
+    given |= {"value.format": value_format, "schema.id.in": "header", **more}
+    own = StructType([*VALUE.fields, StructField("headers", ArrayType(HEADER))])
+    theirs = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, []]
+    rows: list[Any] = [{**row, "headers": headers} for row, headers in zip(keyed([ROWS[0]] * 3), theirs, strict=True)]
+    write(given, own, rows)
+    # And where rows have no headers of their own.
+    write(given, StructType([StructField("id", LongType(), False)]), [{"id": 1}, {"id": 1}])
+    with ottla.RegistryClient(given["registry"]) as client:
+        guid = bytes.fromhex(client.version(f"{given['topic']}-value").guid.replace("-", ""))
+    found = stored(given)
+    assert all(row["headers"][-1]["key"] == "__value_schema_id" for row in found)
+    of_schema = [row["headers"].pop()["value"] for row in found]
+    assert [row["headers"] for row in found] == [[], [], theirs[0], [], []]
+    # Of Avro, the columns of the second write have a schema of their own.
+    assert all(each[:1] == b"\1" and len(each) >= 17 for each in of_schema)
+    assert guid in {each[1:17] for each in of_schema}
+    assert [row["value"]["id"] for row in stored(given, value_format)] == [1] * 5
+
+
 def test_without_a_column_value_the_others_are_the_value(given: dict[str, str]) -> None:
     schema = StructType(
         [
@@ -231,6 +259,11 @@ def test_a_schema_is_registered_when_a_writer_is_planned_and_not_when_it_commits
     committing.commit([], 0)
     with pytest.raises(pickle.PickleError, match=r"127\.0\.0\.1:1"):
         pickle.dumps(committing)
+
+
+def test_a_place_of_the_schemas_id_that_there_is_not_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(ottla.ConfigError, match=r"schema\.id\.in is 'footer': it must be prefix or header"):
+        planned(given | {"schema.id.in": "footer"}, VALUE)
 
 
 def test_an_incompatible_schema_is_refused_by_the_driver(given: dict[str, str]) -> None:

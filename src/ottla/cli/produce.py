@@ -25,7 +25,7 @@ from ottla.cli.registry_options import (
     told_as_options,
 )
 from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all
-from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, read_value_schema
+from ottla.cli.value_schema import MessageName, SchemaFile, SchemaIdIn, ValueFormat, read_value_schema
 from ottla.errors import UserMistake
 from ottla.records.batch_header import CODECS
 
@@ -100,6 +100,7 @@ def produce(
     registry_ca: RegistryCa = None,
     value_schema: SchemaFile = None,
     value_message: MessageName = None,
+    schema_id_in: SchemaIdIn = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -134,7 +135,7 @@ def produce(
     _check_given(input_file, input_format, key, key_separator, random, rate)
     headers = _headers(header)
     access = RegistryAccess(registry or "", registry_user, registry_password_file, registry_token_file, registry_ca)
-    schema = read_value_schema(value_format, access, value_schema, value_message)
+    schema = read_value_schema(value_format, access, value_schema, value_message, schema_id_in)
     from ottla.producer.settings import ProducerSettings
 
     bootstrap_servers, settings = client_arguments(

@@ -70,7 +70,7 @@ class GivenLines(Given):
 
     def __init__(self, lines: Lines, total: int | None) -> None:
         self._lines = lines
-        self._kept: _KeptSerializer | None = None
+        self._kept: _Kept | None = None
         self.total = total
 
     def settings(self, schema: ValueSchema | None, *, has_ledger: bool) -> dict[str, Any]:
@@ -79,7 +79,8 @@ class GivenLines(Given):
             return {}
         serializer = schema.serializer()
         if has_ledger:
-            self._kept = serializer = _KeptSerializer(serializer)
+            kept = _KeptSerializer if schema.id_in == "prefix" else _KeptSerializerWithHeader
+            self._kept = serializer = kept(serializer)
         return {"value_serializer": serializer}
 
     def send(self, to: Sending) -> None:
@@ -112,12 +113,13 @@ class GivenRows(Given):
     def send(self, to: Sending) -> None:
         """Pieces of the table, encoded here: a ledger needs what is stored."""
         ledger = to.ledger
-        for piece in self._records(to):
+        for piece, schemas_header in self._records(to):
             count = piece.num_rows
             keys, values = piece.column("key") if self._key else None, piece.column("value")
-            if to.headers or ledger is not None:
+            headers = (*to.headers, *schemas_header)
+            if headers or ledger is not None:
                 numbers = None if ledger is None else ledger.numbers(count)
-                piece = piece.append_column("headers", _header_column(to.headers, count, numbers))
+                piece = piece.append_column("headers", _header_column(headers, count, numbers))
             try:
                 delivery = to.producer.send_table(to.topic, piece)
             except BaseException as error:
@@ -130,24 +132,32 @@ class GivenRows(Given):
             if ledger is not None:
                 ledger.add_table(delivery, keys, values)
 
-    def _records(self, to: Sending) -> Iterator[pa.Table]:
-        """The rows as they will be stored, some at a time: a column `value`, and `key` where there is one."""
+    def _records(self, to: Sending) -> Iterator[tuple[pa.Table, Headers]]:
+        """The rows as they will be stored, some at a time: a column `value`, and `key` where there is one.
+
+        Beside them the header that names their schema, where one does.
+        """
         import pyarrow as pa
 
         from ottla.client.schema_columns import SchemaChoice
         from ottla.client.table_columns import value_columns
         from ottla.records.arrow_data import chunks
 
-        how = {"value_format": "json"} if to.schema is None else to.schema.of_table(to.topic)
-        choice = SchemaChoice(how.get("registry"), how.get("value_schema"), how.get("value_message"))
-        pieces, make, _ = value_columns(self._table, None, to.topic, how["value_format"], choice, None)
+        choice = SchemaChoice() if to.schema is None else to.schema.choice(to.topic)
+        value_format = "json" if to.schema is None else to.schema.format
+        pieces, make, made = value_columns(self._table, None, to.topic, value_format, choice, None)
         for chunk in pieces:
             batch: Any = pa.record_batch(chunk)
             for begin in range(0, batch.num_rows, _ROWS_AT_A_TIME):
                 piece = batch.slice(begin, _ROWS_AT_A_TIME)
                 (rows,) = chunks(piece)
                 keys = {"key": _key_column(rows, piece, self._key)} if self._key else {}
-                yield pa.table({**keys, "value": pa.array(make(rows))})
+                # The same one in each row.
+                named = [] if made is None else piece.column(made)[0].as_py()
+                yield (
+                    pa.table({**keys, "value": pa.array(make(rows))}),
+                    [(each["key"], each["value"]) for each in named],
+                )
 
 
 def read_rows(path: str, file_format: str | None, key: str | None) -> GivenRows:
@@ -238,13 +248,18 @@ def _undelivered(error: DeliveryError | None) -> str:
     return ", ".join(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)
 
 
-class _KeptSerializer:
+class _Kept:
     """A serializer that keeps what it made last."""
 
     def __init__(self, serializer: Any) -> None:
         self._of_values = serializer.of_part("value")
-        self._encode: Callable[[bytes], bytes] | None = None
         self.last: bytes | None = None
+
+
+class _KeptSerializer(_Kept):
+    """One whose schema is named in front of the value."""
+
+    _encode: Callable[[bytes], bytes] | None = None
 
     def serialize(self, topic: str, line: bytes) -> bytes:
         """Of one topic alone."""
@@ -252,6 +267,16 @@ class _KeptSerializer:
             encode, prefix = self._of_values.for_topic(topic)
             self._encode = lambda line: encode(line, prefix)
         self.last = made = self._encode(line)
+        return made
+
+
+class _KeptSerializerWithHeader(_Kept):
+    """One whose schema is named by a header."""
+
+    def serialize_with_headers(self, topic: str, line: bytes, headers: list[tuple[str, bytes]]) -> bytes:
+        """The value; its schema's header is added to `headers`."""
+        made: bytes = self._of_values.serialize_with_headers(topic, line, headers)
+        self.last = made
         return made
 
 

@@ -14,6 +14,7 @@ from ottla.cli.small_file import read_small_file
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
+    from ottla.client.schema_columns import SchemaChoice
     from ottla.registry.client import RegistryClient
     from ottla.registry.record_decoder import RecordDecoder
     from ottla.registry.registered import SchemaReference
@@ -34,37 +35,47 @@ MessageName = Annotated[
     str | None,
     typer.Option("--value-message", help="The message of a Protobuf file; its first one unless given.", metavar="NAME"),
 ]
+SchemaIdIn = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-id-in",
+        help="Records name their schema by its id in front of the value (prefix, the default) or by its GUID in a "
+        "header (header).",
+        metavar="PLACE",
+    ),
+]
 
 
 class ValueSchema(NamedTuple):
-    """What was said of the values. `imports` are the files that a Protobuf file imports, by name."""
+    """What was said of the values. `imports` are the files that a Protobuf file imports, by name.
+
+    `id_in`: where records that are sent name their schema.
+    """
 
     format: str
     registry: RegistryClient
     schema: str | None
     message: str | None
     imports: Mapping[str, str] = {}
+    id_in: str = "prefix"
 
-    def of_table(self, topic: str) -> dict[str, Any]:
-        """As arguments of `send_table`."""
+    def choice(self, topic: str) -> SchemaChoice:
+        """The same for the rows of a table."""
+        from ottla.client.schema_columns import SchemaChoice
+
         schema: Any = self.schema
         if self.schema is not None and self.imports:
             from ottla.registry.registered import PROTOBUF
 
             schema = self.registry.register(f"{topic}-value", self.schema, PROTOBUF, self._references())
-        return {
-            "value_format": self.format,
-            "registry": self.registry,
-            "value_schema": schema,
-            "value_message": self.message,
-        }
+        return SchemaChoice(self.registry, schema, self.message, self.id_in)
 
     def serializer(self) -> Any:
         """What makes a value of a line of JSON."""
         from ottla.cli.avro_lines import AvroLines
         from ottla.registry.serializers import JsonSchemaSerializer, ProtobufSerializer
 
-        given: dict[str, Any] = {"use_latest_version": self.schema is None}
+        given: dict[str, Any] = {"use_latest_version": self.schema is None, "schema_id_in": self.id_in}
         if self.format == "avro":
             return AvroLines(self.registry, self.schema, **given)
         if self.format == "json":
@@ -92,7 +103,11 @@ class ValueSchema(NamedTuple):
 
 
 def read_value_schema(
-    value_format: str | None, registry: RegistryAccess, schema: Path | None, message: str | None
+    value_format: str | None,
+    registry: RegistryAccess,
+    schema: Path | None,
+    message: str | None,
+    id_in: str | None = None,
 ) -> ValueSchema | None:
     """None where values are as they are; UserMistake for options that do not go together."""
     if value_format is None:
@@ -100,6 +115,7 @@ def read_value_schema(
         options = {
             "--value-schema": schema,
             "--value-message": message,
+            "--schema-id-in": id_in,
             "--registry-password-file": registry.password_file,
             "--registry-token-file": registry.token_file,
             "--registry-ca": registry.ca,
@@ -114,6 +130,8 @@ def read_value_schema(
         raise UserMistake(f"--value-format {value_format} needs --registry: the address of a schema registry")
     if message is not None and value_format != "protobuf":
         raise UserMistake("--value-message is for --value-format protobuf")
+    if id_in not in (None, "prefix", "header"):
+        raise UserMistake(f"--schema-id-in {id_in} is not one of prefix, header")
     client = registry.client()
     text = None if schema is None else read_small_file(schema, "--value-schema", "takes the text of a schema")
     imports: Mapping[str, str] = {}
@@ -121,4 +139,4 @@ def read_value_schema(
         from ottla.cli.proto_files import read_imports
 
         imports = read_imports(schema, text)
-    return ValueSchema(value_format, client, text, message, imports)
+    return ValueSchema(value_format, client, text, message, imports, id_in or "prefix")

@@ -90,7 +90,9 @@ def _with_header(pieces: Iterable[Chunk], header: tuple[str, bytes], headers: st
     """The same rows, each with one header more."""
     import pyarrow as pa
 
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    from ottla.registry.columns import append_header, headers_type
+
+    kind = headers_type()
     for piece in pieces:
         batch: Any = pa.record_batch(piece)
         given: Any = pa.nulls(len(batch), kind)
@@ -106,25 +108,7 @@ def _with_header(pieces: Iterable[Chunk], header: tuple[str, bytes], headers: st
             entries = given.flatten()
             if entries.null_count or entries.field("key").null_count:
                 raise RecordError(f"Column {headers!r} has a null header, or one without a name.")
-        yield batch.append_column(pa.field(_MADE, kind), _appended(given, header))
-
-
-def _appended(given: Any, header: tuple[str, bytes]) -> Any:
-    """A column of headers with one more at the end of each row."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    counts = pc.fill_null(pc.list_value_length(given), 0).to_numpy()
-    offsets = np.concatenate([[0], np.cumsum(counts + 1)])
-    places = np.arange(offsets[-1])
-    entries = given.flatten()
-    # The last of each row is the new one, which stands behind all that there were.
-    is_new = np.zeros(len(places), bool)
-    is_new[offsets[1:] - 1] = True
-    places = np.where(is_new, len(entries), places - np.cumsum(is_new))
-    added = pa.array([dict(zip(("key", "value"), header, strict=True))], entries.type)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.concat_arrays([entries, added]).take(places))
+        yield batch.append_column(pa.field(_MADE, kind), append_header(given, header))
 
 
 def _schema(

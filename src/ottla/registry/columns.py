@@ -480,6 +480,29 @@ def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
     return columns
 
 
+def headers_type() -> Any:
+    """The Arrow type of a column of headers."""
+    pa, _ = _arrow()
+    return pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def append_header(given: Any, header: tuple[str, bytes]) -> Any:
+    """A column of headers with one more at the end of each row."""
+    import numpy as np
+
+    pa, pc = _arrow()
+    counts = pc.fill_null(pc.list_value_length(given), 0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(counts + 1)])
+    places = np.arange(offsets[-1])
+    entries = given.flatten()
+    # The last of each row is the new one, which stands behind all that there were.
+    is_new = np.zeros(len(places), bool)
+    is_new[offsets[1:] - 1] = True
+    places = np.where(is_new, len(entries), places - np.cumsum(is_new))
+    added = pa.array([dict(zip(("key", "value"), header, strict=True))], entries.type)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.concat_arrays([entries, added]).take(places))
+
+
 def check_place(schema_id_in: str) -> str:
     """Where a record names its schema; ConfigError for what is no place."""
     if schema_id_in not in PLACES:

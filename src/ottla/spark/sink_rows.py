@@ -70,8 +70,13 @@ class SinkRows(NamedTuple):
     @property
     def taken(self) -> list[str]:
         """The columns that are needed of what Spark hands over."""
-        made = None if self.values is None else self.values.columns
-        return list(self.columns) if made is None else [*(name for name in self.columns if name != "value"), *made]
+        values = self.values
+        if values is None:
+            return list(self.columns)
+        made = {"value"} if values.columns is not None else set()
+        if values.makes_headers:
+            made.add("headers")
+        return [*(name for name in self.columns if name not in made), *(values.columns or ())]
 
     def registered(self) -> SinkRows:
         """The same with a schema that the registry knows, where values have one; asked once in this process."""
@@ -126,7 +131,8 @@ def plan_rows(
     from ottla.spark.value_encoding import plan_values
 
     planned = plan_values(schema, values, topic, others)
-    return SinkRows(topic, tuple(dict.fromkeys((*columns, "value"))), kept, planned)
+    made = ("value", "headers") if planned.is_in_header else ("value",)
+    return SinkRows(topic, tuple(dict.fromkeys((*columns, *made))), kept, planned)
 
 
 def _refuse_other_case(names: list[str]) -> None:
@@ -193,8 +199,11 @@ def _encoded(rows: Any, shape: SinkRows, first_row: int) -> Any:
 
     batch = rows.to_batches()[0] if isinstance(rows, pa.Table) else rows
     struct = batch.column("value") if values.columns is None else batch.select(list(values.columns))
-    columns = {name: batch.column(name) for name in shape.columns if name != "value"}
-    return pa.table(columns | {"value": values.encode(struct, first_row)})
+    columns = {name: batch.column(name) for name in batch.schema.names if name in shape.columns}
+    columns["value"] = values.encode(struct, first_row)
+    if values.is_in_header:
+        columns["headers"] = values.headers(columns.get("headers"), len(batch))
+    return pa.table(columns)
 
 
 def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> Totals:

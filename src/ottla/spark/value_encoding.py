@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ottla.errors import ConfigError, RecordError, UserMistake
-from ottla.registry.columns import ColumnEncoder
+from ottla.registry.columns import ColumnEncoder, append_header, headers_type
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema
 from ottla.schemas.avro.derived import derive_schema
 from ottla.spark.value_decoding import kept
@@ -26,13 +26,14 @@ _KINDS = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
 class Values(NamedTuple):
     """What values are made of: `columns`, or (None) the struct column `value`. `schema` is there once it is registered.
 
-    `fields` are those of the values, as Arrow has them.
+    `fields` are those of the values, as Arrow has them. `makes_headers`: rows have no headers but that of the schema.
     """
 
     options: ValueOptions
     subject: str
     columns: tuple[str, ...] | None
     fields: pa.Schema
+    makes_headers: bool = False
     schema: RegisteredSchema | None = None
 
     def registered(self) -> Values:
@@ -61,14 +62,27 @@ class Values(NamedTuple):
 
         RecordError names the field, and the row, counted from `first_row`.
         """
+        return pa.array(self._kept_encoder().encode(rows, first_row=first_row)).cast(pa.binary())
+
+    @property
+    def is_in_header(self) -> bool:
+        """Whether a header of each record names the schema."""
+        return self.options.schema_id_in == "header"
+
+    def headers(self, given: Any, count: int) -> Any:
+        """The headers of so many rows, with that of the schema behind those that they have, if they have any."""
+        header = self._kept_encoder().header
+        assert header is not None
+        return append_header(pa.nulls(count, headers_type()) if given is None else given, header)
+
+    def _kept_encoder(self) -> ColumnEncoder:
         assert self.schema is not None
-        key = pickle.dumps((self.schema, self.options))
-        encoder = kept(key, self._encoder)
-        return pa.array(encoder.encode(rows, first_row=first_row)).cast(pa.binary())
+        return kept(pickle.dumps((self.schema, self.options)), self._encoder)
 
     def _encoder(self) -> ColumnEncoder:
         assert self.schema is not None
-        return ColumnEncoder(self.options.registry, self.schema, message=self.options.message)
+        options = self.options
+        return ColumnEncoder(options.registry, self.schema, message=options.message, schema_id_in=options.schema_id_in)
 
 
 def plan_values(schema: StructType, options: ValueOptions, topic: str | None, others: tuple[str, ...]) -> Values:
@@ -95,7 +109,8 @@ def plan_values(schema: StructType, options: ValueOptions, topic: str | None, ot
             f"value.format={options.format} needs the option value.schema: the text of the schema, or the id of one "
             "that is registered."
         )
-    return Values(options, subject, columns, to_arrow_schema(of, timezone="UTC"))
+    planned = Values(options, subject, columns, to_arrow_schema(of, timezone="UTC"))
+    return planned._replace(makes_headers=planned.is_in_header and "headers" not in schema.names)
 
 
 def _derived(fields: pa.Schema, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ottla.errors import ConfigError
 from ottla.registry.client import RegistryClient
-from ottla.registry.columns import FORMATS
+from ottla.registry.columns import FORMATS, PLACES
 
 VALUE_FORMAT: Final = "value.format"
 REGISTRY: Final = "registry"
@@ -16,19 +16,24 @@ REGISTRY_SETTING: Final = "registry."
 VALUE_SCHEMA: Final = "value.schema"
 VALUE_MESSAGE: Final = "value.message"
 SUBJECT: Final = "subject"
+SCHEMA_ID_IN: Final = "schema.id.in"
 UNDECODABLE: Final = "undecodable"
-NAMES: Final = (VALUE_FORMAT, REGISTRY, VALUE_SCHEMA, VALUE_MESSAGE, SUBJECT)
+NAMES: Final = (VALUE_FORMAT, REGISTRY, VALUE_SCHEMA, VALUE_MESSAGE, SUBJECT, SCHEMA_ID_IN)
 
 
 @dataclass(slots=True, frozen=True)
 class ValueOptions:
-    """What was said of the values. `schema` is a text, or the id of a schema that is registered."""
+    """What was said of the values. `schema` is a text, or the id of a schema that is registered.
+
+    `schema_id_in`: where a record that is written names it.
+    """
 
     format: str
     registry: RegistryClient
     schema: str | int | None = None
     message: str | None = None
     subject: str | None = None
+    schema_id_in: str = PLACES[0]
 
 
 def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
@@ -49,6 +54,9 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
             raise ConfigError(f"The option {name} is empty: give it, or leave it out.")
     if VALUE_MESSAGE in given and word != "protobuf":
         raise ConfigError("The option value.message is for value.format=protobuf: leave it out.")
+    place = given.get(SCHEMA_ID_IN, PLACES[0]).strip().lower()
+    if place not in PLACES:
+        raise ConfigError(f"The option schema.id.in is {place!r:.60}: it must be {' or '.join(PLACES)}.")
     settings: dict[str, Any] = {
         name.removeprefix(REGISTRY_SETTING): value for name, value in given.items() if name.startswith(REGISTRY_SETTING)
     }
@@ -56,9 +64,8 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
         registry = RegistryClient(given[REGISTRY], settings)
     except ConfigError as error:
         raise ConfigError(f"Among the options registry and registry.*: {error}") from None
-    return ValueOptions(
-        word, registry, _read_schema(given.get(VALUE_SCHEMA)), given.get(VALUE_MESSAGE), given.get(SUBJECT)
-    )
+    schema = _read_schema(given.get(VALUE_SCHEMA))
+    return ValueOptions(word, registry, schema, given.get(VALUE_MESSAGE), given.get(SUBJECT), place)
 
 
 def _read_schema(text: str | None) -> str | int | None:
