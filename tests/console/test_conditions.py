@@ -28,7 +28,7 @@ def test_a_path_is_names_and_indexes(path: str, steps: list[str | int]) -> None:
     assert read_path(path) == steps
 
 
-@pytest.mark.parametrize("path", ["$", "$.", "$.a[", "$.a[x]", "$..a", "$.a[*]", ""])
+@pytest.mark.parametrize("path", ["$", "$.", "$.a[", "$.a[x]", "$..a", "$.a[*]", "", r'$["\q"]', '$["a\nb"]'])
 def test_what_is_no_path_is_said_in_a_sentence(path: str) -> None:
     with pytest.raises(UserMistake, match="JSON path"):
         read_path(path)
@@ -108,6 +108,17 @@ def test_a_search_by_columns_finds_what_a_look_at_each_value_finds(
 
     conditions = Conditions({"path": path, "operator": operator, "operand": operand})
     assert conditions.rows(batch_of(values)) == [row for row, value in enumerate(values) if is_meant(value)]
+
+
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "="])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_beyond_every_float_is_compared_all_the_same(operator: str, sign: str) -> None:
+    operand = sign + "9" * 400
+    values: list[bytes | None] = [f'{{"a": {each}}}'.encode() for each in ("5", operand, sign + "8" * 400, "-5")]
+    wanted = JsonPath("$.a", operator, operand)
+    conditions = Conditions({"path": "$.a", "operator": operator, "operand": operand})
+    holds = [wanted.holds(json.loads(value or b"")) for value in values]
+    assert conditions.rows(batch_of(values)) == [row for row, each in enumerate(holds) if each]
 
 
 def test_all_conditions_must_hold() -> None:

@@ -8,6 +8,7 @@ to stand behind it. Whoever writes JSON may spell text by escapes, so a row with
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ class Conditions:
             pc.is_valid(told), pc.equal(pc.count_substring(values, pattern=f'"{name}"'), pa.scalar(1))
         )
         is_read = pc.and_(is_read, pc.invert(pc.match_substring(values, "\\")))
-        may_be: Any = pc.or_(compare(numbers, float(path.number or 0)), pc.invert(is_read))
+        may_be: Any = pc.or_(compare(numbers, _nearest_float(path.number or 0)), pc.invert(is_read))
         return pc.and_(found, pc.fill_null(may_be, True))
 
     def _may_stand_there(self) -> str:
@@ -144,6 +145,14 @@ class Conditions:
             if path.holds(document):
                 found.append(row)
         return found
+
+
+def _nearest_float(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        # As Arrow reads digits that are beyond every float.
+        return math.inf if number > 0 else -math.inf
 
 
 class _Text:

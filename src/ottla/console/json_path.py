@@ -90,17 +90,27 @@ def read_path(path: str) -> list[str | int]:
     steps: list[str | int] = []
     at = 1
     while at < len(text):
-        step = _STEP.match(text, at)
-        if step is None:
+        match = _STEP.match(text, at)
+        step = None if match is None else _step(match)
+        if match is None or step is None:
             raise UserMistake(f"the JSON path {path:.80} is not understood from its character {at + 1} on; {_ALLOWED}")
-        if step["index"] is not None:
-            steps.append(int(step["index"]))
-        else:
-            steps.append(step["name"] if step["name"] is not None else json.loads(f'"{step["quoted"]}"'))
-        at = step.end()
+        steps.append(step)
+        at = match.end()
     if not steps:
         raise UserMistake(f"the JSON path {path:.80} names nothing; {_ALLOWED}")
     return steps
+
+
+def _step(match: re.Match[str]) -> str | int | None:
+    """A name or an index; None where what is quoted is no text of JSON's."""
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["name"] is not None:
+        return match["name"]
+    try:
+        return str(json.loads(f'"{match["quoted"]}"'))
+    except ValueError:
+        return None
 
 
 def _number(text: str) -> int | float | None:
