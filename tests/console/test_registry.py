@@ -12,7 +12,7 @@ import ottla
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.console.shown import Registry
-from ottla.registry.serializers import AvroSerializer
+from ottla.registry.serializers import AvroSerializer, JsonSchemaSerializer
 
 from .conftest import Asking
 
@@ -51,6 +51,27 @@ def test_values_are_decoded_by_their_schema_and_searched(cluster: ottla.Cluster,
             assert [line["match"]["offset"] for line in lines if "match" in line] == [3, 6]
             plain = asking.get(f"{path}/records?start=oldest&decode=false")["records"][2]["value"]
             assert plain["as"] == "hex"
+
+
+def test_half_a_surrogate_pair_in_a_decoded_value_hides_no_record(cluster: ottla.Cluster, kafka_name: str) -> None:
+    cluster.create_topic(kafka_name)
+    with ottla.Registry(cluster.bootstrap_servers) as registry:
+        serializer = JsonSchemaSerializer(registry.url, json.dumps({"type": "object"}))
+        with ottla.Producer(cluster.bootstrap_servers, value_serializer=serializer) as producer:
+            first = producer.send(kafka_name, {"text": "whole"}).result(30)
+        [record] = ottla.read_table(cluster.bootstrap_servers, kafka_name).to_pylist()
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            producer.send(kafka_name, record["value"][:5] + b'{"text": "\\ud800"}')
+        with (
+            Console(cluster.bootstrap_servers, registry=registry.url) as console,
+            ConsoleServer(console, "127.0.0.1", 0) as server,
+        ):
+            asking = Asking(server.url)
+            path = f"api/topics/{kafka_name}"
+            values = [each["value"] for each in asking.get(f"{path}/records?start=oldest")["records"]]
+            assert [json.loads(each["text"]) for each in values] == [{"text": "whole"}, {"text": "\ud800"}]
+            found = [line["match"]["offset"] for line in asking.lines(f"{path}/search") if "match" in line]
+            assert found == [first.offset, first.offset + 1]
 
 
 def test_a_registry_is_asked_once_for_a_schema_that_it_lacks() -> None:

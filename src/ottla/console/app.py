@@ -213,7 +213,7 @@ def _route(console: Console, method: str, path: str, view: View) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             given = await _given(request)
-            return JSONResponse(await run_in_threadpool(view, console, given))
+            return _Answer(await run_in_threadpool(view, console, given))
         except Exception as error:
             return _refusal(error, request)
 
@@ -229,7 +229,7 @@ def _stream(console: Console, streams: anyio.Semaphore, path: str, view: View) -
             first = await run_in_threadpool(next, lines, None)
         except Exception as error:
             return _refusal(error, request)
-        as_lines = _in_thread(streams, first, lines, lambda line: json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        as_lines = _in_thread(streams, first, lines, lambda line: _as_json(line) + b"\n")
         return StreamingResponse(as_lines, media_type="application/x-ndjson")
 
     return Route(path, endpoint, methods=["GET"])
@@ -334,7 +334,7 @@ def _import(console: Console) -> Any:
                 await run_in_threadpool(_put, chunks, None, is_over)
         except ExceptionGroup as group:
             return _refusal(group.exceptions[0], request)
-        return JSONResponse(told)
+        return _Answer(told)
 
     return endpoint
 
@@ -352,7 +352,8 @@ async def _given(request: Request) -> dict[str, Any]:
     """All fields of a request: query or body, and what the path says; UserMistake."""
     given: dict[str, Any] = dict(request.query_params)
     if request.method == "POST":
-        content = b""
+        # Not bytes: each piece would copy all that came before it.
+        content = bytearray()
         async for chunk in request.stream():
             content += chunk
             if len(content) > _BODY_BYTES_MAX:
@@ -370,9 +371,9 @@ async def _given(request: Request) -> dict[str, Any]:
 
 def _refusal(error: Exception, request: Request) -> Response:
     if isinstance(error, OttlaError):
-        return JSONResponse({"error": str(error)}, _status(error))
+        return _Answer({"error": str(error)}, _status(error))
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse({"error": f"the console failed ({type(error).__name__}); its log says where."}, 500)
+    return _Answer({"error": f"the console failed ({type(error).__name__}); its log says where."}, 500)
 
 
 def _status(error: OttlaError) -> int:
@@ -389,8 +390,21 @@ def _status(error: OttlaError) -> int:
     return 400 if isinstance(error, UserMistake) else 500
 
 
+class _Answer(JSONResponse):
+    """Any answer that is an object."""
+
+    def render(self, content: Any) -> bytes:
+        """Its body."""
+        return _as_json(content)
+
+
+def _as_json(content: Any) -> bytes:
+    # Half a surrogate pair, which UTF-8 does not have, may stand in what was decoded or asked: as JSON's escape.
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
 async def _no_such_path(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"there is no {request.method} {request.url.path:.200}"}, 404)
+    return _Answer({"error": f"there is no {request.method} {request.url.path:.200}"}, 404)
 
 
 def _as_file(name: str) -> dict[str, str]:
