@@ -13,7 +13,7 @@ from tests.wire import Wire
 
 import ottla
 from ottla.client.config_admin import ConfigDescription
-from ottla.console import cluster_views
+from ottla.console import cluster_views, sending
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -140,6 +140,17 @@ def test_what_cannot_be_asked_is_one_sentence(asking: Asking, cluster: ottla.Clu
     assert says in json.loads(content)["error"]
 
 
+@pytest.mark.parametrize("path", ["records?partition=99", "search?partition=99", "export?partition=99"])
+def test_a_partition_that_the_topic_lacks_is_never_read_as_an_empty_one(
+    asking: Asking, cluster: ottla.Cluster, path: str
+) -> None:
+    if "asked" not in cluster.topics():
+        cluster.create_topic("asked")
+    status, _, content = asking.raw("GET", f"api/topics/asked/{path}")
+    assert status == 404
+    assert "the topic has 1 partition, counted from 0" in json.loads(content)["error"]
+
+
 @pytest.mark.parametrize(
     ("path", "given", "refused"),
     [
@@ -150,6 +161,9 @@ def test_what_cannot_be_asked_is_one_sentence(asking: Asking, cluster: ottla.Clu
         ("api/topics", {"name": "y", "replication_factor": 99_999}, (400, "from 1 to 32767")),
         ("api/topics/asked/records", {}, (400, "the record is no JSON object")),
         ("api/topics/asked/records", {"record": {"value": "x", "partition": 99}}, (400, "not 99")),
+        ("api/topics/asked/records", {"record": {"value": {"base64": "\xe9"}}}, (400, "is not base64")),
+        ("api/topics/asked/records", {"record": {"headers": [["\ud800", "x"]]}}, (400, "surrogates not allowed")),
+        ("api/served/faults", {"kind": "pause", "\ud800": "x"}, (400, "\ud800")),
         ("api/topics/nowhere/records", {"record": {"value": "x"}}, (404, "no such topic")),
         ("api/topics/nowhere/import", b'{"value": "x"}', (404, "no such topic")),
         ("api/transactions/end", {}, (400, "transactional_id is missing")),
@@ -295,7 +309,7 @@ def test_a_search_finds_what_is_asked_for_and_says_how_far_it_has_come(
 
 
 def test_a_record_is_sent_and_a_file_taken_in_as_it_was_exported(
-    asking: Asking, cluster: ottla.Cluster, kafka_name: str
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.create_topic(kafka_name)
     cluster.create_topic(f"{kafka_name}-copy")
@@ -322,6 +336,10 @@ def test_a_record_is_sent_and_a_file_taken_in_as_it_was_exported(
     status, told = asking.change("POST", f"{path}-copy/import", broken)
     assert (status, told["stored"]) == (200, 1)
     assert told["error"].startswith("line 2 is not JSON")
+    monkeypatch.setattr(sending, "LINE_BYTES_MAX", 100_000)
+    long = b'{"value": "first"}\n' + b"x" * 200_000
+    status, told = asking.change("POST", f"{path}-copy/import", long)
+    assert (status, told["stored"], told["error"][:15]) == (200, 1, "line 2 has more")
     for record, says in (
         ({"value": 1}, "the value of the record must be text, null or"),
         ({"text": "x"}, "has a field 'text'"),

@@ -114,7 +114,7 @@ def page(
     `cursor` {partition: offset} is what the last page answered as `older` (read on `backward`) or `newer`.
     """
     leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
-    _check_partition(kafka, topic, partition)
+    check_partition(kafka, topic, partition)
     begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
     starts = _starts(kafka, leaders, begins, ends, start, at, cursor)
     is_backward = start == NEWEST or (start == CURSOR and backward)
@@ -220,7 +220,8 @@ def by_partition(found: Mapping[Place, int]) -> dict[int, int]:
     return {partition: offset for (_, partition), offset in sorted(found.items())}
 
 
-def _check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
+def check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
+    """KafkaError where the topic does not have this partition."""
     count = len(kafka.topic(topic).partitions)
     if partition is not None and not 0 <= partition < count:
         raise kafka_error(
@@ -261,7 +262,7 @@ def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> tup
 
 def _check_offset(kafka: Kafka, topic: str, partition: int, offset: int) -> None:
     """UserMistake where the partition has no record there; one that nobody leads now is left to the reader."""
-    _check_partition(kafka, topic, partition)
+    check_partition(kafka, topic, partition)
     place = topic, partition
     begins, ends = bounds(kafka, {each: leader for each, leader in kafka.leaders(topic).items() if each == place})
     if place in ends and not begins[place] <= offset < ends[place]:

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.conditions import Conditions
 from ottla.console.kafka import Kafka
-from ottla.console.record_views import bounds, by_partition
+from ottla.console.record_views import bounds, by_partition, check_partition
 from ottla.console.rows import Rows
 from ottla.console.shown import LIST_BYTES, Registry
 from ottla.errors import OttlaError
@@ -41,6 +41,7 @@ def search(
 ) -> Iterator[Line]:
     """Lines {"match": record}, {"progress": ...} about five a second, {"error": sentence}, and {"end": ...} at last."""
     conditions = Conditions(given, None if registry is None else _decoder(topic, registry))
+    check_partition(kafka, topic, partition)
     leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
     begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
     if since_ms is not None:

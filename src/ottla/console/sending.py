@@ -7,13 +7,12 @@ A line of an export is what an import takes: {"key": ..., "value": ..., "headers
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.console.kafka import Kafka
-from ottla.console.record_views import bounds, by_partition
+from ottla.console.record_views import bounds, by_partition, check_partition
 from ottla.errors import DeliveryError, OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -38,19 +37,17 @@ def produce(kafka: Kafka, topic: str, given: Any) -> dict[str, Any]:
 def import_lines(kafka: Kafka, topic: str, lines: Iterable[bytes]) -> dict[str, Any]:
     """Send a record for each line; a line that is none ends it, and what was sent before is told."""
     kafka.topic(topic)
-    sent = 0
+    sent = number = 0
     refused: str | None = None
     with _producer(kafka) as producer:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                producer.send(topic, **read_record(_read_line(line, number), f"line {number}"))
-            except OttlaError as error:
-                told = str(error)
-                refused = told if told.startswith("line ") else f"line {number}: {told}"
-                break
-            sent += 1
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    producer.send(topic, **read_record(_read_line(line, number), f"line {number}"))
+                    sent += 1
+        except OttlaError as error:
+            told = str(error)
+            refused = told if told.startswith("line ") else f"line {number}: {told}"
         failed = unknown = 0
         try:
             producer.flush(_ANSWER_S)
@@ -62,19 +59,26 @@ def import_lines(kafka: Kafka, topic: str, lines: Iterable[bytes]) -> dict[str, 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Lines of what comes in pieces; UserMistake for a line that is too long to be held."""
-    rest = b""
+    number, size = 1, 0
+    rest: list[bytes] = []
     for chunk in chunks:
-        rest += chunk
-        *whole, rest = rest.split(b"\n")
-        yield from whole
-        if len(rest) > LINE_BYTES_MAX:
-            raise UserMistake(f"a line has more than {LINE_BYTES_MAX >> 20} MiB: give one JSON object a line.")
-    if rest:
-        yield rest
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        size += len(first)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            number += len(others)
+            rest, size = [others[-1]], len(others[-1])
+        if size > LINE_BYTES_MAX:
+            raise UserMistake(f"line {number} has more than {LINE_BYTES_MAX >> 20} MiB: give one JSON object a line.")
+    if size:
+        yield b"".join(rest)
 
 
 def export(kafka: Kafka, topic: str, partition: int | None) -> Iterator[bytes]:
     """The records that there are now, in lines, partition by partition as they come."""
+    check_partition(kafka, topic, partition)
     leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
     begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
     ranges = {(topic, each): (begins[each], ends[each]) for each in begins if begins[each] < ends[each]}
@@ -149,7 +153,7 @@ def _read(given: Any, what: str) -> bytes | None:
     if isinstance(given, Mapping) and set(given) == {"base64"} and isinstance(given["base64"], str):
         try:
             return base64.b64decode(given["base64"], validate=True)
-        except binascii.Error:
+        except ValueError:
             raise UserMistake(f"{what} is not base64") from None
     raise UserMistake(f'{what} must be text, null or {{"base64": "..."}}')
 
