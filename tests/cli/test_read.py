@@ -72,6 +72,9 @@ def read(orders: str, capfd: pytest.CaptureFixture[str]) -> Read:
         (["--start", "2", "--end", "2"], []),
         (["--start", "2026-01-01"], []),
         (["--start", "latest"], []),
+        (["--start", "1960-01-01"], list(range(8))),
+        (["--end", "1960-01-01"], []),
+        (["-p", "0", "--start", "0001-01-01T00:00+14:00"], [0, 2, 4, 6]),
     ],
     ids=str,
 )
@@ -90,6 +93,30 @@ def test_json_is_a_flag_for_the_format(read: Read) -> None:
         "headers": [["from", "web"]],
     }
     assert read("--json", "--format", "json") == read("--json")
+
+
+@pytest.mark.parametrize("style", ["text", "value", "json", "table"])
+def test_a_time_that_no_calendar_has_hides_no_record(
+    orders: str, style: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    topic = f"far-{style}"
+    with ottla.Admin(orders) as admin:
+        admin.create_topics(topic, partitions=1, configs={"message.timestamp.after.max.ms": 2**63 - 1})
+    times = 253_402_300_799_999, 253_402_300_800_000, 2**62, 2**63 - 1
+    with ottla.Producer(orders) as producer:
+        for number, time_ms in enumerate(times):
+            producer.send(topic, f"value-{number}", timestamp_ms=time_ms)
+    assert main(["read", topic, "-b", orders, "--format", style]) == 0
+    shown = capfd.readouterr().out
+    assert all(f"value-{number}" in shown for number in range(4))
+    assert main(["read", topic, "-b", orders, "-o", str(tmp_path / "far.csv")]) == 0
+    with (tmp_path / "far.csv").open(newline="") as file:
+        assert [row["timestamp"] for row in csv.DictReader(file)] == [
+            "9999-12-31T23:59:59.999+00:00",
+            "+10000-01-01T00:00:00.000+00:00",
+            "+146140482-04-24T15:36:27.904+00:00",
+            "+292278994-08-17T07:12:55.807+00:00",
+        ]
 
 
 def test_table_has_a_row_for_each_record_and_headers_where_there_are_any(read: Read) -> None:

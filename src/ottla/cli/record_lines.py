@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,17 @@ from ottla.printable import printable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """Each record as a dict of its columns."""
+    """Each record as a dict of its columns, with its timestamp in milliseconds: a datetime ends with the year 9999."""
+    import pyarrow as pa
+
     for batch in batches:
-        yield from batch.to_pylist(maps_as_pydicts="lossy")
+        times = batch.column("timestamp").cast(pa.int64())
+        columns = {name: times if name == "timestamp" else batch.column(name) for name in batch.schema.names}
+        yield from pa.record_batch(columns).to_pylist(maps_as_pydicts="lossy")
 
 
 def print_lines(batches: Iterable[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
@@ -104,8 +111,17 @@ LINES: dict[str, Callable[[dict[str, Any]], bytes]] = {"text": as_text, "value":
 
 
 def _time(record: dict[str, Any]) -> str | None:
-    timestamp = record["timestamp"]
-    return None if timestamp is None else timestamp.isoformat(timespec="milliseconds")
+    timestamp_ms = record["timestamp"]
+    if timestamp_ms is None:
+        return None
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        import numpy as np
+
+        # Years of more than four digits have a sign (ISO 8601).
+        time = f"{np.datetime64(timestamp_ms, 'ms')}"
+        return f"{'' if time.startswith('-') else '+'}{time}+00:00"
 
 
 def _value(record: dict[str, Any]) -> bytes:

@@ -290,7 +290,8 @@ def _read_start(start: Start) -> tuple[int, bool]:
     if isinstance(start, datetime):
         if start.tzinfo is None:
             raise ConfigError(f"start={start!r} has no time zone; give one, such as datetime.timezone.utc")
-        return int(start.timestamp() * 1000), True
+        # No record is older than 1970, and what is below 0 would be a word of the protocol's.
+        return max(0, int(start.timestamp() * 1000)), True
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         return start, False
     raise ConfigError(f"start={shown(start, is_private=False)} cannot be used; {_START_ALLOWED}")
