@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -72,6 +73,21 @@ def test_every_record_has_the_headers_given(cluster: Cluster, topic: str, produc
     produce("--header", "source=web", "--header", "a=b=c", "--input", str(tmp_path / "rows.csv"))
     headers = [{"key": "source", "value": b"web"}, {"key": "a", "value": b"b=c"}]
     assert [record["headers"] for record in stored(cluster, topic)] == [headers, headers]
+
+
+def test_bytes_that_are_no_text_are_sent_as_they_were_typed(cluster: Cluster, topic: str, produce: Run) -> None:
+    # As Python reads the arguments where they are none of the locale's characters.
+    produce("--header", os.fsdecode(b"raw=\xff"), given=b"one\n")
+    produce("--header", "n\udcc3\udca4=\udcc3\udca4", given=b"two\n")
+    produce("--key-separator", os.fsdecode(b"\xff"), given=b"ada\xffthree\n")
+    first, second, third = stored(cluster, topic)
+    assert (first["headers"], second["headers"]) == (
+        [{"key": "raw", "value": b"\xff"}],
+        [{"key": "n\xe4", "value": "\xe4".encode()}],
+    )
+    assert (third["key"], third["value"]) == (b"ada", b"three")
+    _, err = produce("--header", os.fsdecode(b"\xff=x"), given=b"four\n", status=2)
+    assert "the name of a header is text" in err
 
 
 def test_rows_without_a_key_column_have_no_keys(cluster: Cluster, topic: str, produce: Run, tmp_path: Path) -> None:

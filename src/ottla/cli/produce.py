@@ -24,7 +24,7 @@ from ottla.cli.registry_options import (
     RegistryUser,
     told_as_options,
 )
-from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all
+from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all, typed_bytes
 from ottla.cli.value_schema import MessageName, SchemaFile, SchemaIdIn, ValueFormat, read_value_schema
 from ottla.errors import UserMistake
 from ottla.records.batch_header import CODECS
@@ -196,7 +196,10 @@ def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
         name, equals, value = each.partition("=")
         if not name or not equals:
             raise UserMistake(f"--header {each} is no NAME=VALUE: give one such as source=shop")
-        headers.append((name, value.encode()))
+        try:
+            headers.append((typed_bytes(name).decode(), typed_bytes(value)))
+        except UnicodeDecodeError:
+            raise UserMistake(f"--header {each}: the name of a header is text, and this is no UTF-8") from None
     return headers
 
 

@@ -171,9 +171,14 @@ def read_rows(path: str, file_format: str | None, key: str | None) -> GivenRows:
         return GivenRows(read_source(source), source.key)
 
 
+def typed_bytes(argument: str) -> bytes:
+    """Text as UTF-8; what is none of the locale's characters is the very bytes that were typed."""
+    return argument.encode("utf-8", "surrogateescape")
+
+
 def cut_lines(lines: Iterable[bytes], separator: str | None) -> Lines:
     """(key, value) of each line; the key is None where no separator stands in it."""
-    cut = None if separator is None else separator.encode()
+    cut = None if separator is None else typed_bytes(separator)
     for line in lines:
         value = line.rstrip(b"\r\n")
         if cut is not None and cut in value:
