@@ -17,6 +17,7 @@ TIMEOUT_S = 60
     "arguments",
     [
         ("--help",),
+        ("--version",),
         ("run", "--help"),
         ("simulate", "--first-seed", "0", "--seeds", "2"),
         ("simulate", "--seed", "0", "--json"),
@@ -37,6 +38,40 @@ def test_a_reader_that_has_seen_enough_is_no_failure(arguments: tuple[str, ...],
     )
     os.close(ours)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_full_disk_is_said_in_one_sentence() -> None:
+    for arguments in ("--version", "--help"):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "ottla", arguments],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (2, b"ottla: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "status"),
+    [
+        ("docs", ">&-", 0),
+        ("docs nosuch", "2>&-", 2),
+        ("docs nosuch", ">&-", 2),
+        ("produce orders --input - --input-format csv", "<&-", 2),
+        ("produce orders --input - --input-format csv", "<&- >&- 2>&-", 2),
+    ],
+)
+def test_closed_streams_are_as_good_as_empty_ones(arguments: str, closed: str, status: int) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m ottla {arguments} {closed}', sys.executable],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

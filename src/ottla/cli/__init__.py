@@ -55,13 +55,11 @@ _OUTSIDE = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (`sys.argv` by default) and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     use_look_alikes()
-    if given in (["--version"], ["-V"]):
-        from ottla import __version__
-
-        sys.stdout.write(f"ottla {__version__}\n")
-        return 0
     try:
+        if given in (["--version"], ["-V"]):
+            return _version()
         with ending_in_order():
             return _run(given)
     except KeyboardInterrupt:
@@ -81,11 +79,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if extra is None:
             raise
         return _say(f"this command needs {error.name}, which is not installed: pip install 'ottla[{extra}]'", USAGE)
+    except BrokenPipeError:
+        _show_no_more()
+        return PIPE_CLOSED
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", USAGE)
+
+
+def _open_closed_streams() -> None:
+    """Let stdin, stdout and stderr be empty where whoever started us has closed them (`<&-`, `>&-`).
+
+    Otherwise the next file or socket would get their number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _version() -> int:
+    from ottla import __version__
+
+    sys.stdout.write(f"ottla {__version__}\n")
+    sys.stdout.flush()
+    return 0
 
 
 def _run(arguments: list[str]) -> int:
