@@ -32,6 +32,9 @@ PATIENCE_S = 240
 QUIET_S = 10
 TASKS = 2
 TRANSACTIONS_TOPIC = "__transaction_state"
+# Spark gives a Python process ten seconds to start, which no setting changes, and ends the query where it takes longer.
+# On a busy machine many queries that go on at once may take longer.
+STARTED_TOO_SLOWLY = "Python worker failed to connect back"
 
 
 class Stop(NamedTuple):
@@ -92,6 +95,11 @@ class Driver:
     def times_said(self, word: str) -> int:
         """How often it has said it."""
         return self.said.read_text().split().count(word)
+
+    def slow_starts(self, name: str) -> int:
+        """How often the query has ended because a Python process of Spark's took too long to start."""
+        lines = self.said.read_text().splitlines()
+        return sum(line.startswith(f"failed:{name} ") and STARTED_TOO_SLOWLY in line for line in lines)
 
     def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
         """Wait while it lives."""
@@ -187,6 +195,8 @@ class Engine:
         self._running: set[str] = set()
         self.killed: list[int] = []
         self._drivers: list[Driver] = []
+        # For each query of each driver, how often after a slow start.
+        self._started_again: Counter[tuple[Driver, str]] = Counter()
 
     # ---- driving ------------------------------------------------------------------------------------------------
 
@@ -235,10 +245,23 @@ class Engine:
         self.files[name] += 1
 
     def await_done(self, name: str) -> None:
-        """Wait until Spark has written down that the query's last micro-batch is done."""
+        """Wait until Spark has written down that the query's last micro-batch is done.
+
+        A query that Spark has ended for a slow start is started again meanwhile, as its user would do.
+        """
         number = self.files[name] - 1
         commit = self.job.checkpoint(name) / "commits" / str(number)
-        self.driver.await_true(commit.exists, f"micro-batch {number} of {name} was not done")
+        driver, started_again = self.driver, self._started_again
+
+        def is_done() -> bool:
+            if commit.exists():
+                return True
+            if driver.slow_starts(name) > started_again[driver, name]:
+                started_again[driver, name] += 1
+                driver.tell("start", name, self.tasks[name])
+            return False
+
+        driver.await_true(is_done, f"micro-batch {number} of {name} was not done")
 
     def choose_broker(self) -> int:
         """One that was not killed yet: whoever leads the decisions, if it is such a one.
