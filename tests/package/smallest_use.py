@@ -1,7 +1,8 @@
 """The smallest use of what is installed: `python smallest_use.py [EXTRA ...]`.
 
 It runs where ottla was installed from a wheel: in test_wheel.py, and in the release workflow. Without arguments it
-looks for what a wheel has, and sends two records to an embedded broker. An extra that is named is used, too.
+looks for what a wheel has, and sends two records to an embedded broker. An extra that is named is used, too. `audit`
+needs two of them: cli and arrow.
 """
 
 from __future__ import annotations
@@ -38,11 +39,23 @@ def use_arrow(servers: str) -> None:
     pa = importlib.import_module("pyarrow")
     ottla.write_table(servers, "tables", pa.table({"key": ["a", "b"], "value": ["1", "2"]}), key="key", value="value")
     assert ottla.read_table(servers, "tables").column("value").to_pylist() == [b"1", b"2"]
+    fruits = pa.table({"item": ["tea", "plum"]})
+    with ottla.Registry(servers) as registry:
+        avro = {"value_format": "avro", "registry": registry.url}
+        ottla.write_table(servers, "fruits", fruits, **avro)
+        values = ottla.read_table(servers, "fruits", **avro).column("value").to_pylist()
+    assert values == [{"item": "tea"}, {"item": "plum"}]
 
 
 def use_cli(servers: str) -> None:
     assert "orders" in command("topics", "list", "-b", servers)
     assert command("docs", "faults").startswith("# Faults")
+
+
+def use_audit(servers: str) -> None:
+    """All that the audit of a topic needs is what `cli` and `arrow` bring."""
+    command("produce", "audited", "--random", "10", "--ledger", "sent.parquet", "-b", servers)
+    assert "exactly-once" in command("audit", "--ledger", "sent.parquet", "--topic", "audited", "-b", servers)
 
 
 def use_console(servers: str) -> None:
@@ -106,6 +119,7 @@ def command(*arguments: str) -> str:
 
 USES: dict[str, Callable[[str], None]] = {
     "arrow": use_arrow,
+    "audit": use_audit,
     "aws": use_aws,
     "cli": use_cli,
     "console": use_console,
@@ -118,7 +132,7 @@ USES: dict[str, Callable[[str], None]] = {
 
 def main() -> None:
     with ottla.Cluster(brokers=1) as cluster:
-        for topic in ("orders", "tables", "messages", "spark"):
+        for topic in ("orders", "tables", "fruits", "audited", "messages", "spark"):
             cluster.create_topic(topic)
         use_base(cluster.bootstrap_servers)
         for extra in sys.argv[1:]:

@@ -115,6 +115,7 @@ def test_a_source_distribution_has_all_that_a_build_reads(tmp_path: Path) -> Non
         ("", []),
         ("arrow", ["arrow"]),
         ("cli", ["cli"]),
+        ("cli,arrow", ["audit"]),
         ("console", ["arrow", "cli", "console"]),
         ("sasl,otel,aws,pkcs12,schemas", ["sasl", "otel", "aws", "schemas"]),
         pytest.param("run", ["arrow", "cli", "spark"], marks=pytest.mark.spark),
