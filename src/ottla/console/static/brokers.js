@@ -13,7 +13,7 @@ export async function brokers({ place, signal, every }) {
     label: "Brokers",
     key: (row) => row.id,
     columns: [
-      { title: "Broker", width: 8, header: true, value: (row) => row.id, cell: (row) => h("span", {}, String(row.id),
+      { title: "Broker", width: 13, header: true, value: (row) => row.id, cell: (row) => h("span", {}, String(row.id),
         row.is_controller && [" ", badge("controller")]) , kind: "" },
       { title: "Address", value: (row) => row.host, cell: (row) => `${row.host}:${row.port}` },
       { title: "Rack", width: 10, minor: true, value: (row) => row.rack, cell: (row) => row.rack || "" },

@@ -26,7 +26,7 @@ export function recordTable(name, label, empty) {
         "aria-label": `Record at offset ${row.offset} of partition ${row.partition}`,
         onclick: () => openRecord(name, row.partition, row.offset) }, String(row.offset)) },
       { title: "Partition", width: 8, kind: "number", cell: (row) => String(row.partition) },
-      { title: "Time (UTC)", width: 20, minor: true, cell: (row) => when(row.timestamp_ms) },
+      { title: "Time (UTC)", width: 23, minor: true, cell: (row) => when(row.timestamp_ms) },
       { title: "Key", width: 14, minor: true, cell: (row) => preview(row.key) },
       { title: "Value", cell: (row) => preview(row.value) },
       { title: "Size", width: 7, kind: "number", minor: true,

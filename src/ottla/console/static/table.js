@@ -1,7 +1,8 @@
 // Tables that stay usable with thousands of rows: only rows in sight are drawn, all of one height.
 //
 // A column: title, cell(row) -> text or element, value(row) -> what it is sorted by, kind ("number"), width in ch (one
-// without takes what is left), minor (left out on narrow screens), header (its cells name the row).
+// without takes what is left, and 16 at least: where that is too much the table scrolls in its frame),
+// minor (left out on narrow screens), header (its cells name the row).
 
 import { h, fill } from "./dom.js";
 
@@ -27,7 +28,9 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
       return made;
     })),
     h("thead", {}, h("tr", {}, heads)), body);
-  grid.style.minWidth = `${columns.reduce((sum, column) => sum + (column.minor ? 0 : Math.min(column.width || 16, 18)), 0)}ch`;
+  const least = (those) => `${those.reduce((sum, column) => sum + (column.width ? column.width + 2 : 16), 0)}ch`;
+  grid.style.setProperty("--wide", least(columns));
+  grid.style.setProperty("--narrow", least(columns.filter((column) => !column.minor)));
   const frame = h("div", { class: "frame", tabIndex: 0, role: "region", "aria-label": label }, grid);
   frame.addEventListener("scroll", () => draw(false), { passive: true });
   new ResizeObserver(() => draw(false)).observe(frame);

@@ -121,7 +121,7 @@ export function producerTable(label, now, look, say, withTopic = false) {
       { title: "Epoch", width: 6, kind: "number", value: (row) => row.epoch, cell: (row) => String(row.epoch) },
       { title: "Last sequence", width: 12, kind: "number", minor: true, value: (row) => row.last_sequence,
         cell: (row) => count(row.last_sequence) },
-      { title: "Last record (UTC)", width: 22, minor: true, value: (row) => row.last_timestamp_ms,
+      { title: "Last record (UTC)", width: 23, minor: true, value: (row) => row.last_timestamp_ms,
         cell: (row) => when(row.last_timestamp_ms) },
       { title: "Open transaction", width: 24, value: (row) => row.transaction_offset, cell: (row) => transaction(row) },
     ],

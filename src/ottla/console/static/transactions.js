@@ -26,7 +26,7 @@ export async function transactions({ place, signal, every, say }) {
         cell: (row) => String(row.epoch) },
       { title: "Timeout", width: 9, kind: "number", minor: true, value: (row) => row.timeout_ms,
         cell: (row) => age(row.timeout_ms) },
-      { title: "Since (UTC)", width: 22, minor: true, value: (row) => row.started_ms, cell: (row) => when(row.started_ms) },
+      { title: "Since (UTC)", width: 23, minor: true, value: (row) => row.started_ms, cell: (row) => when(row.started_ms) },
       { title: "Partitions", minor: true, value: (row) => row.partitions.length, cell: (row) => row.partitions.join(", ") },
       { title: "End it", width: 8, cell: (row) => row.started_ms === null || api.current().read_only ? "" :
         h("button", { class: "plain", "aria-label": `End the transaction of ${row.transactional_id}`,
