@@ -232,6 +232,27 @@ def test_what_is_no_text_is_shown_as_digits_and_what_is_long_in_part(
     assert "attachment" in headers["content-disposition"]
 
 
+def test_a_transactional_id_is_open_in_a_transaction_alone(
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name)
+
+    def seen() -> tuple[str, bool]:
+        rows = asking.get("api/transactions")["transactions"]
+        [row] = [each for each in rows if each["transactional_id"] == kafka_name]
+        return row["state"], row["started_ms"] is not None
+
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id=kafka_name) as producer:
+        producer.begin_transaction()
+        producer.send(kafka_name, b"in a transaction").result(30)
+        assert seen() == ("Ongoing", True)
+        producer.commit_transaction()
+        while seen()[0] == "PrepareCommit":
+            pass
+        # A coordinator goes on telling when the last transaction began.
+        assert seen() == ("CompleteCommit", False)
+
+
 def test_a_record_says_whether_its_transaction_was_committed(
     asking: Asking, cluster: ottla.Cluster, kafka_name: str
 ) -> None:

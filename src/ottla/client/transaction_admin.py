@@ -44,9 +44,10 @@ class ListedTransaction:
 
 @dataclass(slots=True, frozen=True)
 class TransactionDescription:
-    """What a coordinator knows of a transactional id; `started_ms` (since 1970, its clock) is None outside of one.
+    """What a coordinator knows of a transactional id; `started_ms` (since 1970, its clock) is None before the first.
 
-    `partitions` are the (topic, partition)s that take part.
+    After a transaction it goes on telling when that began: `state` says whether one is open. `partitions` are the
+    (topic, partition)s that take part.
     """
 
     transactional_id: str

@@ -14,6 +14,8 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 # What `transaction.max.timeout.ms` is by default in Kafka.
 DEFAULT_LONGEST_MS = 900_000
 _DESCRIBED_AT_ONCE = 1_000
+# Coordinators tell of an ended transaction, too, when it began.
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 def transactions(kafka: Kafka) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def transactions(kafka: Kafka) -> dict[str, Any]:
             "producer_id": each.producer_id,
             "epoch": each.producer_epoch,
             "timeout_ms": each.timeout_ms,
-            "started_ms": each.started_ms,
+            "started_ms": each.started_ms if each.state in _OPEN else None,
             "coordinator": each.coordinator_id,
             "partitions": [f"{topic}-{partition}" for topic, partition in each.partitions],
         }
