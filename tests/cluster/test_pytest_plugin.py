@@ -187,6 +187,7 @@ def test_what_cannot_be_is_said(tmp_path: Path, arguments: tuple[str, ...], word
     done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, EXPECTED="1 1")
     assert done.returncode != 0
     assert words in done.stdout + done.stderr
+    assert "pytest_plugin.py" not in done.stdout  # one sentence, and nothing of this plugin's inside
 
 
 def test_each_worker_of_xdist_has_a_cluster_of_its_own(tmp_path: Path) -> None:

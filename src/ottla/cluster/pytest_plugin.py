@@ -112,8 +112,9 @@ def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
 
     try:
         return Cluster(brokers=_brokers(config), settings=_settings(config))
-    except ConfigError as error:
-        raise pytest.UsageError(f"{fixture}: {error}") from None
+    except (ConfigError, pytest.UsageError) as error:
+        # Raised as it is, it would be shown for each test behind the source of this plugin.
+        pytest.fail(f"{fixture}: {error}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
