@@ -166,37 +166,29 @@ class Processes:
         """From outside: let time pass until `reached()`; False where it was not within `limit_us`."""
         scheduler = self.world.scheduler
         end_us = scheduler.now_us + limit_us
-        due_us = self._due_us(end_us)
         while True:
-            if self._let_go_on():
-                due_us = self._due_us(end_us)
+            self._let_go_on()
             if reached():
                 return True
             if scheduler.now_us >= end_us:
                 return False
+            due_us = min((each.due_us() for each in self._living), default=end_us)
             next_us = scheduler.next_us()
-            if next_us is None or next_us > due_us:
-                scheduler.now_us = max(scheduler.now_us, due_us)
+            if next_us is None or next_us > min(due_us, end_us):
+                scheduler.now_us = max(scheduler.now_us, min(due_us, end_us))
             else:
                 scheduler.run_next()
 
-    def _due_us(self, end_us: int) -> int:
-        """When the first of them has waited for long enough, `end_us` at the latest. It changes when one goes on."""
-        return min(end_us, *(each.due_us() for each in self._living)) if self._living else end_us
-
-    def _let_go_on(self) -> bool:
-        """Let those go on that can, until none can; whether any did."""
-        has_gone_on = again = False
-        while True:
+    def _let_go_on(self) -> None:
+        again = True
+        while again:
+            again = False
             for process in list(self._living):
                 if process.can_go_on():
                     process.go_on()
-                    again = has_gone_on = True
+                    again = True
                 if process.is_over:
                     self._living.remove(process)
-            if not again:
-                return has_gone_on
-            again = False
 
     def are_all_over(self) -> bool:
         """Whether none is left."""
