@@ -9,7 +9,6 @@ line is a row's number, row n has key n modulo `KEYS`, and a key's rows lie in o
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -133,20 +132,22 @@ def main() -> None:
 
         session.dataSource.register(ControlSource)
     queries: dict[str, StreamingQuery] = {}
+    ends: dict[str, Thread] = {}
     say("ready")
     for line in sys.stdin:
         word, name, *arguments = line.split()
         if word == "start":
             queries[name] = start(session, job, name, int(arguments[0]))
-            Thread(target=tell_failure, args=(queries[name], name), daemon=True).start()
+            ends[name] = Thread(target=tell_failure, args=(queries[name], name), daemon=True)
+            ends[name].start()
         elif word == "stop":
             Thread(target=stop, args=(queries[name], name)).start()
             continue
         elif word == "await-one":
             await_one_task(session)
         else:
-            with contextlib.suppress(Exception):
-                queries[name].awaitTermination()
+            # Its failure is told first.
+            ends[name].join()
         say(f"{word}:{name}")
 
 

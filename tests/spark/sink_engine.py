@@ -195,8 +195,8 @@ class Engine:
         self._running: set[str] = set()
         self.killed: list[int] = []
         self._drivers: list[Driver] = []
-        # For each query of each driver, how often after a slow start.
-        self._started_again: Counter[tuple[Driver, str]] = Counter()
+        # How often the driver had said so of each query when that was last started.
+        self._slow_starts: dict[str, int] = {}
 
     # ---- driving ------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Engine:
         if self.files[name] == 0 and name not in self.job.modes:
             self.add_file(name)
         self.tasks[name] = tasks or self._given_tasks[name]
-        self.driver.tell("start", name, self.tasks[name])
+        self._start(name)
         self._running.add(name)
         if self.files[name]:
             self.await_done(name)
@@ -251,17 +251,19 @@ class Engine:
         """
         number = self.files[name] - 1
         commit = self.job.checkpoint(name) / "commits" / str(number)
-        driver, started_again = self.driver, self._started_again
 
         def is_done() -> bool:
             if commit.exists():
                 return True
-            if driver.slow_starts(name) > started_again[driver, name]:
-                started_again[driver, name] += 1
-                driver.tell("start", name, self.tasks[name])
+            if self.driver.slow_starts(name) > self._slow_starts[name]:
+                self._start(name)
             return False
 
-        driver.await_true(is_done, f"micro-batch {number} of {name} was not done")
+        self.driver.await_true(is_done, f"micro-batch {number} of {name} was not done")
+
+    def _start(self, name: str) -> None:
+        self._slow_starts[name] = self.driver.slow_starts(name)
+        self.driver.tell("start", name, self.tasks[name])
 
     def choose_broker(self) -> int:
         """One that was not killed yet: whoever leads the decisions, if it is such a one.
