@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.where import Where, check_partitions, timestamp_ms
+from ottla.cli.where import Where, check_partitions
 from ottla.errors import KafkaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode
+from ottla.reader.position import timestamp_ms
 
 if TYPE_CHECKING:
     from ottla.client.group_admin import GroupAdmin

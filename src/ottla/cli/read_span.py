@@ -6,7 +6,8 @@ from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ottla.cli.where import Where, check_partitions, timestamp_ms
+from ottla.cli.where import Where, check_partitions
+from ottla.reader.position import timestamp_ms
 
 _LATEST = -1
 

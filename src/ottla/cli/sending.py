@@ -303,8 +303,9 @@ def _header_column(headers: Headers, count: int, numbers: Any) -> Any:
     import pyarrow as pa
 
     from ottla.ledger.schema import SEQUENCE_HEADER
+    from ottla.registry.columns import headers_type
 
-    kind: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    kind = headers_type()
     same = [{"key": name, "value": value} for name, value in headers]
     if numbers is None:
         return pa.array([same] * count, kind)

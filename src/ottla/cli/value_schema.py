@@ -130,8 +130,10 @@ def read_value_schema(
         raise UserMistake(f"--value-format {value_format} needs --registry: the address of a schema registry")
     if message is not None and value_format != "protobuf":
         raise UserMistake("--value-message is for --value-format protobuf")
-    if id_in not in (None, "prefix", "header"):
-        raise UserMistake(f"--schema-id-in {id_in} is not one of prefix, header")
+    from ottla.registry.columns import PLACES
+
+    if id_in not in (None, *PLACES):
+        raise UserMistake(f"--schema-id-in {id_in} is not one of {', '.join(PLACES)}")
     client = registry.client()
     text = None if schema is None else read_small_file(schema, "--value-schema", "takes the text of a schema")
     imports: Mapping[str, str] = {}

@@ -32,11 +32,6 @@ def parse_where(option: str, text: str, words: tuple[str, ...] = ("earliest", "l
     raise UserMistake(f"{option} {text} is neither {', '.join(words)}, an offset, nor {A_TIME}")
 
 
-def timestamp_ms(time: datetime) -> int:
-    """Kafka's milliseconds since 1970; no record is older, and what is below 0 would be a word of the protocol's."""
-    return max(0, int(time.timestamp() * 1000))
-
-
 def check_partitions(topic: str, given: Iterable[int], known: Collection[int]) -> None:
     """UserMistake for a partition that the topic does not have."""
     for each in given:

@@ -23,7 +23,7 @@ from ottla.connection.setting import named_in_help, shown
 from ottla.errors import ConfigError, Unreachable
 from ottla.foreign_names import OF_READER, no_attribute, servers_come_first
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
-from ottla.reader.position import EARLIEST, LATEST
+from ottla.reader.position import EARLIEST, LATEST, timestamp_ms
 from ottla.reader.settings import READER_SETTINGS, ReaderSettings
 from ottla.records.batch_header import CorruptBatch
 from ottla.records.compression import BatchTooLarge
@@ -290,8 +290,7 @@ def _read_start(start: Start) -> tuple[int, bool]:
     if isinstance(start, datetime):
         if start.tzinfo is None:
             raise ConfigError(f"start={start!r} has no time zone; give one, such as datetime.timezone.utc")
-        # No record is older than 1970, and what is below 0 would be a word of the protocol's.
-        return max(0, int(start.timestamp() * 1000)), True
+        return timestamp_ms(start), True
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         return start, False
     raise ConfigError(f"start={shown(start, is_private=False)} cannot be used; {_START_ALLOWED}")

@@ -11,10 +11,16 @@ consumed is counted in `buffered_bytes`.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import IntEnum
 
 EARLIEST = -2
 LATEST = -1
+
+
+def timestamp_ms(time: datetime) -> int:
+    """Kafka's milliseconds since 1970 where a position is asked for by time; no record is older, and -1 is `LATEST`."""
+    return max(0, int(time.timestamp() * 1000))
 
 
 class PositionState(IntEnum):
