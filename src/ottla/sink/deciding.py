@@ -11,14 +11,14 @@ If there is no answer to the commit, it is asked for again. In the end R is read
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
-from ottla.sink.batch import BatchId, Plan, Prepared
+from ottla.sink.batch import BatchId, Entry, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.refusals import longer, taken_over, too_late, took_too_long
@@ -84,7 +84,7 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
-    described = session.port.describe_transactions(entry.identity.transactional_id for entry in entries)
+    described = _describe(session, entries)
     late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
     if not late:
         _warn_of_length(settings, decision, described.values(), plan.planned_ms)
@@ -100,6 +100,22 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     return decision._replace(
         entries=tuple(entry._replace(lost=True) if entry in gone else entry for entry in decision.entries)
     )
+
+
+def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, TransactionDescription]:
+    """What the coordinators know of these transactions.
+
+    A coordinator keeps an id for days. If it does not know one that a task has just used, it may be a broker that is
+    cut off from the others, and another one is the coordinator by now. So it is looked for again, for as long as R's
+    own transaction can wait.
+    """
+    port = session.port
+    deadline = port.passed_s() + session.settings.decision_timeout_ms / 2000
+    while True:
+        described = port.describe_transactions(entry.identity.transactional_id for entry in entries)
+        if all(entry.identity.transactional_id in described for entry in entries) or port.passed_s() >= deadline:
+            return described
+        port.pause()
 
 
 def _warn_of_length(
