@@ -96,10 +96,11 @@ class Driver:
         """How often it has said it."""
         return self.said.read_text().split().count(word)
 
-    def slow_starts(self, name: str) -> int:
-        """How often the query has ended because a Python process of Spark's took too long to start."""
-        lines = self.said.read_text().splitlines()
-        return sum(line.startswith(f"failed:{name} ") and STARTED_TOO_SLOWLY in line for line in lines)
+    def failures(self, name: str) -> list[str]:
+        """The errors that the query has ended with."""
+        lines = self.said.read_text().splitlines(keepends=True)
+        begins = [number for number, line in enumerate(lines) if line.startswith(f"failed:{name} ")]
+        return ["".join(lines[begin : begin + 60]) for begin in begins]
 
     def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
         """Wait while it lives."""
@@ -195,8 +196,8 @@ class Engine:
         self._running: set[str] = set()
         self.killed: list[int] = []
         self._drivers: list[Driver] = []
-        # How often the driver had said so of each query when that was last started.
-        self._slow_starts: dict[str, int] = {}
+        # How many failures of each query its driver had told when that was last started.
+        self._failures: dict[str, int] = {}
 
     # ---- driving ------------------------------------------------------------------------------------------------
 
@@ -247,7 +248,8 @@ class Engine:
     def await_done(self, name: str) -> None:
         """Wait until Spark has written down that the query's last micro-batch is done.
 
-        A query that Spark has ended for a slow start is started again meanwhile, as its user would do.
+        A query that Spark has ended for a slow start is started again meanwhile, as its user would do. AssertionError
+        for one that has ended otherwise.
         """
         number = self.files[name] - 1
         commit = self.job.checkpoint(name) / "commits" / str(number)
@@ -255,14 +257,16 @@ class Engine:
         def is_done() -> bool:
             if commit.exists():
                 return True
-            if self.driver.slow_starts(name) > self._slow_starts[name]:
+            for failure in self.driver.failures(name)[self._failures[name] :]:
+                first_line = failure.partition("\n")[0]
+                assert STARTED_TOO_SLOWLY in first_line, f"micro-batch {number} of {name} was not done:\n{failure}"
                 self._start(name)
             return False
 
         self.driver.await_true(is_done, f"micro-batch {number} of {name} was not done")
 
     def _start(self, name: str) -> None:
-        self._slow_starts[name] = self.driver.slow_starts(name)
+        self._failures[name] = len(self.driver.failures(name))
         self.driver.tell("start", name, self.tasks[name])
 
     def choose_broker(self) -> int:

@@ -46,6 +46,9 @@ BROKER_STOPS = {
 # Their topics have one replica of each partition: without its broker, a task stores a part of its rows and fails.
 FRAIL_STEPS, FRAIL_CONTROLS = ["one-replica"], ["control-one-replica"]
 FRAIL = dict.fromkeys([*FRAIL_STEPS, *FRAIL_CONTROLS], Stop(Barrier.TASK_ROWS))
+# The driver's own transaction is open while a query is held there. It may last half the margin, by default 30 seconds:
+# too short for a slow machine to hold all others meanwhile and to kill a broker.
+OPEN_DECISION = {Barrier.COMMIT_ASKED: {"sink.margin.ms": "600000"}}
 IMPATIENT = {"kafka.request.timeout.ms": "3000", "kafka.delivery.timeout.ms": "10000", "kafka.max.block.ms": "10000"}
 # What becomes of the request that commits the decision: it was carried out, or it never came.
 UNANSWERED = {"unanswered-carried-out": "drop_ack", "unanswered-lost": "drop_request"}
@@ -55,7 +58,7 @@ UNANSWERED = {"unanswered-carried-out": "drop_ack", "unanswered-lost": "drop_req
 def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A driver that can have a query for every barrier."""
     told = QUERIES | {"controls": [*CONTROLS, *FRAIL_CONTROLS], "replicas": dict.fromkeys(FRAIL, 1)}
-    names, options = [*STOPS, *CONTROLS, *FRAIL, *UNANSWERED], dict.fromkeys(FRAIL, IMPATIENT)
+    names, options = [*STOPS, *CONTROLS, *FRAIL, *UNANSWERED], dict.fromkeys(FRAIL, IMPATIENT) | OPEN_DECISION
     with running_engine(brokers, tmp_path_factory.mktemp("kills"), names, options=options, **told) as engine:
         yield engine
 

@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from ottla.errors import ConfigError
+from ottla.spark.exactly_once import sink_settings
 from ottla.spark.sink_options import read_sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -63,6 +64,12 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (True, {"sink__id": "s", "sink__control__topic": " "}, r"sink\.control\.topic is empty"),
         (True, {"sink__id": "s", "sink__control__topic": "a/b"}, r"sink\.control\.topic is 'a/b'.* letters, digits"),
         (True, {"sink__id": "s", "sink__control__topic": "t" * 242}, r"sink\.control\.topic is 't+'.* 241 at most"),
+        (
+            True,
+            {"sink__id": "s", "sink__margin__ms": "1 s"},
+            r"sink\.margin\.ms is '1 s'.*whole number of milli",
+        ),
+        (True, {"sink__id": "s", "sink__margin__ms": "-1"}, r"sink\.margin\.ms is '-1'.*less than kafka\.transaction"),
         (True, {"write__id": "w", "sink__id": "s"}, r"write\.id is for batch"),
         (False, {"write__id": "a\nb"}, r"option write\.id is 'a\\nb'.*printable"),
         (False, {"write__id": "w" * 201}, r"option write\.id is 'w+'.*200 bytes at most"),
@@ -97,6 +104,15 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
 def test_what_cannot_be_used_is_named_with_what_is_allowed(streaming, given, told):
     with pytest.raises(ConfigError, match=told):
         read(streaming=streaming, **given)
+
+
+def test_a_margin_goes_to_the_sink_and_must_be_less_than_the_timeout():
+    given = {"sink__id": "s", "kafka__transaction__timeout__ms": "60000"}
+    assert sink_settings(read(streaming=True, sink__margin__ms=" 20000 ", **given)).margin == 20_000
+    assert sink_settings(read(streaming=True, **given)).margin == 15_000
+    told = r"sink\.margin\.ms=60000 must be from 0 to below kafka\.transaction\.timeout\.ms \(60000\)"
+    with pytest.raises(ConfigError, match=told):
+        sink_settings(read(streaming=True, sink__margin__ms="60000", **given))
 
 
 def test_what_exactly_once_sets_itself_may_be_given_as_it_is():

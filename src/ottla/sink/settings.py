@@ -49,9 +49,9 @@ class SinkSettings:
     `sink_id` names the sink for as long as its query exists; `client_settings` are those of `ottla.Producer`, with dots
     or underscores. A batch whose transactions have less than `margin_ms` left is not decided (None: a tenth of
     `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `same_rows`: a batch that is done and
-    comes again with other rows is refused. `timeout_name` and `same_rows_name` are the names in error messages of
-    `transaction_timeout_ms` and `same_rows`. `of_checkpoint`: the id was made from the location of the checkpoint, and
-    not given by the user.
+    comes again with other rows is refused. `timeout_name`, `margin_name` and `same_rows_name` are the names in error
+    messages of `transaction_timeout_ms`, `margin_ms` and `same_rows`. `of_checkpoint`: the id was made from the
+    location of the checkpoint, and not given by the user.
     """
 
     sink_id: str
@@ -61,6 +61,7 @@ class SinkSettings:
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     margin_ms: int | None = None
     timeout_name: str = "transaction.timeout.ms"
+    margin_name: str = "margin_ms"
     same_rows: bool = False
     same_rows_name: str = "same_rows=True"
     of_checkpoint: bool = False
@@ -75,7 +76,7 @@ class SinkSettings:
             raise ConfigError(f"{self.timeout_name}={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
         if not 0 <= self.margin < self.transaction_timeout_ms:
             raise ConfigError(
-                f"margin_ms={self.margin_ms} must be from 0 to below {self.timeout_name} "
+                f"{self.margin_name}={self.margin_ms} must be from 0 to below {self.timeout_name} "
                 f"({self.transaction_timeout_ms})"
             )
         for name in self.client_settings:

@@ -33,6 +33,7 @@ _TAKEN = (
     "kafka.bootstrap.servers",
     "sink.control.topic",
     "sink.id",
+    "sink.margin.ms",
     "sink.same.rows",
     "topic",
     "write.id",
@@ -61,7 +62,8 @@ class SinkOptions:
 
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
     sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
-    `control_topic`: where decisions are kept. `same_rows`: a batch that is done must not come again with other rows.
+    `control_topic`: where decisions are kept. `margin_ms`: how much time a batch's transactions must have left when it
+    is decided (None: by their timeout). `same_rows`: a batch that is done must not come again with other rows.
     `of_checkpoint`: `sink_id` was made of the checkpoint's location. `values`: where they have a schema of a registry.
     """
 
@@ -72,6 +74,7 @@ class SinkOptions:
     write_id: str | None = None
     checkpoint: str | None = None
     control_topic: str = CONTROL_TOPIC
+    margin_ms: int | None = None
     same_rows: bool = False
     of_checkpoint: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
@@ -106,6 +109,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         write_id=_read_id("write.id", given) if exactly_once else None,
         checkpoint=_read_checkpoint(given) or None if streaming else None,
         control_topic=control_topic,
+        margin_ms=_read_margin(given),
         same_rows=same_rows,
         of_checkpoint=exactly_once and streaming and "sink.id" not in given,
         settings=settings,
@@ -229,6 +233,18 @@ def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, st
     except ConfigError as error:
         raise ConfigError(f"Among the options that begin with kafka.: {error}") from None
     return {name: value for name, value in settings.items() if not exactly_once or name not in _SET_BY_TRANSACTIONS}
+
+
+def _read_margin(given: Mapping[str, str]) -> int | None:
+    text = given.get("sink.margin.ms")
+    if text is None:
+        return None
+    if not re.fullmatch("[0-9]{1,10}", text.strip()):
+        raise ConfigError(
+            f"The option sink.margin.ms is {text!r}: it must be a whole number of milliseconds, less than "
+            "kafka.transaction.timeout.ms."
+        )
+    return int(text)
 
 
 def _read_bool(name: str, text: str) -> bool:
