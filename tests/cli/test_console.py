@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli import main
+from ottla.cli.console import log_to_stderr
 
 COMMAND = [sys.executable, "-m", "ottla", "console", "--listen", "0", "--json"]
 
@@ -52,3 +54,16 @@ def test_a_token_that_is_none_is_never_repeated(tmp_path: Path, capsys: pytest.C
     (tmp_path / "token").chmod(0o600)
     assert main(["console", "--listen", "0", "--token-file", str(tmp_path / "token")]) == 2
     assert "short" not in capsys.readouterr().err
+
+
+def test_what_the_page_calls_its_log_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("ottla.console")
+    before = list(logger.handlers), list(logging.getLogger("uvicorn.error").handlers)
+    log_to_stderr()
+    try:
+        logger.error("GET /api/brokers failed", exc_info=ValueError("why"))
+    finally:
+        logger.handlers, logging.getLogger("uvicorn.error").handlers = before
+    told = capsys.readouterr().err
+    assert "ottla.console: GET /api/brokers failed" in told
+    assert "ValueError: why" in told

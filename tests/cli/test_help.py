@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,21 @@ from ottla.cli import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, main
 from ottla.cli.app import COMMANDS, GROUPS, app_for
 
 
-def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+def commands(outer: Any, *path: str) -> Iterator[tuple[str, ...]]:
     yield path
-    for name, inner in getattr(command, "commands", {}).items():
+    for name, inner in getattr(outer, "commands", {}).items():
         yield from commands(inner, *path, name)
 
 
-def params(path: tuple[str, ...]) -> list[Any]:
-    command: Any = typer.main.get_command(app_for([]))
+def command(path: tuple[str, ...]) -> Any:
+    found: Any = typer.main.get_command(app_for([]))
     for name in path:
-        command = command.commands[name]
-    return list(command.params)
+        found = found.commands[name]
+    return found
+
+
+def params(path: tuple[str, ...]) -> list[Any]:
+    return list(command(path).params)
 
 
 def shown(
@@ -170,3 +175,14 @@ def test_one_command_loads_no_other() -> None:
         "; print(*[m for m in sys.modules if m.startswith(('ottla.tap', 'ottla.broker', 'ottla.remote'))])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@ALL
+def test_examples_fit_into_a_terminal_of_80_columns_and_stand_one_in_a_line(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = cleandoc(command(path).help or "")
+    text = shown(path, 80, monkeypatch, capsys)
+    for example in re.findall("^    (.*)$", words, re.MULTILINE):
+        assert f"  {example} " in text
+    assert not re.search("[Ff]or example[^:]*: *`", words)

@@ -187,26 +187,38 @@ def test_ledger_tells_what_was_not_stored(cluster: Cluster, topic: str, produce:
     assert {row["guarantee"] for row in rows} == {"at-least-once"}
 
 
-def test_interrupted_produce_leaves_a_ledger_of_all_it_sent(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_produce_tells_what_became_of_all_it_sent(
+    cluster: Cluster, topic: str, tmp_path: Path, end: signal.Signals
+) -> None:
     ledger = tmp_path / "sent.parquet"
-    command = [sys.executable, "-m", "ottla", "produce", topic, "-b", cluster.bootstrap_servers]
+    command = [sys.executable, "-m", "ottla", "produce", topic, "-b", cluster.bootstrap_servers, "--json"]
     with (
         cluster.faults.drop_request(topic=topic) as silence,
-        subprocess.Popen([*command, "--ledger", str(ledger)], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as sending,
+        subprocess.Popen(
+            [*command, "--ledger", str(ledger)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as sending,
     ):
         assert sending.stdin is not None
         sending.stdin.write(b"a\n")
         sending.stdin.flush()
         while not silence.fired:
             assert sending.poll() is None
-        sending.send_signal(signal.SIGINT)
+        sending.send_signal(end)
         try:
             status = sending.wait(TIMEOUT_S)
         finally:
             sending.kill()
+        assert sending.stdout is not None
         assert sending.stderr is not None
-        assert sending.stderr.read() == b"ottla: interrupted: 1 record not known to be stored\n"
-    assert status == 130
+        told = json.loads(sending.stdout.read())
+        assert (told["records"], told["acked"], told["failed"], told["unknown"]) == (1, 0, 0, 1)
+        said = "interrupted" if end == signal.SIGINT else "terminated"
+        assert sending.stderr.read().decode() == f"ottla: {said}: 1 record not known to be stored\n"
+    assert status == 128 + end
     assert [row["outcome"] for row in pq.read_table(ledger).to_pylist()] == ["unknown"]
 
 

@@ -196,7 +196,11 @@ def test_a_password_comes_from_a_file_or_the_environment(
             "",
             "nowhere.avsc cannot be read (No such file or directory): check --value-schema",
         ),
-        (["produce", "--value-format", "avro", "--registry", "URL"], "{}\n", "40401"),
+        (
+            ["produce", "--value-format", "avro", "--registry", "URL"],
+            "{}\n",
+            "(40401): give one with --value-schema, or",
+        ),
         (["read", "--value-format", "avro", "--registry", "http://127.0.0.1:9"], "", "check --registry, and whether"),
         (["read", "--value-format", "avro", "--registry", "nowhere"], "", "--registry: 'nowhere' is not http://HOST"),
         (["read", "--value-format", "avro", "--registry", "URL", "--registry-user", "ann"], "", "ann needs a password"),

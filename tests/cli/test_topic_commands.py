@@ -372,3 +372,13 @@ def test_a_name_that_is_not_there_may_have_been_a_verb(servers: tuple[str, str],
     assert done.stderr.endswith(f'; did you mean "ottla topics {hint}"?\n' if hint else ")\n")
     # Behind a verb it is a name and nothing else.
     assert "did you mean" not in ottla("topics", "describe", word, *servers).stderr
+
+
+@pytest.mark.parametrize("command", [("topics",), ("topics", "delete"), ("groups",), ("groups", "delete")])
+def test_a_name_that_is_no_text_is_named_and_not_taken_for_an_outage(
+    servers: tuple[str, str], command: tuple[str, ...]
+) -> None:
+    done = ottla(*command, os.fsdecode(b"\xff"), *servers)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written as UTF-8" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -283,6 +283,14 @@ def test_all_leaders_are_asked_at_the_same_time(
         assert asked.result(30) == {0: 0, 1: 0, 2: 0}
 
 
+def test_a_name_that_utf8_cannot_write_is_refused_and_not_taken_for_an_outage(kafka_cluster: ottla.Cluster) -> None:
+    told = r"the cluster was not asked: .*'\\udcff' cannot be written as UTF-8"
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        for ask in (admin.describe, admin.create_topics, admin.delete_topics):
+            with pytest.raises(ottla.UserMistake, match=told):
+                ask("\udcff")
+
+
 def test_a_closed_admin_says_so(kafka_cluster: ottla.Cluster) -> None:
     admin = Admin(kafka_cluster.bootstrap_servers)
     admin.close()

@@ -404,6 +404,8 @@ def test_brokers_are_killed_and_started_and_faults_put_in_force_and_healed(
     for partition in range(3):
         cluster.await_isr("orders", partition, 3, timeout=30)
     choose(page, "Fault", "lose_ack")
+    # Names stand in type of their own, not between backticks.
+    assert "`" not in page.locator("form", has_text="Let something go wrong").inner_text()
     page.get_by_label("topic", exact=True).fill("orders")
     page.get_by_label("nth", exact=True).fill("1")
     page.get_by_role("button", name="Put it in force").click()

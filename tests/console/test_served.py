@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from contextlib import ExitStack
 from typing import Any
 
 import ottla
+from ottla.console.app import STREAMS_MAX
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.faults.fault import KINDS
@@ -54,6 +56,25 @@ def test_the_logs_of_a_topic_are_live(asking: Asking, cluster: ottla.Cluster, ka
     assert leader["files"][0]["resident_bytes"] in (leader["files"][0]["bytes"], None)
     gone = first_lines(f"{asking.url}api/served/live?topic=nowhere", "logs")["logs"]
     assert "nowhere" in gone["error"]
+
+
+def test_one_stream_too_many_is_refused_and_does_not_wait_for_another(
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name)
+    search, export = f"api/topics/{kafka_name}/search", f"api/topics/{kafka_name}/export"
+    with ExitStack() as stack:
+        for _ in range(STREAMS_MAX):
+            live = stack.enter_context(urllib.request.urlopen(f"{asking.url}api/served/live", timeout=30))
+            assert live.readline()
+        for path in (search, export, "api/served/live"):
+            status, _, content = asking.raw("GET", path)
+            assert (status, b"16 searches, exports and live views are open" in content) == (503, True)
+        # What ends by itself is answered.
+        assert len(asking.get("api/brokers")["brokers"]) == 3
+    # They end when the console finds that nobody listens any more.
+    while asking.raw("GET", search)[0] == 503:
+        pass
 
 
 def test_a_served_cluster_that_has_ended_is_said_to_be_gone(cluster: ottla.Cluster) -> None:

@@ -85,6 +85,7 @@ def figures(folder: Path, number: int = 1) -> dict[str, Any]:
 
 def test_a_report_is_written_that_begins_with_the_verdict(folder: Path) -> None:
     page = (folder / "report-1.html").read_text()
+    assert (folder / "shown-1.txt").read_text().endswith("The report is report-1.html.\n")
     assert '<p class="verdict">Every guarantee did what it promises' in page
     assert "The properties" in page
 

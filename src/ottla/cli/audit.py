@@ -63,7 +63,9 @@ def audit(
     The ledger has a row for each record that was sent; each record carries its number in the header `ottla.sequence`.
     The page "Audit" of the documentation describes the format, and shows how to write a ledger with ottla's producer.
 
-    For example: `ottla audit --ledger orders.jsonl --topic orders --bootstrap localhost:9092`
+    For example:
+
+        ottla audit --ledger orders.jsonl --topic orders -b localhost:9092
 
     Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when a file, a name or an option cannot
     be used, or nothing is proved.

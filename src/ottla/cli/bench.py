@@ -71,7 +71,10 @@ def bench(
     Of the file of --command-config the settings about security count, and are told to every client. Clients that
     cannot be told them (a keystore, tokens) are not measured.
 
-    For example: `ottla bench`, `ottla bench -b localhost:9092 --seconds 10 --record-bytes 1000`
+    For example:
+
+        ottla bench
+        ottla bench -b localhost:9092 --seconds 10 --record-bytes 1000
 
     Exit status: 0 when all were measured, 1 when one failed, 2 when an address or an option cannot be used.
     """

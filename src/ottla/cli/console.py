@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
@@ -112,6 +113,7 @@ def console(
         Console(servers, reading=reading, writing=writing, registry=registry, control=inside) as looked_at,
         ConsoleServer(looked_at, host, port, token=token, read_only=read_only) as server,
     ):
+        log_to_stderr()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: asked.append(number))
         if as_json:
@@ -124,6 +126,15 @@ def console(
             webbrowser.open(server.url)
         while not asked:
             time.sleep(_LOOK_S)
+
+
+def log_to_stderr() -> None:
+    """What the page calls the console's log: failures of its own and of the web server."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    handler.setLevel(logging.ERROR)
+    for name in ("ottla.console", "uvicorn.error"):
+        logging.getLogger(name).addHandler(handler)
 
 
 def _token(path: Path | None) -> str | None:

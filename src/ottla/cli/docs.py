@@ -26,7 +26,9 @@ def docs(
 
     They are Markdown, and come with the package.
 
-    For example: `ottla docs faults`
+    For example:
+
+        ottla docs faults
 
     Exit status: 0 when it was shown, 2 when there is no such page.
     """

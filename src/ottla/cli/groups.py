@@ -33,8 +33,10 @@ groups = typer.Typer(
     invoke_without_command=True,
     subcommand_metavar="[GROUP | COMMAND [ARGS]...]",
     help="List consumer groups, show one with its lag, move its offsets and delete groups.\n\n"
-    "For example, with a group `billing` that reads the topic `orders`: `ottla groups`, `ottla groups billing` and "
-    "`ottla groups reset billing --topic orders --to earliest --execute`\n\n"
+    "For example, with a group `billing` that reads the topic `orders`:\n\n"
+    "    ottla groups\n"
+    "    ottla groups billing\n"
+    "    ottla groups reset billing --topic orders --to earliest --execute\n\n"
     "Exit status: 0 when it is done, 2 when a group, a topic, an address or an option cannot be used.",
 )
 

@@ -69,7 +69,10 @@ def inspect(
     Works on the data folder of an embedded cluster and of Apache Kafka alike, and never changes it. A folder of a
     partition is shown as a list of its files. Offsets, positions and timestamps are as they are stored.
 
-    For example: `ottla inspect kept/broker-1/orders-0`, and then one of its files with `--records --limit 10`
+    For example:
+
+        ottla inspect kept/broker-1/orders-0
+        ottla inspect kept/broker-1/orders-0/00000000000000000000.log --records
 
     Exit status: 0 when the file is sound, 1 when it is torn or corrupt, 2 when it is no file of a broker's.
     """

@@ -121,13 +121,11 @@ def produce(
 
     For example, while `ottla serve --topic orders` runs:
 
-    - `echo ada:1 | ottla produce orders --key-separator :`
-
-    - `ottla produce orders --random 10000 --rate 500 --ledger sent.parquet`
-
-    - `ottla produce orders --input orders.csv --key customer --header source=shop`
-
-    - `ottla produce orders --value-format avro --registry http://localhost:8081 < orders.ndjson`
+        echo ada:1 | ottla produce orders --key-separator :
+        ottla produce orders --random 10000 --rate 500 --ledger sent.parquet
+        ottla produce orders --input orders.csv --key customer --header source=shop
+        ottla produce orders --value-format avro \\
+            --registry http://localhost:8081 < orders.ndjson
 
     Exit status: 0 when all records were acknowledged, 1 when some were not, 2 when a topic, a file, an address or an
     option cannot be used.
@@ -217,6 +215,8 @@ def _tell(topic: str, sent: Sent, ledger: Path | None, seconds: float, *, is_ans
             "ledger": None if ledger is None else str(ledger),
         }
         typer.echo(json.dumps(told))
+    if sent.interruption is not None:
+        raise sent.interruption
     if sent.error is not None:
         raise sent.error
     if not as_json:

@@ -119,7 +119,8 @@ def proxy(
     For example:
 
         ottla proxy --upstream localhost:9092 --faults lost-ack.toml
-        ottla proxy --upstream kafka:9093 --upstream-tls --listen 0.0.0.0:19092 --advertise myhost
+        ottla proxy --upstream kafka:9093 --upstream-tls \\
+            --listen 0.0.0.0:19092 --advertise myhost
 
     Exit status: 0 after Ctrl+C or SIGTERM, 2 when an address, a file or a port cannot be used.
     """

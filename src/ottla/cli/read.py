@@ -117,13 +117,11 @@ def read(
 
     For example, while `ottla serve --topic orders` runs:
 
-    - `ottla read orders --limit 10 --format table`
-
-    - `ottla read orders --partition 0 --start 2026-11-27T09:00 --end 2026-11-27T10:00 --json`
-
-    - `ottla read orders --output orders.csv`
-
-    - `ottla read orders --value-format avro --registry http://localhost:8081`
+        ottla read orders --limit 10 --format table
+        ottla read orders --partition 0 --json \\
+            --start 2026-11-27T09:00 --end 2026-11-27T10:00
+        ottla read orders --output orders.csv
+        ottla read orders --value-format avro --registry http://localhost:8081
 
     Exit status: 0 when all was read, 2 when a topic, an address or an option cannot be used.
     """

@@ -73,6 +73,9 @@ _WORDS = (
     ("basic.auth.user.info or bearer.auth.token", "--registry-user and its password, or --registry-token-file"),
     ("bearer.auth.token", "the token of --registry-token-file"),
     ("ssl.truststore.location", "--registry-ca"),
+    ("register one first", "give one with --value-schema, or register one first"),
+    ("give the schema to read as", "give the schema to read as with --value-schema"),
+    ("give value_schema", "give one with --value-schema"),
 )
 
 

@@ -72,7 +72,10 @@ def run(
     producer turned at a time (batch.size, linger.ms, compression, partitioner, acks): the producer's metrics before
     and after, what its diagnosis says, and what was learned. That takes less than a minute, without Spark and Java.
 
-    For example: `ottla run --input orders.csv --key customer --data-dir kept`, `ottla run --tour`
+    For example:
+
+        ottla run --tour
+        ottla run --input orders.csv --key customer --data-dir kept
 
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a property was violated or a fault
     never fired, 2 when something that was given cannot be used.

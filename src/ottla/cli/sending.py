@@ -34,10 +34,11 @@ Lines = Iterable[tuple[bytes | None, bytes]]
 
 
 class Sent(NamedTuple):
-    """How many records were sent, and the error of those that are not known to be stored."""
+    """How many records were sent, the error of those that are not known to be stored, and what interrupted it."""
 
     records: int
     error: DeliveryError | None
+    interruption: Ended | None = None
 
 
 class Sending(NamedTuple):
@@ -227,7 +228,10 @@ def send_all(
             return Sent(counter.count, _close(producer, None, book))
         except (KeyboardInterrupt, Ended) as interruption:
             number = interruption.number if isinstance(interruption, Ended) else signal.SIGINT
-            raise Ended(number, _undelivered(_close(producer, _LAST_ANSWERS_S, book))) from None
+            error = _close(producer, _LAST_ANSWERS_S, book)
+            # It may have come between a record and its count.
+            told = (error.failed + error.unknown) if error is not None else 0
+            return Sent(counter.ask() + told, error, Ended(number, _undelivered(error)))
 
 
 def _ledger(path: Path | None, topic: str, settings: dict[str, Any]) -> Any:

@@ -114,8 +114,10 @@ def serve(
 
         ottla serve --topic orders:6 --data-dir kept
         ottla serve --brokers 1 --set log.segment.bytes=1048576
-        ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
-        ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --users-file users.txt
+        ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 \\
+            --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
+        ottla serve --listener S=SASL_SSL://127.0.0.1:9093 \\
+            --certificate server.pem --users-file users.txt
         ottla serve --control 9190
         ottla serve --registry 8081
 

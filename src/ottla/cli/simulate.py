@@ -85,7 +85,10 @@ def simulate(
     clock, with 200 records, two producers, three brokers and ten faults. The same seed gives the same run on every
     machine.
 
-    For example: `ottla simulate --seeds 10000`, and for one that failed `ottla simulate --seed 4711 --story why.html`
+    For example, and for a seed that failed:
+
+        ottla simulate --seeds 10000
+        ottla simulate --seed 4711 --story why.html
 
     Exit status: 0 when all were clean, 1 when something was found, 2 when something that was given cannot be used.
     """

@@ -36,7 +36,8 @@ sink = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     help="Show what an exactly-once sink wrote, and commit or abort the transactions that a dead driver left open.\n\n"
-    "For example: `ottla sink show orders -b localhost:9092`\n\n"
+    "For example:\n\n"
+    "    ottla sink show orders -b localhost:9092\n\n"
     "Exit status: 0 when it is done, 1 when recover finds that rows of the last batch are lost or cannot end its "
     "transactions, 2 when the sink is not known or an address cannot be used.",
 )

@@ -37,8 +37,10 @@ topics = typer.Typer(
     invoke_without_command=True,
     subcommand_metavar="[TOPIC | COMMAND [ARGS]...]",
     help="List topics, show one, make, change and delete them.\n\n"
-    "For example, while `ottla serve --topic orders` runs: `ottla topics`, `ottla topics orders` and "
-    "`ottla topics create bills --partitions 6 --config retention.ms=60000`\n\n"
+    "For example, while `ottla serve --topic orders` runs:\n\n"
+    "    ottla topics\n"
+    "    ottla topics orders\n"
+    "    ottla topics create bills --partitions 6 --config retention.ms=60000\n\n"
     "Exit status: 0 when it is done, 2 when a topic, a setting or an address cannot be used.",
 )
 

@@ -16,7 +16,7 @@ from ottla.client.security import unguessable
 from ottla.connection.address_book import LastingError
 from ottla.connection.asking import AskingCore, Question
 from ottla.connection.request import ANY_NODE, Answer
-from ottla.errors import OttlaError, Unreachable
+from ottla.errors import OttlaError, Unreachable, UserMistake
 from ottla.reader.settings import ReaderSettings
 
 # A leader that is gone is not waited for longer than this before the others are asked who leads now.
@@ -91,6 +91,9 @@ class AdminDriver(Driver):
 
         self.waiting.wait(settled, timeout_ms / 1000 + 1)
         answers = [self._answers.pop(token, None) for token in tokens]
+        unsendable = next((answer for answer in answers if answer is not None and answer.unsendable), None)
+        if unsendable is not None:
+            raise UserMistake(f"the cluster was not asked: {unsendable.failure}")
         if any(answer is None or answer.message is None for answer in answers):
             self.standing.check_usable()
             if lasting.error is not None:

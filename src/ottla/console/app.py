@@ -38,7 +38,7 @@ _BODY_BYTES_MAX = 64 << 20
 # What the protocol has room for.
 _REPLICAS_MAX = 32_767
 # Streams that may be open at once; each has a thread, and a search has a connection to every leader.
-_STREAMS_MAX = 16
+STREAMS_MAX = 16
 _CHUNKS_AHEAD = 16
 _NOT_FOUND = (
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -53,7 +53,7 @@ View = Callable[[Console, Given], Any]
 
 def make_app(console: Console, *, token: str | None, read_only: bool, local_only: bool) -> Door:
     """The whole application behind its door."""
-    streams = anyio.Semaphore(_STREAMS_MAX)
+    streams = anyio.Semaphore(STREAMS_MAX)
 
     def session(console: Console, given: Given) -> dict[str, Any]:
         return {**console.described(), "read_only": read_only, "change_token": None if read_only else door.change_token}
@@ -222,6 +222,8 @@ def _route(console: Console, method: str, path: str, view: View) -> Route:
 
 def _stream(console: Console, streams: anyio.Semaphore, path: str, view: View) -> Route:
     async def endpoint(request: Request) -> Response:
+        if (full := _too_many(streams)) is not None:
+            return full
         try:
             given = await _given(request)
             lines: Iterator[Any] = await run_in_threadpool(view, console, given)
@@ -233,6 +235,14 @@ def _stream(console: Console, streams: anyio.Semaphore, path: str, view: View) -
         return StreamingResponse(as_lines, media_type="application/x-ndjson")
 
     return Route(path, endpoint, methods=["GET"])
+
+
+def _too_many(streams: anyio.Semaphore) -> Response | None:
+    """The refusal of one more stream where as many are open as may be: it would wait for the end of another."""
+    if streams.value:
+        return None
+    told = f"{STREAMS_MAX} searches, exports and live views are open at this console: close one, then try again."
+    return _Answer({"error": told}, 503)
 
 
 async def _in_thread(
@@ -256,6 +266,8 @@ async def _in_thread(
 
 def _export(console: Console, streams: anyio.Semaphore) -> Any:
     async def endpoint(request: Request) -> Response:
+        if (full := _too_many(streams)) is not None:
+            return full
         try:
             given = await _given(request)
             partition = number(given, "partition") if text(given, "partition") else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from ottla.client.admin import Admin, transactions_of
@@ -41,6 +42,9 @@ class Kafka:
         self._lock = threading.Lock()
         self._metadata: Any = None
         self._metadata_until = 0.0
+        # What whoever comes meanwhile waits for, too: a broker that does not answer is asked once, and not by one after
+        # the other.
+        self._asked: Future[Any] | None = None
         # What asks of transactions remembers their coordinators, for one thread at a time.
         self.of_transactions = threading.Lock()
 
@@ -55,13 +59,36 @@ class Kafka:
         return transactions_of(self.admin)
 
     def metadata(self, *, fresh: bool = False) -> Any:
-        """All brokers, topics and partitions, as a broker has told within the last second. Raises Unreachable."""
+        """All brokers, topics and partitions, as a broker has told within the last second. Raises Unreachable.
+
+        `fresh`: as a broker tells from now on.
+        """
         with self._lock:
-            if fresh or self._metadata is None or time.monotonic() >= self._metadata_until:
-                request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                self._metadata = self.driver.ask(request, ANY_NODE).message
-                self._metadata_until = time.monotonic() + _METADATA_S
-            return self._metadata
+            if not fresh and self._metadata is not None and time.monotonic() < self._metadata_until:
+                return self._metadata
+            of_another = None if fresh else self._asked
+            asked: Future[Any] = of_another or Future()
+            self._asked = asked
+        return asked.result() if of_another else self._ask(asked)
+
+    def _ask(self, asked: Future[Any]) -> Any:
+        """Ask for the metadata; whoever waits for `asked` has the same answer, or the same error."""
+        try:
+            found = self.driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
+        except BaseException as error:
+            self._keep(asked, None)
+            asked.set_exception(error)
+            raise
+        self._keep(asked, found)
+        asked.set_result(found)
+        return found
+
+    def _keep(self, asked: Future[Any], found: Any) -> None:
+        with self._lock:
+            # Else one that was asked for later is there, or will be.
+            if self._asked is asked:
+                self._asked = None
+                self._metadata, self._metadata_until = found, time.monotonic() + _METADATA_S
 
     def topic(self, name: str) -> Any:
         """The metadata of one topic; KafkaError (UNKNOWN_TOPIC_OR_PARTITION) where there is none."""

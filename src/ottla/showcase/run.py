@@ -143,6 +143,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
         from ottla.showcase.report_page import as_report
 
         write_whole(options.report_file, as_report(outcome), what="the report", option="--report")
+        console.print(f"The report is {options.report_file}.", soft_wrap=True, highlight=False)
     return outcome.exit_status
 
 

@@ -13,6 +13,11 @@ export function h(tag, properties, ...children) {
   return made;
 }
 
+// A sentence in which names stand between backticks, as the guide has them.
+export function prose(sentence) {
+  return sentence.split("`").map((piece, number) => number % 2 ? h("code", {}, piece) : piece);
+}
+
 export function fill(place, ...children) {
   place.replaceChildren(...children.flat(9).filter((each) => each !== null && each !== undefined && each !== false));
   return place;

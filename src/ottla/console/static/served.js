@@ -1,7 +1,7 @@
 // A cluster that `ottla serve --control` runs: brokers to kill and start, every fault there is, requests, clients.
 
 import * as api from "./api.js";
-import { h, fill, field, choice, error, badge } from "./dom.js";
+import { h, prose, fill, field, choice, error, badge } from "./dom.js";
 import { bytes, count, milliseconds } from "./format.js";
 import { table } from "./table.js";
 import { watch } from "./logs.js";
@@ -122,10 +122,10 @@ function faultForm(kinds, act) {
 
   function draw() {
     const chosen = kinds.find((each) => each.kind === kind.value);
-    fill(says, chosen.what);
+    fill(says, prose(chosen.what));
     fill(fields, chosen.fields.map((each) => h("div", {}, field(`${each.name}${each.wanted ? " (needed)" : ""}`,
       h("input", { name: each.name, required: each.wanted, autocomplete: "off", "aria-describedby": `says-${each.name}` })),
-    h("small", { class: "dim", id: `says-${each.name}` }, `${each.what}: ${each.must_be}`))));
+    h("small", { class: "dim", id: `says-${each.name}` }, prose(`${each.what}: ${each.must_be}`)))));
   }
 
   draw();
