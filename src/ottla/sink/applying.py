@@ -74,8 +74,8 @@ def settle(
                 return (*lost, *missing)
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
-                f"committed yet: {last_error or 'no coordinator has told an error'}. The next start of the query "
-                f"commits them. If it is not started again: {recover_command(session.settings)}"
+                f"committed yet: {last_error or 'no coordinator has returned an error'}. The next start of the query "
+                f"commits them. If the query will not be started again: {recover_command(session.settings)}"
             )
         told = session.end([entry.identity for entry in left], committed=True)
         last_error = next((error for error in told.values() if error is not None), last_error)

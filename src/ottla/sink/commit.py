@@ -76,8 +76,9 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
     assert plan.last is not None
     found = sum_of(messages)
     _log.warning(
-        "%s of sink %r is stored with the %d rows it had when it was decided. It was run again because the query ended "
-        "before it noted that, and had %d rows, not the same ones. None of these is written: the batch is done",
+        "%s of sink %r is stored with the %d rows it had when it was decided. The query ended before its checkpoint "
+        "had this batch as done, so Spark ran it again, with %d rows that are other ones. None of these is written: "
+        "the batch is done",
         plan.last.batch,
         session.settings.sink_id,
         plan.last.totals.rows,
@@ -107,7 +108,9 @@ def _sweep(
             found = seen[1]
             abort_strays(session, (*found.abort, *found.idle))
     except OttlaError as error:
-        _log.warning("attempts of %s that do not count stay open until the next batch: %s", batch or "a write", error)
+        _log.warning(
+            "transactions of %s that no decision names stay open until the next plan: %s", batch or "a write", error
+        )
 
 
 def _to_decide(

@@ -127,7 +127,7 @@ def _warn_of_length(
     if took_ms > settings.transaction_timeout_ms // 2:
         _log.warning(
             "%s of sink %r took %d ms from its first transaction to its decision, more than half of %s (%d). A batch "
-            "that takes longer than that cannot be decided: %s",
+            "that takes longer than the whole timeout cannot be decided in one run: %s",
             decision.batch,
             settings.sink_id,
             took_ms,

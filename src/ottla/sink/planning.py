@@ -55,9 +55,9 @@ def _become_coordinator(
 ) -> tuple[TransactionIdentity, Decision | None, tuple[TransactionIdentity, ...]]:
     """Fence, complete the last decision, and sweep; returns the identity, R as it was read, and the idle identities.
 
-    If R lacked a note at a transaction, R is written again here, and the caller must call this again. For before
-    transaction version 2 the identity would stay the same, and brokers would take the next decision for a duplicate of
-    this record. Nor may the plan use what it has read with a newer identity: another driver may have decided meanwhile.
+    If R lacked a note at a transaction, this writes R again, and the caller must call it again, for a new identity.
+    Before transaction version 2 the identity stays the same after that write, and brokers would take the next decision
+    for a duplicate of it. With a newer identity R must be read again: another driver may have decided meanwhile.
     """
     reach(Barrier.PLAN_FENCE)
     coordinator = session.fence()
@@ -192,8 +192,7 @@ def tell_lost(decision: Decision) -> None:
         return
     gone = sum(entry.totals.rows for entry in lost)
     _log.warning(
-        "%d of %d rows of %s of sink %r, which is decided, are lost, because their transactions timed out: those of "
-        "tasks %s. %s",
+        "%d of %d rows of %s of sink %r are lost, though it is decided: the transactions of tasks %s timed out. %s",
         gone,
         decision.totals.rows,
         decision.batch,

@@ -1,4 +1,4 @@
-"""Describes what a sink has decided and left open, and ends what a driver left that is not started again.
+"""Describes what a sink has decided and left open, and ends the open transactions of a query that is not started again.
 
 `describe` changes nothing and may be called while the query runs. `recover` is a plan without a batch: it fences the
 driver, so a query that is writing a batch fails.
@@ -87,7 +87,7 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
     """
     if not session.has_decisions():
         return Recovered(None, (), (), ())
-    # How long transactions of tasks may last does not matter to who has none.
+    # No task will run, so the brokers need not allow the tasks' timeout.
     coordinator = session.fence(has_tasks=False)
     decision = read_settled(session, coordinator)
     coordinator, lost, found = clean(session, coordinator, decision, accept_loss)

@@ -108,8 +108,8 @@ def taken_over(sink_id: str) -> OttlaError:
 def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
     """The error if the leader of the control topic does not have the control marker of the fence."""
     return TransactionUnfinished(
-        f"what sink {settings.sink_id!r} has decided last is not known: the broker that gives topic "
-        f"{settings.control_topic!r} has been behind for {waited_s:.0f} s. See whether it is cut off from the other "
+        f"the last decision of sink {settings.sink_id!r} is not known: the broker that answers as the leader of topic "
+        f"{settings.control_topic!r} has been behind for {waited_s:.0f} s. Check whether it is cut off from the other "
         "brokers, and start again"
     )
 
@@ -260,8 +260,8 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
     first = late[0]
     return TransactionError(
         f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this run is visible (tasks that are too "
-        f"late: {len(late)}). Batches that take longer than {settings.timeout_name} "
-        f"({settings.transaction_timeout_ms}) end so: {longer(settings)}"
+        f"late: {len(late)}). A batch must not take longer than {settings.timeout_name} "
+        f"({settings.transaction_timeout_ms}): {longer(settings)}"
     )
 
 
@@ -269,7 +269,7 @@ def longer(settings: SinkSettings) -> str:
     """What to do if a batch takes longer than its transactions may last."""
     told = (
         f"raise {settings.timeout_name} (and transaction.max.timeout.ms of the brokers, if that is less), or make "
-        "batches smaller. A batch that was begun keeps its size"
+        "batches smaller. (A batch that has begun keeps its size when it is run again)"
     )
     if settings.same_rows:
         return told

@@ -101,9 +101,10 @@ class Session:
         return next((each.sink_id for each in newest.values() if each.batch.query_id == query_id), None)
 
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
-        """Whether a decision was read whose transaction is still open: of this producer id, and not the same as `but`.
+        """Whether a decision was read whose transaction is still open; decisions that equal `but` do not count.
 
-        If its producer id is not the one that the driver's id has now, it can never be committed.
+        With `producer_id` only decisions of that producer id count. A decision whose producer id is no longer that of
+        the driver's transactional id can never be committed.
         """
         of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
         return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)

@@ -47,8 +47,8 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
         if is_alone:
             return identity
     raise TransactionError(
-        f"partition {attempt.partition_id} of {batch} has {SLOTS} attempts number {attempt.attempt_number} that are "
-        "alive at once; see why they neither end nor die, and start the query again"
+        f"partition {attempt.partition_id} of {batch} has {SLOTS} attempts with attempt number "
+        f"{attempt.attempt_number} that run at the same time; find out why they do not end, and start the query again"
     )
 
 

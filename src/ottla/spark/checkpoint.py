@@ -1,4 +1,4 @@
-"""What a checkpoint on this machine says of its query: Spark tells a sink nothing of it when a write is planned."""
+"""Reads the query's id from a checkpoint on this machine: Spark does not tell it to a sink when a write is planned."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Refuses continuous processing into the sink: Spark lets it through, and then drops every row without a word.
 
-Spark hands a Python sink whole partitions, and in a continuous query, where it has rows one by one, it hands over
-nothing: no task calls `write`, each epoch is committed with None in place of the tasks' messages, and the checkpoint
-goes on past rows that are nowhere.
+Spark passes whole partitions to a Python sink. In a continuous query Spark has rows one by one, and passes nothing: no
+task calls `write`, each epoch is committed with None in place of the tasks' messages, and the checkpoint goes on past
+rows that were never written.
 
-A sink is not told which trigger a query has, so that the refusal stands in two places. A micro-batch is in its
-checkpoint's `offsets` before it is planned, an epoch only when it is over: that tells at the start where the checkpoint
-is on this machine. It tells when a writer is planned, and not when one is made to commit or to abort: by then, another
-driver may have finished that micro-batch. Elsewhere the first commit refuses; Spark writes that to its log, and the
-query stays where it is.
+Spark does not tell a sink which trigger a query has, so there are two checks:
+- When a writer is planned, if the checkpoint is a folder of this machine. Spark writes a micro-batch to the
+  checkpoint's `offsets` before it is planned, and an epoch only when it is over. A writer that commits or aborts does
+  not check this, because another driver may have finished the micro-batch by then.
+- Otherwise at the first commit. Spark writes that error to its log, and the query makes no progress.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The exactly-once sink as Spark meets it: where in Spark's calls each step of the mechanism (`ottla.sink`) is taken.
+"""The exactly-once sink as Spark calls it: which call of Spark takes which step of the mechanism (`ottla.sink`).
 
-Spark makes a writer twice for each micro-batch, in two processes on the driver: in the one it is pickled for the tasks,
-in the other it commits, and neither says which one it is. Planning fences whoever planned before, so it must happen in
-the first alone; being pickled is what tells it, and as Spark pickles a writer twice, the plan is made once and kept.
-What was planned goes into every task with the writer, and comes to `commit` in the tasks' messages: the writer that
-commits a micro-batch has never seen it. A batch write is planned when its writer is made, which Spark does once.
+Spark makes a writer twice for each micro-batch, in two processes on the driver. It pickles one writer for the tasks,
+and calls `commit` of the other one. It does not say which is which. A plan fences the driver that planned before, so
+only the first writer may plan. Only that one is pickled: so `__getstate__` makes the plan. Spark pickles the writer
+twice, so the plan is kept. The plan goes into every task with the writer, and comes to `commit` in the tasks' messages.
+A batch write is planned when its writer is made, which Spark does once.
 
-Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too,
-but for Spark Connect: there the function runs in a process of its own, whose writes come to the server as any others.
-Threads that the function starts do not have them either, unless they inherit them. The session's settings then show
-that the rows are a query's.
+Only tasks know query and batch, by their local properties. A batch write within foreachBatch has these properties, too,
+with two exceptions. With Spark Connect the function runs in a process of its own, and its writes come to the server
+like any other write. And a thread that the function starts has the properties only if it inherits them: otherwise the
+session's settings show that the rows come from a query.
 """
 
 from __future__ import annotations

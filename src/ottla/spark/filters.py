@@ -1,10 +1,11 @@
-"""What a query's filters say about offsets: partitions and offsets that cannot hold what it wants are not read.
+"""What a query's filters say about offsets: partitions and offsets that the filters exclude are not read.
 
-Spark hands filters to a Python source where `spark.sql.python.filterPushdown.enabled` is set, and only in batches. All
-of them are handed back: Spark filters the rows again, so that what is read may be more than wanted, and never less.
+Spark passes filters to a Python source only in batches, with `spark.sql.python.filterPushdown.enabled`. The source
+returns all filters, so Spark filters the rows again. So the source may read more than the query needs, and never less.
 
-A partition's timestamps need not rise. Brokers tell the first record that is as young as a time, and all before it are
-older: a time bounds the beginning of what is read, and not its end.
+Timestamps of a partition need not rise. Brokers know the first record with a given timestamp or a later one, and all
+records before it are older. So a lower bound for the timestamp says where to begin. An upper bound does not say where
+to end.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ def narrow_ranges(ranges: Sequence[OffsetRange], filters: Sequence[Filter]) -> l
 
 
 def oldest_ms(filters: Sequence[Filter]) -> int | None:
-    """No record that is older can pass the filters on the timestamp; None where they do not say.
+    """Records older than this cannot pass the filters on the timestamp; None if the filters give no such time.
 
-    Nor where they let times before 1970 pass: a record without a time is one of these to Spark, and brokers know none.
+    Also None if times before 1970 pass: for Spark a record without a timestamp has such a time, and brokers do not find
+    it by a time.
     """
     oldest = [
         int(each.value.timestamp() * 1000) - 1

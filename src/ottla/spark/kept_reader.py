@@ -1,11 +1,12 @@
-"""A reader that tasks of one plan hand on: one after the other in the same Python worker.
+"""A reader that is reused by the next task of the same plan in the same Python worker.
 
 To open a reader costs a thread, connections and the topic's metadata, which grows with its partitions: with 2,000
-partitions that is more than reading one of them. So a task that is done leaves its reader to the next task of the same
-plan, for a second at most. The plan matters because a reader's metadata must not be older than the offsets that are
-read with it; the second, because a topic may be made anew meanwhile. A reader that nobody takes is closed by a timer.
+partitions that is more than reading one of them. So a task that is done passes its reader to the next task. That task
+must be of the same plan, because a reader's metadata must not be older than the offsets that are read with it. A reader
+is reused for a second at most, because a topic may be made anew meanwhile. Then a timer closes it.
 
-Invariants: one reader at most is kept, and by nobody used; one that was left amid a range is closed, never kept.
+Invariants: at most one reader is kept, and it is not in use. A reader that has not read its ranges to the end is
+closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where a query starts and ends, as its options say: a word, offsets, or times, for all partitions or for each.
+"""Where a query starts and ends, by its options: a word, offsets or times, for all partitions or for each.
 
-Of several options the most particular about time comes first, as in Spark: startingTimestamp, then
-startingOffsetsByTimestamp, then startingOffsets; the same for the end.
+If several options are given, the first one of these counts, as in Spark: startingTimestamp, startingOffsetsByTimestamp,
+startingOffsets. The order for the end is the same.
 """
 
 from __future__ import annotations

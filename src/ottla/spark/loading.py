@@ -119,7 +119,7 @@ class SparkLoading:
 
 
 def _be_quiet_without_java(session: SparkSession) -> None:
-    """A thread of PySpark prints a traceback when Java hangs up; that Java is gone is said elsewhere, and better."""
+    """Keep a thread of PySpark from printing a traceback when Java ends; `SparkLoading` has one sentence for that."""
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None

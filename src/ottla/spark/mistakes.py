@@ -1,7 +1,7 @@
-"""An error of ours as Spark shows it: its sentence, without the way to it.
+"""How Spark shows ottla's errors: the message, without a traceback through ottla.
 
-Spark puts Python's whole traceback into its own error, and who has mistyped an option wants to read what is allowed,
-not where in ottla that was found. What is no error of ours, a bug say, keeps its traceback.
+Spark puts Python's whole traceback into its own error. A user who has mistyped an option needs to read what is allowed,
+and not where in ottla the error was raised. Other exceptions (bugs) keep their traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Answer = TypeVar("_Answer")
 
 
 class NotPlanned(UserMistake, PickleError):
-    """What went wrong in planning, told while Spark pickles the writer; it takes other errors for those of pickling."""
+    """An error of planning, raised while Spark pickles the writer; Spark passes on a PickleError as it is."""
 
 
 def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:

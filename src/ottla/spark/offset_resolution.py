@@ -70,7 +70,7 @@ class PartitionsToRead:
         return "assign" if self._options.assigned is not None else "subscribe"
 
     def _look_closer(self) -> None:
-        """Say at once what nobody says before a task reads: no right to read, or to see any topic at all."""
+        """Check rights before any task runs: KafkaError for topics this user may not read; warn if it sees no topic."""
         self.lookup.check_readable(sorted({topic for topic, _ in self._places}))
         if self._options.pattern is not None and not self._places:
             _log.warning(
@@ -105,7 +105,7 @@ class PartitionsToRead:
         return tuple((topic, partition) for topic in sorted(found) for partition in sorted(found[topic]))
 
     def _watch(self, topics: Iterable[str]) -> None:
-        """Offsets do not tell a topic from one that has its name now, and holds as much."""
+        """Note topics that were deleted and made anew; offsets do not show it if the new topic has as many records."""
         for topic in topics:
             now = self.lookup.topic_ids[topic]
             if self._topic_ids.setdefault(topic, now) != now:
@@ -113,9 +113,9 @@ class PartitionsToRead:
                 self.made_anew[topic] = None
 
     def are_the_same(self) -> bool:
-        """Whether each topic is still the one that `find` found: if so, offsets that were asked for since are its own.
+        """Whether no topic was deleted and made anew since `find`.
 
-        Offsets are asked for by the topic's name, so they may be those of another topic that has the name since.
+        Offsets are requested by the topic's name, so those requested since `find` may be those of a new topic.
         """
         known = dict(self._topic_ids)
         self.find()
@@ -137,7 +137,7 @@ def explained(error: KafkaError, option: str) -> OttlaError:
 
 
 def plan_batch(options: SourceOptions, filters: Sequence[Filter] = ()) -> list[OffsetRange]:
-    """The ranges a batch reads, one task each; without those of which no record can pass the filters."""
+    """The ranges that a batch reads; ranges of which no record can pass the filters are left out."""
     partitions = PartitionsToRead(options)
     try:
         places = partitions.find()

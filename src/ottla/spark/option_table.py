@@ -155,16 +155,23 @@ OPTIONS = (
         "",
         "Any setting of the reader, such as `kafka.security.protocol` or `kafka.isolation.level`.",
     ),
-    Option("subscribe", "topic names, with commas", "", "Whole topics. One of the three is needed.", _read_topics),
+    Option(
+        "subscribe",
+        "topic names, with commas",
+        "",
+        "All partitions of these topics. Exactly one of subscribe, subscribePattern and assign is needed.",
+        _read_topics,
+    ),
     Option(
         "subscribePattern",
         "a regular expression (Python's `re`)",
         "",
-        "All topics in whose name it is found (put ^ and $ around it for whole names), but for Kafka's internal ones "
-        "and those of the ottla sink; a running stream takes up those that come later.",
+        "All topics whose name contains a match (put ^ and $ around it for whole names), except Kafka's internal "
+        "topics, `__ottla_sink` and `__ottla_sink_markers`. A running stream also reads matching topics that are "
+        "created later.",
         _read_pattern,
     ),
-    Option("assign", "JSON {topic: [partition, ...]}", "", "Single partitions."),
+    Option("assign", "JSON {topic: [partition, ...]}", "", "These partitions alone."),
     Option(
         "startingOffsets",
         f"earliest, latest (streaming only) or {_OFFSETS}, naming every partition; there -2 is earliest, -1 latest",
@@ -224,7 +231,8 @@ OPTIONS = (
         "value.format",
         "avro, protobuf or json",
         "",
-        "The column `value` is what values say, by the schemas of a registry ([more](#values-with-a-schema)).",
+        "Values are decoded with the schemas of a registry; the column `value` is a struct "
+        "([more](#values-with-a-schema)).",
     ),
     Option("registry", "an address, several with commas", "", "The schema registry of value.format."),
     Option(
@@ -245,8 +253,8 @@ OPTIONS = (
         "undecodable",
         "fail, null or dead-letter",
         "fail",
-        "What becomes of a value that cannot be decoded: the query fails, or `value` is null; with dead-letter, the "
-        "columns `valueError` and `valueBytes` say why, and what it is.",
+        "What to do with a value that cannot be decoded. fail: the query fails. null: `value` is null. dead-letter: "
+        "`value` is null, the column `valueError` has the reason, and the column `valueBytes` has the value's bytes.",
         _read_undecodable,
     ),
     Option(

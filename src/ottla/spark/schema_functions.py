@@ -165,7 +165,9 @@ def _encoded(
     client, kind = client_of(registry), kind_of(value_format)
     if not isinstance(schema, RegisteredSchema):
         if subject is None:
-            raise ConfigError("No subject is given: name the one whose schema is written, or which a new one is for.")
+            raise ConfigError(
+                "No subject is given: name the one whose latest schema is used, or under which a schema is registered."
+            )
         schema = client.version(subject) if schema is None else client.register(subject, schema, kind)
     if schema.kind != kind:
         raise ConfigError(f"The schema is of type {schema.kind}, and {value_format!r} is asked for.")

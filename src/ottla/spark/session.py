@@ -1,9 +1,9 @@
 """A quiet Spark session, for `ottla run`, for `ottla audit` and for trying things out.
 
-On this machine (`local_session`) Spark is configured from nothing but what stands here: a configuration folder that
-does not exist keeps the user's `spark-defaults.conf` and logging out, and a `SPARK_HOME` of another version is not
-looked at. On a cluster (`session_at`) the user's configuration counts. The environment is as before once the session is
-up.
+On this machine (`local_session`) only the settings in this module count. SPARK_CONF_DIR names a folder that does not
+exist, so the user's `spark-defaults.conf` and logging have no effect, and SPARK_HOME is set to the installed PySpark.
+On a cluster (`session_at`) the user's configuration counts. Environment variables are set only while the session
+starts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LOOPBACK = "127.0.0.1"
 _LOCAL_CORES = 2
 _JAVA_ENDS_S = 2.0
 _CONNECT_S = 5.0
-# What goes wrong reaches Python as an exception. The appender is there because Spark takes a configuration that has
-# none for no configuration at all, and brings its own; the gateway's level because it is announced where it differs.
+# No log: errors reach Python as exceptions. There is an appender because Spark uses its own configuration if this one
+# has none. The gateway has a level because Spark announces it if it differs.
 _LOGGING = """\
 appender.none.type = Null
 appender.none.name = none

@@ -3,10 +3,10 @@
 Option names arrive in lower case. `kafka.<setting>` goes to the producer as `<setting>`; all of them are checked when a
 write is planned, before any task runs.
 
-How `delivery` is chosen where nobody says: a streaming query is exactly-once, since Spark numbers its batches and a
-number that comes again is a repetition. A batch write has no number: it is exactly-once where `sink.id` (within
-foreachBatch, where there are numbers again) or `write.id` is given, else at-least-once, as nothing could tell a second
-run from a repetition of the first.
+The default of `delivery`: a streaming query is exactly-once. Spark numbers its batches, so a number that comes again is
+a repetition. A batch write has no number. It is exactly-once if `write.id` or `sink.id` is given (within foreachBatch
+`sink.id` is enough, because there are batch numbers). Otherwise it is at-least-once, because nothing distinguishes a
+new write from a repeated one.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _REFUSED_SETTINGS = {
 class SinkOptions:
     """How to write. `topic` None: the column says. `settings` are the producer's, by Kafka's dotted names.
 
-    `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
-    sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
-    `control_topic`: where decisions are kept. `margin_ms`: how much time a batch's transactions must have left when it
-    is decided (None: by their timeout). `same_rows`: a batch that is done must not come again with other rows.
-    `of_checkpoint`: `sink_id` was made of the checkpoint's location. `values`: where they have a schema of a registry.
+    `sink_id` is None for at-least-once. A batch write with a `write_id` and no `sink.id` is its own sink, with the
+    `write_id` as its name. `checkpoint` is the option checkpointLocation of a streaming query. `control_topic`: the
+    topic of the decisions. `margin_ms`: how much time a batch's transactions must have left when it is decided (None: a
+    part of their timeout). `same_rows`: a batch that is done must not come again with other rows. `of_checkpoint`:
+    `sink_id` was made from the checkpoint's location. `values`: how to encode values with a schema of a registry.
     """
 
     bootstrap_servers: str

@@ -58,8 +58,8 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 class SinkRows(NamedTuple):
     """What the rows of one write look like: the topic they go to (None: the column says), and the columns there are.
 
-    `kept` are the topics where sinks keep their decisions, which no row may go to. `values`: how values are encoded,
-    which tasks are given as bytes where it is None.
+    `kept` are the topics of sinks, to which no row may go. `values`: how values are encoded; None if the column `value`
+    has the bytes already.
     """
 
     topic: str | None
@@ -95,8 +95,8 @@ def plan_rows(
 ) -> SinkRows:
     """Check the columns of what is to be written; UserMistake names the column, its type and what is allowed.
 
-    A column `topic` yields to the option `topic`, and other columns are left out, as in Spark's own sink; or values are
-    made of them, where they have a schema (`values`) and there is no column `value`.
+    The option `topic` takes precedence over a column `topic`, as in Spark's own sink. Columns that no record has are
+    left out. If values have a schema (`values`) and there is no column `value`, values are made of these columns.
     """
     names = schema.names
     others = tuple(dict.fromkeys(name for name in names if name not in _TYPES))
@@ -136,7 +136,7 @@ def plan_rows(
 
 
 def _refuse_other_case(names: list[str]) -> None:
-    """UserMistake for a column that only its case keeps from being written: rows would go without their keys, say."""
+    """UserMistake for a column whose name differs from `key` or the like only in case: it would not be written."""
     for name in names:
         meant = name.lower()
         if name != meant and meant in _TYPES and meant not in names:

@@ -152,5 +152,5 @@ class OttlaReader(DataSourceReader):
         return [RangePartition(pack) for pack in packs]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Arrow RecordBatches of one range, in offset order."""
+        """Arrow RecordBatches of one task's ranges, in offset order within each."""
         return read_partition(self._options, partition, self._schema)

@@ -49,7 +49,8 @@ from ottla.spark.stream_offsets import (
 _log = logging.getLogger("ottla.spark")
 
 _PARTITIONS_MAX_AGE_S = 1.0
-# Longer would hold the stream up, and the next micro-batch's offsets come after these; AvailableNow has a last one.
+# Short, because the stream waits for it, and the next micro-batch commits later offsets. With AvailableNow there is a
+# last micro-batch, whose offsets nobody commits later.
 _COMMIT_TIMEOUT_MS = 1_000
 _COMMIT_TIMEOUT_AVAILABLE_NOW_MS = 30_000
 
@@ -69,7 +70,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[Place, int] | None = None
         self._last_batch_s: float | None = None
         self._committed: dict[Place, int] | None = None
-        # Where the micro-batch ends that begins topics made anew at their first record, and which topics these are.
+        # The end of the micro-batch that reads topics made anew from their first record on, and these topics.
         self._begun_anew: tuple[dict[Place, int], tuple[str, ...]] = ({}, ())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -177,7 +178,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- what tasks do ------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Arrow RecordBatches of one range, in offset order."""
+        """Arrow RecordBatches of one task's ranges, in offset order within each."""
         return read_partition(self._options, partition, self._schema)
 
     # ---- planning -----------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask_offsets(self._opened().find())
 
     def _forget_made_anew(self, begun: Mapping[Place, int]) -> None:
-        """Spark goes on behind the micro-batch that begins these topics: from now on they are as any other."""
+        """Treat topics made anew like any other topic, once the micro-batch that first reads them is finished."""
         end, topics = self._begun_anew
         if topics and begun == end:
             for topic in topics:
@@ -215,7 +216,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _commit(self, offsets: dict[Place, int]) -> None:
-        """Tell the group. The checkpoint decides where the query goes on, so what passes by itself does not fail it."""
+        """Commit to the group. The query does not depend on it, so a retriable error is only logged; others fail it."""
         group_id = self._options.group_id
         if group_id is None or not offsets or offsets == self._committed:
             return

@@ -1,7 +1,7 @@
-"""The look at the topic to write to, in the planning process: what is wrong with it is one error, not one of each task.
+"""Checks the topic to write to when a write is planned, so that a bad topic gives one error, not one for each task.
 
-Not in the process that commits and aborts: Spark starts that anew after a minute without work, and what is wrong with
-the topic by then must not keep anybody from aborting.
+The process that commits and aborts does not check it. Spark starts that process anew after a minute without work, and a
+topic that has become unusable by then must not prevent an abort.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ottla.spark.sink_options import SinkOptions
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
 
-# How long a topic that nobody knows is waited for when a write is planned, unless kafka.max.block.ms says: brokers that
-# make it may need as long, and Kafka's own minute is too long to wait for a name that is mistyped.
+# How long a plan waits for an unknown topic, unless kafka.max.block.ms is given. Brokers that create topics may need
+# this long. Kafka's own minute is too long to wait if the name is mistyped.
 _UNKNOWN_TOPIC_MS = 5_000
 _known_topics: set[tuple[str, str]] = set()
 

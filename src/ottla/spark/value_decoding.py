@@ -1,7 +1,7 @@
-"""Columns of Avro or Protobuf values -> columns of what they say, in Spark's types: for the source and for functions.
+"""Decodes columns of Avro, Protobuf or JSON values into columns of Spark's types, for the source and for functions.
 
-What the driver finds out (the schema to read as) travels to the tasks. A worker's process keeps its decoders and its
-connection to the registry from one task to the next.
+The driver finds the schema to read as, and passes it to the tasks. A worker keeps its decoders and its connection to
+the registry from one task to the next.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class PieceDecoder:
         self._is_told = False
 
     def stored(self, wanted: Sequence[str]) -> list[str]:
-        """The columns to read of the records for these to be made."""
+        """The columns of the records that must be read to make the wanted ones."""
         self._is_told = any(name in DEAD_LETTER_COLUMNS for name in wanted)
         # Headers may name schemas; offsets tell where an error is.
         made = (name for name in wanted if name not in DEAD_LETTER_COLUMNS)
@@ -124,7 +124,7 @@ def value_decoder(
     if not isinstance(schema, RegisteredSchema):
         if schema is None and subject is None:
             raise ConfigError(
-                "Neither a schema nor a subject is given: name the subject whose latest schema is read as."
+                "Neither a schema nor a subject is given: give a schema, or the subject whose latest schema is used."
             )
         schema = reader_schema(registry, value_format, subject or "", schema)
     return ValueDecoder(registry, value_format, schema, message, mode, part)

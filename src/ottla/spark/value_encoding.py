@@ -1,7 +1,8 @@
-"""Rows of a DataFrame -> values with a schema of a registry, for the sink.
+"""Encodes rows of a DataFrame as values with a schema of a registry, for the sink.
 
-The driver registers the schema when a write is planned, and tasks ask no registry. Which schema that is follows from
-the DataFrame and the options alone, never from what is the latest one: a batch that comes again has the same bytes.
+The driver registers the schema when a write is planned. Tasks ask the registry only for the references of a schema. The
+schema follows from the DataFrame and the options alone. It is never the latest one of a subject, which may change: a
+batch that comes again is encoded as the same bytes.
 """
 
 from __future__ import annotations
