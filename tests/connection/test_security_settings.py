@@ -120,6 +120,10 @@ def test_an_option_may_be_quoted_or_not():
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"},
             "take sasl.mechanism=OAUTHBEARER with .*aws_msk:iam_token",
         ),
+        (
+            {"sasl_client_callback_handler_class": "IAMClientCallbackHandler"},
+            "names a Java class.* for AWS MSK sasl.mechanism=OAUTHBEARER with .*aws_msk:iam_token",
+        ),
         ({"sasl_oauthbearer_method": "oidc"}, "where sasl.oauthbearer.token.endpoint.url is given, tokens come from"),
         ({"sasl_oauthbearer_client_id": "x"}, "is called sasl_oauthbearer_client_credentials_client_id here"),
         ({"sasl_oauthbearer_client_secret": "x"}, "is called sasl_oauthbearer_client_credentials_client_secret here"),

@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "remote": {"cluster", "faults", "proxy", "sockets"},
     "console": CLIENT_SIDE | {"client", "faults", "registry", "remote", "schemas", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
-    "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
+    "spark": {"client", "schemas", "registry", "producer", "reader", "records", "sink"},
     "audit": {"ledger"},
     "audit/chronicles": {"audit", "ledger"},
     "audit/ledgers": {"audit", "ledger"},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 import ottla
 from ottla.client.producer import Producer
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, TransactionError
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped, Totals
 from ottla.sink.commit import abort, commit
@@ -24,6 +25,16 @@ from .conftest import assert_every_row_once, busy, visible_rows
 from .driver import Job, prepare_rows, run_batch, run_task
 
 _MARGIN_MS = 20_000
+_HOUR_MS = 3_600_000
+
+
+@contextmanager
+def brokers_later(cluster: ottla.Cluster, passed_ms: int) -> Iterator[None]:
+    """The clocks of the brokers say meanwhile that so much time has passed."""
+    with ExitStack() as stack:
+        for broker_id in cluster.brokers():
+            stack.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=passed_ms))
+        yield
 
 
 @pytest.fixture
@@ -212,7 +223,7 @@ def test_a_commit_asked_for_again_takes_nothing_for_late_that_it_has_committed(
 
 
 def test_a_batch_that_takes_more_than_half_of_the_time_is_told_before_one_is_too_long(
-    job: Job, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    job: Job, cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = session_of(job.settings())
     for batch, passed_ms in ((0, 0), (1, 35_000)):
@@ -220,12 +231,35 @@ def test_a_batch_that_takes_more_than_half_of_the_time_is_told_before_one_is_too
         planned = plan(session)
         planned = planned._replace(planned_ms=planned.planned_ms - 50_000)
         messages = [run_task(job, job.settings(), planned, batch, task, task) for task in range(job.tasks)]
-        with monkeypatch.context() as later:
-            now_ms = session.port.now_ms() + passed_ms
-            later.setattr(session.port, "now_ms", lambda now_ms=now_ms: now_ms)
+        with brokers_later(cluster, passed_ms):
             commit(session, messages)
-        assert ("more than half of transaction.timeout.ms (60000)" in caplog.text) is bool(passed_ms)
+        told = "more than half of the 40000 ms that it may take (transaction.timeout.ms=60000 less margin_ms=20000)"
+        assert (told in caplog.text) is bool(passed_ms)
     assert "set same_rows=True" in caplog.text
+
+
+@pytest.mark.parametrize("ahead_ms", [-_HOUR_MS, _HOUR_MS])
+@pytest.mark.parametrize("passed_ms", [0, 50_000])
+def test_the_drivers_clock_does_not_say_how_much_time_is_left(
+    job: Job, cluster: ottla.Cluster, monkeypatch: pytest.MonkeyPatch, ahead_ms: int, passed_ms: int
+) -> None:
+    session = session_of(job.settings())
+    now_ms = session.port.now_ms
+    monkeypatch.setattr(session.port, "now_ms", lambda: now_ms() + ahead_ms)
+    planned = plan(session)
+    messages = [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)]
+    with brokers_later(cluster, passed_ms):
+        if not passed_ms:
+            commit(session, messages)
+            assert_every_row_once(job, batches=1)
+            return
+        told = (
+            r"ms left of transaction\.timeout\.ms \(60000\), and 20000 .* less margin_ms \(20000\): raise transaction"
+        )
+        with pytest.raises(TransactionError, match=told):
+            commit(session, messages)
+    assert describe(session).decisions == ()
+    abort(session, messages)
 
 
 def test_a_task_that_begins_when_the_first_transactions_may_be_over_says_so(

@@ -10,13 +10,14 @@ import dataclasses
 from contextlib import closing
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.cli import main
 from ottla.sink.applying import settle
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
-from ottla.sink.commit import _to_decide, commit
+from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
@@ -231,3 +232,22 @@ def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engin
     assert sum(map(len, visible_rows(job).values())) == 60
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+def test_a_driver_that_was_delayed_is_told_so(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.margin_ms = 2_000
+    session = session_of(job.settings())
+    planned = plan(session)
+    messages = [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)]
+
+    def reach(barrier: Barrier) -> None:
+        if barrier is Barrier.COMMIT_ASKED:
+            name = coordinator_id(job.sink_id)
+            wait_until(lambda: session.port.describe_transactions([name])[name].state == "CompleteAbort")
+
+    monkeypatch.setattr("ottla.sink.deciding.reach", reach)
+    told = r"delayed while it decided, for longer than .* \(1000 ms\)\. Start the query again; .* raise margin"
+    with pytest.raises(ottla.TransactionError, match=told):
+        commit(session, messages)
+    abort(session, messages)
+    assert not busy(job)

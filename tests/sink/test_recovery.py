@@ -68,6 +68,20 @@ def test_a_person_is_shown_the_same(job: Job, capsys: pytest.CaptureFixture[str]
     assert f"{job.topic}-0" in shown
 
 
+def test_earlier_batches_do_not_show_lost_rows_as_written(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    decided(job, lost=(1,), landed=(0, 2))
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers, "--accept-loss") == 0
+    job.batches, job.run_id = 2, "later"
+    driver.main(job.text())
+    capsys.readouterr()
+    first = told(capsys, job, "show", "--history")["history"][0]
+    assert [task["state"] for task in first["tasks"]] == ["committed", "lost by timeout", "committed"]
+    assert run("show", job.sink_id, "-b", job.bootstrap_servers, "--history") == 0
+    earlier = capsys.readouterr().out.partition("earlier batches")[2]
+    assert "40 of 60" in earlier
+    assert f"{job.topic}-1" not in earlier
+
+
 def test_what_a_dead_driver_decided_is_brought_to_its_end(
     job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:

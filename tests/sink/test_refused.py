@@ -106,7 +106,7 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     [
         (
             {"run_id": "first"},
-            "two writes of a micro-batch have the same sink.id: give each write a sink.id of its own",
+            "two writes of a micro-batch have the same sink.id: the write whose rows are stored keeps it",
         ),
         ({"run_id": ""}, "two writes of a micro-batch have the same sink.id"),
         ({"run_id": "second", "same_rows": True}, "and same_rows=True refuses that; restore the checkpoint"),

@@ -14,10 +14,12 @@ import pytest
 
 import ottla
 from ottla.sink.barriers import Barrier
+from ottla.sink.batch import Prepared
 from ottla.sink.commit import abort, commit
 from ottla.sink.identities import coordinator_id
+from ottla.sink.kafka import Kafka
 from ottla.sink.planning import look, plan
-from ottla.sink.session import session_of
+from ottla.sink.session import Session, session_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 from .conftest import assert_every_row_once, make_job
@@ -148,3 +150,44 @@ def fail_at(barrier: Barrier) -> Callable[[Barrier], None]:
             raise ottla.OttlaError("the driver fails here")
 
     return reach
+
+
+@pytest.mark.parametrize("same_rows", [False, True])
+def test_a_cut_off_coordinator_that_knows_an_id_from_earlier_batches_is_not_believed(
+    cluster: ottla.Cluster, job: Job, same_rows: bool
+) -> None:
+    job.same_rows = same_rows
+    settings = job.settings()
+    planning, committing = session_of(settings), Session(settings, Kafka(settings))
+    # An id comes again after four batches, and its transactions have been ended before.
+    for number in range(5):
+        planned = plan(planning)
+        last = [run_task(job, settings, planned, number, task, number * job.tasks + task) for task in range(job.tasks)]
+        commit(committing, last)
+    entries = [message.entry for message in last if isinstance(message, Prepared) and message.entry is not None]
+    ids = [following(entry.identity.transactional_id) for entry in entries]
+    stale = 2
+    for place in {cluster._coordinating(None, each) for each in ids}:
+        if cluster.leader(*place) != stale:
+            cluster.move_leader(*place, stale)
+    for place in (cluster._coordinating(None, coordinator_id(job.sink_id)), (CONTROL_TOPIC, 0)):
+        if cluster.leader(*place) == stale:
+            cluster.move_leader(*place)
+    # It remembers who coordinates them.
+    assert committing.port.describe_transactions(ids).keys() == set(ids)
+    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    del addresses[stale]
+    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    planned = plan(planning)
+    with cluster.faults.isolate(stale):
+        for place in {cluster._coordinating(None, each) for each in ids}:
+            cluster.await_leader(*place, other_than=stale, timeout=30)
+        messages = [run_task(job, others, planned, 5, task, 5 * job.tasks + task) for task in range(job.tasks)]
+        commit(committing, messages)
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others.bootstrap_servers), batches=6)
+
+
+def following(transactional_id: str) -> str:
+    """The id that the same task's next attempt takes."""
+    head, slot, timeout = transactional_id.rsplit("/", 2)
+    return f"{head}/{(int(slot) + 1) % 4}/{timeout}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 10_000
 # Of the driver's own transaction, in which this command writes at most one record.
 _TIMEOUT_MS = 60_000
+_LOST = "lost by timeout"
 
 SinkId = Annotated[str, typer.Argument(metavar="ID", help="The option sink.id of the query.")]
 ControlTopic = Annotated[
@@ -178,7 +179,7 @@ def _as_json(state: SinkState, history: bool) -> dict[str, Any]:
     }
     if history:
         told["history"] = [
-            {**_batch_as_json(each), "tasks": [_entry_as_json(entry, state.written) for entry in each.entries]}
+            {**_batch_as_json(each), "tasks": [_settled_as_json(state, each, entry) for entry in each.entries]}
             for each in state.decisions
         ]
     return told
@@ -213,6 +214,13 @@ def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
     return {**_entry_as_json(entry, state.written), "state": _fate(state, entry)}
 
 
+def _settled_as_json(state: SinkState, decision: Decision, entry: Entry) -> dict[str, Any]:
+    """A task of any batch: of an earlier one the decision itself says what is lost."""
+    if decision is state.decisions[-1]:
+        return _task_as_json(state, entry)
+    return {**_entry_as_json(entry, state.written), "state": _LOST if entry.lost else "committed"}
+
+
 # ---- for people ---------------------------------------------------------------------------------------------------
 
 
@@ -243,10 +251,14 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
         tell("earlier batches that are still known:")
         table = new_table("batch", "decided", "rows", "topic", "offsets", right=("rows", "offsets"))
         for decision in reversed(state.decisions[:-1]):
-            places = _places([state.written.get(entry.marker_offset) for entry in decision.entries])
-            for number, place in enumerate(places):
+            there = [entry for entry in decision.entries if not entry.lost]
+            rows = f"{decision.totals.rows:,}"
+            if len(there) < len(decision.entries):
+                # Rows that are lost have no offsets that count.
+                rows = f"{sum(entry.totals.rows for entry in there):,} of {rows}"
+            for number, place in enumerate(_places([state.written.get(entry.marker_offset) for entry in there])):
                 name = decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
-                first = (name, _time(decision.decided_ms), f"{decision.totals.rows:,}")
+                first = (name, _time(decision.decided_ms), rows)
                 table.add_row(*(first if not number else ("", "", "")), *place)
         tell(table)
     if state.deciding:
@@ -263,7 +275,7 @@ def _fate(state: SinkState, entry: Entry) -> str:
     fate = state.fates.get(entry.marker_offset)
     if fate is None:
         return "unknown"
-    return {"open": "to be committed", "aborted": "lost by timeout"}.get(fate.value, fate.value)
+    return {"open": "to be committed", "aborted": _LOST}.get(fate.value, fate.value)
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:

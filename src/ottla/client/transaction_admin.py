@@ -129,6 +129,11 @@ class TransactionAdmin:
         self._at_coordinators(list(dict.fromkeys(transactional_ids)), ask, take, "DescribeTransactions")
         return dict(sorted(found.items()))
 
+    def forget_coordinators(self, transactional_ids: Iterable[str]) -> None:
+        """Have the next question about these ids begin with who coordinates them."""
+        for transactional_id in transactional_ids:
+            self._coordinators.pop(transactional_id, None)
+
     def fence(
         self,
         transactional_ids: Iterable[str],

@@ -19,7 +19,8 @@ NOT_IN_PYTHON: Mapping[str, str] = {
     "ssl.trustmanager.algorithm": "chooses among Java's trust managers; ottla uses OpenSSL: leave it out.",
     "ssl.secure.random.implementation": "chooses among Java's random numbers; OpenSSL has its own: leave it out.",
     "ssl.engine.factory.class": f"{_JAVA_CLASS}; the other ssl settings say all that ottla's TLS can do.",
-    "sasl.client.callback.handler.class": f"{_JAVA_CLASS}; give sasl.username and sasl.password.",
+    "sasl.client.callback.handler.class": f"{_JAVA_CLASS}; give sasl.username and sasl.password, or for AWS MSK "
+    "sasl.mechanism=OAUTHBEARER with sasl.oauthbearer.token.provider=ottla.client.aws_msk:iam_token.",
     "sasl.login.class": f"{_JAVA_CLASS}; {HOW_TO_GET_TOKENS}.",
     "sasl.login.refresh.window.jitter": "spreads the refreshes of Java's login thread; ottla asks for a token when a "
     "connection needs one: leave it out.",

@@ -75,16 +75,18 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
     """A batch that is done came again with other rows: they are not written. Log that, and count it in R."""
     assert plan.last is not None
     found = sum_of(messages)
+    decision = session.read_decision()
+    is_lossy = decision is not None and decision.loss_accepted
     _log.warning(
-        "%s of sink %r is stored with the %d rows it had when it was decided. The query ended before its checkpoint "
-        "had this batch as done, so Spark ran it again, with %d rows that are other ones. None of these is written: "
-        "the batch is done",
+        "%s of sink %r is done with the %d rows it had when it was decided%s. The query ended before its checkpoint "
+        "had this batch as done, so Spark ran it again, with %d rows that are other ones. None of these is written. "
+        "(If two writes of one micro-batch have this sink.id, the rows of the second are lost: give each its own)",
         plan.last.batch,
         session.settings.sink_id,
         plan.last.totals.rows,
+        ", without those that --accept-loss has given up" if is_lossy else "",
         found.rows,
     )
-    decision = session.read_decision()
     if decision is not None and decision.batch == plan.last.batch:
         with DecisionWriter(session, plan.coordinator) as writer:
             writer.try_to_write_again(decision._replace(differed=decision.differed + 1))

@@ -11,7 +11,7 @@ If there is no answer to the commit, it is asked for again. In the end R is read
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished, UserMistake
@@ -21,9 +21,10 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import longer, taken_over, too_late, took_too_long
+from ottla.sink.refusals import ONGOING, is_open, longer, taken_over, too_late, took_too_long
 from ottla.sink.session import Session
 from ottla.sink.settings import SinkSettings
+from ottla.sink.transaction_log import Fate
 
 _log = logging.getLogger("ottla.sink")
 
@@ -48,10 +49,11 @@ def decide(
     ProducerFenced if the batch is not decided, TransactionUnfinished if that is not known.
     """
     session = writer.session
+    began_s = session.port.passed_s()
 
     def look() -> Decision:
         try:
-            seen = _look(session, plan, decision, prepared)
+            seen = _look(session, plan, decision, prepared, began_s)
         except OttlaError as error:
             raise _Refused(error) from error
         reach(Barrier.COMMIT_ASKED)
@@ -76,18 +78,20 @@ def decided_by(session: Session, coordinator: TransactionIdentity, batch: BatchI
     return found if found is not None and (found.coordinator, found.batch) == (coordinator, batch) else None
 
 
-def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> Decision:
+def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared], began_s: float) -> Decision:
     """Check a last time what the tasks have prepared, and return R with the transactions that can be committed in time.
 
+    `began_s`: a time before R's own transaction began, by the clock that never jumps.
     With `same_rows`, R marks the others as lost, and they are not committed, also if they are still open. So each run
     of a batch that takes longer than its transactions may last adds rows to it.
     """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
     described = _describe(session, entries)
-    late = too_late(settings, entries, described, plan.planned_ms, session.port.now_ms())
+    earliest_ms, now_ms = _times(session, plan, described, began_s)
+    late = too_late(settings, entries, described, earliest_ms, now_ms)
     if not late:
-        _warn_of_length(settings, decision, described.values(), plan.planned_ms)
+        _warn_of_length(settings, decision, described.values(), earliest_ms, now_ms)
         return decision
     # Another driver that takes over ends these transactions. Then they did not time out.
     if not session.is_coordinator(decision.coordinator, session.port.describe_transactions([session.coordinator_id])):
@@ -103,36 +107,61 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
 
 
 def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, TransactionDescription]:
-    """What the coordinators know of these transactions.
+    """What the coordinators know of these transactions and of R's own.
 
-    A coordinator keeps an id for days. If it does not know one that a task has just used, it may be a broker that is
-    cut off from the others, and another one is the coordinator by now. So it is looked for again, for as long as R's
-    own transaction can wait.
+    A coordinator may say that a transaction is not open, and the log of markers that it is. Then that broker may be cut
+    off from the others, and another one is the coordinator by now. So it is looked for again, for half of the time that
+    R's own transaction may last.
     """
     port = session.port
     deadline = port.passed_s() + session.settings.decision_timeout_ms / 2000
+    ids = [*(entry.identity.transactional_id for entry in entries), session.coordinator_id]
     while True:
-        described = port.describe_transactions(entry.identity.transactional_id for entry in entries)
-        if all(entry.identity.transactional_id in described for entry in entries) or port.passed_s() >= deadline:
+        described = port.describe_transactions(ids)
+        ended = [entry for entry in entries if not is_open(entry, described)]
+        if Fate.OPEN not in session.fates(ended).values() or port.passed_s() >= deadline:
             return described
+        port.forget_coordinators(entry.identity.transactional_id for entry in ended)
         port.pause()
 
 
+def _times(
+    session: Session, plan: Plan, described: Mapping[str, TransactionDescription], began_s: float
+) -> tuple[int, int]:
+    """(a time before which no transaction began, the time now), both by brokers' clocks.
+
+    R's own transaction has just begun, and its coordinator says when. So the driver's clock may be wrong by any amount.
+    If the coordinator does not say it, both are by the driver's clock.
+    """
+    own = described.get(session.coordinator_id)
+    if own is None or own.started_ms is None or own.state != ONGOING:
+        return plan.planned_ms, session.port.now_ms()
+    return 0, own.started_ms + int((session.port.passed_s() - began_s) * 1000)
+
+
 def _warn_of_length(
-    settings: SinkSettings, decision: Decision, described: Iterable[TransactionDescription], planned_ms: int
+    settings: SinkSettings,
+    decision: Decision,
+    described: Iterable[TransactionDescription],
+    earliest_ms: int,
+    now_ms: int,
 ) -> None:
     """Say it before batches are too long for their transactions."""
-    begun_ms = [max(planned_ms, each.started_ms) for each in described if each.started_ms is not None]
-    took_ms = decision.decided_ms - min(begun_ms, default=decision.decided_ms)
-    if took_ms > settings.transaction_timeout_ms // 2:
+    begun_ms = [max(earliest_ms, each.started_ms) for each in described if each.started_ms is not None]
+    took_ms = now_ms - min(begun_ms, default=now_ms)
+    allowed_ms = settings.transaction_timeout_ms - settings.margin
+    if took_ms > allowed_ms // 2:
         _log.warning(
-            "%s of sink %r took %d ms from its first transaction to its decision, more than half of %s (%d). A batch "
-            "that takes longer than the whole timeout cannot be decided in one run: %s",
+            "%s of sink %r took %d ms from its first transaction to its decision, more than half of the %d ms that it "
+            "may take (%s=%d less %s=%d): %s",
             decision.batch,
             settings.sink_id,
             took_ms,
+            allowed_ms,
             settings.timeout_name,
             settings.transaction_timeout_ms,
+            settings.margin_name,
+            settings.margin,
             longer(settings),
         )
 
@@ -153,14 +182,26 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             "was aborted; end this one"
         )
         return kafka_error(ErrorCode.PRODUCER_FENCED, said)
+    if any(code == ErrorCode.INVALID_TXN_STATE for code in _codes(error)):
+        settings = session.settings
+        return TransactionError(
+            f"{what} is not decided, and nothing of it is visible: the driver was delayed while it decided, for longer "
+            f"than the decision's own transaction may last ({settings.decision_timeout_ms} ms). Start the query again; "
+            f"if this happens often, raise {settings.margin_name} ({settings.margin})"
+        )
     return TransactionError(f"{what} is not decided, and nothing of it is visible: {error}")
 
 
 def is_fenced(error: BaseException | None) -> bool:
     """Whether the error says that another driver has taken over."""
+    return any(code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED) for code in _codes(error))
+
+
+def _codes(error: BaseException | None) -> Iterator[int]:
+    """The error codes of this error and of its causes."""
     while error is not None:
-        fenced = isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_PRODUCER_EPOCH
-        if fenced or isinstance(error, ProducerFenced):
-            return True
+        if isinstance(error, ProducerFenced):
+            yield ErrorCode.PRODUCER_FENCED
+        elif isinstance(error, KafkaError):
+            yield error.code
         error = getattr(error, "first", None) or error.__cause__
-    return False

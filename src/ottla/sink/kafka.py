@@ -83,6 +83,10 @@ class Kafka:
         """As `Admin.describe_transactions`."""
         return self._admin.describe_transactions(transactional_ids)
 
+    def forget_coordinators(self, transactional_ids: Iterable[str]) -> None:
+        """Look for the coordinators of these ids anew when they are asked next."""
+        transactions_of(self._admin).forget_coordinators(transactional_ids)
+
     def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
         """InitProducerId: the next identity of a transactional id with this transaction timeout; UserMistake."""
         try:

@@ -21,7 +21,7 @@ from ottla.sink.decision import Decision
 from ottla.sink.settings import SinkSettings
 
 Message = Prepared | Skipped
-_ONGOING = "Ongoing"
+ONGOING = "Ongoing"
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 # Any marker fits into so many bytes.
 _MARKER_ROOM = 64 * 1024
@@ -178,8 +178,9 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if not run_id or run_id == last.run_id:
         raise UserMistake(
             f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
-            "writes of a micro-batch have the same sink.id: give each write a sink.id of its own. (If your program "
-            "sets a job group that is the same in each run, do not set it)"
+            "writes of a micro-batch have the same sink.id: the write whose rows are stored keeps it, and the other "
+            "one gets one of its own. (If there is one write: start the query again, do not write again within a "
+            "run. If your program sets a job group that is the same in each run, do not set it)"
         )
     if settings.same_rows:
         raise UserMistake(
@@ -221,30 +222,35 @@ class Late(NamedTuple):
     why: str
 
 
+def is_open(entry: Entry, described: Mapping[str, TransactionDescription]) -> bool:
+    """Whether this very transaction is open, as its coordinator says."""
+    now = described.get(entry.identity.transactional_id)
+    return now is not None and (
+        TransactionIdentity(now.transactional_id, now.producer_id, now.producer_epoch) == entry.identity
+        and now.state == ONGOING
+    )
+
+
 def too_late(
     settings: SinkSettings,
     entries: Iterable[Entry],
     described: Mapping[str, TransactionDescription],
-    planned_ms: int,
+    earliest_ms: int,
     now_ms: int,
 ) -> list[Late]:
     """The transactions that are not open any more, or have less time left than the margin.
 
-    `planned_ms` and `now_ms` are by the driver's clock, the transactions' start times by their coordinators' clocks. No
-    transaction is older than the plan. So a transaction is never taken to be older than that, also if the driver's
-    clock is ahead of the brokers'.
+    `now_ms` is by the brokers' clocks, as the transactions' start times are. No transaction began before `earliest_ms`:
+    if `now_ms` is by the driver's clock, that is the plan's time by it, in case that clock is ahead of the brokers'.
     """
     found: list[Late] = []
     for entry in entries:
         now = described.get(entry.identity.transactional_id)
-        is_it = now is not None and (
-            TransactionIdentity(now.transactional_id, now.producer_id, now.producer_epoch) == entry.identity
-        )
-        if now is None or not is_it or now.state != _ONGOING:
+        if now is None or not is_open(entry, described):
             state = "unknown" if now is None else now.state
             found.append(Late(entry, f"has lost its transaction before the batch was decided (it is {state} now)"))
             continue
-        began_ms = max(planned_ms, now.started_ms or planned_ms)
+        began_ms = max(earliest_ms, now.started_ms or earliest_ms)
         left_ms = now.timeout_ms - (now_ms - began_ms)
         if left_ms < settings.margin:
             why = (
@@ -260,8 +266,8 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
     first = late[0]
     return TransactionError(
         f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this run is visible (tasks that are too "
-        f"late: {len(late)}). A batch must not take longer than {settings.timeout_name} "
-        f"({settings.transaction_timeout_ms}): {longer(settings)}"
+        f"late: {len(late)}). A batch must be decided within {settings.timeout_name} "
+        f"({settings.transaction_timeout_ms}) less {settings.margin_name} ({settings.margin}): {longer(settings)}"
     )
 
 
@@ -269,7 +275,7 @@ def longer(settings: SinkSettings) -> str:
     """What to do if a batch takes longer than its transactions may last."""
     told = (
         f"raise {settings.timeout_name} (and transaction.max.timeout.ms of the brokers, if that is less), or make "
-        "batches smaller. (A batch that has begun keeps its size when it is run again)"
+        "batches smaller (one that has begun keeps its size when it is run again)"
     )
     if settings.same_rows:
         return told

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
+from ottla.reader.settings import READER_SETTINGS
 from ottla.spark.limits import Limit, read_assignment, read_end, read_start
 from ottla.spark.option_table import (
     BATCH,
@@ -172,6 +173,8 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             raise ConfigError(f"The option {name} cannot be used with the ottla source: {REFUSED_SETTINGS[name]}.")
         if name in _ROWS or name in _IGNORED or name.startswith(("kafka.", REGISTRY_SETTING)):
             continue
+        if any(row.name == name for row in READER_SETTINGS):
+            raise ConfigError(f"{name!r} is not an option of the ottla source: give it as kafka.{name}.")
         known = [row.name for row in _ROWS.values()]
         near = nearest_name(name, known)
         advice = f"did you mean {near}?" if near else f"use {_words(known)}."

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
 from ottla.producer.settings import ProducerSettings
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX, topics_of
 from ottla.spark import value_options
 from ottla.spark.value_options import REGISTRY_SETTING, ValueOptions, read_value_options
@@ -45,6 +46,8 @@ _CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
+# Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
+_MARGIN_MS_LEAST = 15_000
 # What exactly-once needs and sets by itself, in all the words for it.
 _SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _REFUSED_SETTINGS = {
@@ -129,6 +132,8 @@ def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
                 "Asynchronous progress tracking cannot be used with the ottla sink: after a crash Spark would write "
                 "the same rows again in batches with other numbers. Leave out the asyncProgressTracking options."
             )
+        if any(row.name == name for row in PRODUCER_SETTINGS):
+            raise ConfigError(f"{name!r} is not an option of the ottla sink: give it as kafka.{name}.")
         near = nearest_name(name, _TAKEN)
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
         raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")
@@ -226,6 +231,8 @@ def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, st
                 f"The option kafka.{name} is {settings[name]!r}: for delivery=exactly-once it must be {allowed[0]}; "
                 "leave it out, or set delivery=at-least-once."
             )
+    if exactly_once and settings.get("retries", "").strip() == "0":
+        raise ConfigError("The option kafka.retries is 0, and delivery=exactly-once needs retries: leave it out.")
     # Settings that contradict each other, or transactions, are refused here rather than in a task.
     transactional = {"transactional.id": "checked"} if exactly_once else {}
     try:
@@ -239,10 +246,10 @@ def _read_margin(given: Mapping[str, str]) -> int | None:
     text = given.get("sink.margin.ms")
     if text is None:
         return None
-    if not re.fullmatch("[0-9]{1,10}", text.strip()):
+    if not re.fullmatch("[0-9]{1,10}", text.strip()) or int(text) < _MARGIN_MS_LEAST:
         raise ConfigError(
-            f"The option sink.margin.ms is {text!r}: it must be a whole number of milliseconds, less than "
-            "kafka.transaction.timeout.ms."
+            f"The option sink.margin.ms is {text!r}: it must be a whole number of milliseconds, {_MARGIN_MS_LEAST} or "
+            "more, and less than kafka.transaction.timeout.ms."
         )
     return int(text)
 

@@ -18,8 +18,9 @@ _KEPT = (
     *(3245, 3325, 3413, 3500, 1416265566),
     # A driver whose sink `recover` had taken over blamed a timeout.
     *(1401846824, 1401848345, 1401848746, 1401849152),
-    # A coordinator that was cut off did not know an id, and the driver took its transaction for one that timed out.
-    602124,
+    # A coordinator that was cut off did not know an id, or knew of its last transaction alone, and the driver took the
+    # open one for one that timed out.
+    *(602124, 702769),
 )
 
 
