@@ -14,7 +14,15 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ottla.client.transaction_admin import TransactionDescription
-from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished, UserMistake
+from ottla.errors import (
+    KafkaError,
+    OttlaError,
+    ProducerFenced,
+    TransactionError,
+    TransactionUnfinished,
+    Unreachable,
+    UserMistake,
+)
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
@@ -29,6 +37,8 @@ from ottla.sink.transaction_log import Fate
 _log = logging.getLogger("ottla.sink")
 
 _ASKED_TIMES = 3
+# Of a leader that answers: the log of markers is read from the first of these transactions on.
+_MARKERS_WITHIN_S = 2.0
 
 
 class _Refused(Exception):
@@ -119,10 +129,21 @@ def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, Transa
     while True:
         described = port.describe_transactions(ids)
         ended = [entry for entry in entries if not is_open(entry, described)]
-        if Fate.OPEN not in session.fates(ended).values() or port.passed_s() >= deadline:
+        if not _may_be_open(session, ended) or port.passed_s() >= deadline:
             return described
         port.forget_coordinators(entry.identity.transactional_id for entry in ended)
         port.pause()
+
+
+def _may_be_open(session: Session, entries: Sequence[Entry]) -> bool:
+    """Whether one of these transactions is open by the log of markers; also if its leader may be cut off, too."""
+    if not entries:
+        return False
+    try:
+        known = session.fates(entries, _MARKERS_WITHIN_S)
+    except Unreachable:
+        return True
+    return any(known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN for entry in entries)
 
 
 def _times(

@@ -166,8 +166,11 @@ class Kafka:
         """The high watermark of partition 0."""
         return self._admin.end_offsets(topic)[0]
 
-    def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
-        """Whole record batches of partition 0 as they are stored, from `start_offset` (0: the first one) on."""
+    def read(self, topic: str, start_offset: int, end_offset: int, patience_s: float | None = None) -> Iterator[Buffer]:
+        """Whole record batches of partition 0 as they are stored, from `start_offset` (0: the first one) on.
+
+        Unreachable if nothing more comes for `patience_s`.
+        """
         assignments = {(topic, 0): (start_offset or "earliest", end_offset)}
         reader, self._reader = self._reader, None
         if reader is None:
@@ -177,7 +180,7 @@ class Kafka:
         is_read = False
         try:
             # `end_offset` may come from the real leader. An isolated broker that was the leader may never reach it.
-            for fetched in reader.iter_raw(patience_s=self._answers_within_s):
+            for fetched in reader.iter_raw(patience_s=self._answers_within_s if patience_s is None else patience_s):
                 yield fetched.records
             is_read = True
         finally:

@@ -109,9 +109,13 @@ class Session:
         of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
         return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)
 
-    def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
-        """What became of entries, by the offset of their marker; None if the topic no longer goes back so far."""
-        return fates(entries, self._read_markers(entries)) if entries else {}
+    def fates(self, entries: Sequence[Entry], patience_s: float | None = None) -> dict[int, Fate | None]:
+        """What became of entries, by the offset of their marker; None if the topic no longer goes back so far.
+
+        A marker beyond the end of the topic is left out. Unreachable if nothing more comes for so long (None: the
+        port's own patience).
+        """
+        return fates(entries, self._read_markers(entries, patience_s)) if entries else {}
 
     def written(self, entries: Sequence[Entry]) -> dict[int, Written]:
         """The offsets in the markers of entries, by the offset of the marker; markers that are gone are left out."""
@@ -119,7 +123,7 @@ class Session:
         found = () if log is None else (*log.settled, *log.open)
         return {each.record.offset: decode_marker(each.record.value or b"") for each in found}
 
-    def _read_markers(self, entries: Sequence[Entry]) -> TransactionLog:
+    def _read_markers(self, entries: Sequence[Entry], patience_s: float | None = None) -> TransactionLog:
         wanted = {entry.marker_offset for entry in entries}
         topic = self.settings.markers_topic
         try:
@@ -129,18 +133,18 @@ class Session:
                 raise
             # Somebody has deleted the topic: all that is wanted is gone.
             return TransactionLog(lambda _: False, max(wanted) + 1)
-        return self._read(topic, TransactionLog(lambda record: record.offset in wanted, first_offset))
+        return self._read(topic, TransactionLog(lambda record: record.offset in wanted, first_offset), patience_s)
 
     def _no_decisions(self) -> TransactionLog:
         return TransactionLog(lambda record: record.key == self._key)
 
-    def _read(self, topic: str, log: TransactionLog) -> TransactionLog:
+    def _read(self, topic: str, log: TransactionLog, patience_s: float | None = None) -> TransactionLog:
         """The log, read to the end; read from the beginning if an unclean election has made the topic shorter."""
         end = self.port.end_offset(topic)
         if end < log.next_offset:
             log = log.begin_again()
         if end > log.next_offset:
-            for records in self.port.read(topic, log.next_offset, end):
+            for records in self.port.read(topic, log.next_offset, end, patience_s):
                 log.take(records)
             log.next_offset = max(log.next_offset, end)
         return log

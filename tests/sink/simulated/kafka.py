@@ -247,7 +247,7 @@ class SimulatedKafka(Kafka):
         finally:
             driver.die()
 
-    def read(self, topic: str, start_offset: int, end_offset: int) -> Iterator[Buffer]:
+    def read(self, topic: str, start_offset: int, end_offset: int, patience_s: float | None = None) -> Iterator[Buffer]:
         reader = self._place.client(SinkReader, **self._reading)
         try:
             yield from reader.fetch_between(topic, start_offset or -2, end_offset)
