@@ -225,8 +225,12 @@ class Disk:
 
     def log_content(self, folder: str) -> bytes:
         """All segments of the log in `folder`, one behind the other."""
+        return b"".join(self.log_segments(folder))
+
+    def log_segments(self, folder: str) -> list[bytes]:
+        """The contents of the segments of the log in `folder`, in order."""
         names = [name for name in self.files(folder) if name.endswith(".log")]
-        return b"".join(bytes(self._files[f"{folder}/{name}"]) for name in names)
+        return [bytes(self._files[f"{folder}/{name}"]) for name in names]
 
     def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
         """Replace a small file at once; `synced`: it is on the disk then."""

@@ -210,16 +210,21 @@ class Witness:
         disk, folder = self._world.disks[broker_id], f"{name}-{index}"
         # Where the first segment begins: one that lost all of its own bytes leads to none behind it.
         end = min((base for base in map(offset_of, disk.files(folder)) if base is not None), default=0)
-        content = disk.log_content(folder)
         may_lack_offsets = name in self._compacted
-        for header in whole_headers(content):
-            if header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
-                break  # what lies in front of it is gone
-            try:
-                check_crc(content, header)
-            except CorruptBatch:
-                break
-            end = header.last_offset + 1
+        # One by one: the zeros with which a segment begins may look like the end of a batch that was torn before it.
+        for content in disk.log_segments(folder):
+            left = len(content)
+            for header in whole_headers(content):
+                if header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
+                    break  # what lies in front of it is gone
+                try:
+                    check_crc(content, header)
+                except CorruptBatch:
+                    break
+                end = header.last_offset + 1
+                left -= header.size_bytes
+            if left:
+                break  # what follows a segment that was cut is removed
         return end
 
     def _image_published(self, image: ClusterImage) -> None:
