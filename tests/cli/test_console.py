@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli import main
-from ottla.cli.console import log_to_stderr
+from ottla.cli.output import log_to_stderr
 
 COMMAND = [sys.executable, "-m", "ottla", "console", "--listen", "0", "--json"]
 
@@ -59,7 +59,7 @@ def test_a_token_that_is_none_is_never_repeated(tmp_path: Path, capsys: pytest.C
 def test_what_the_page_calls_its_log_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.getLogger("ottla.console")
     before = list(logger.handlers), list(logging.getLogger("uvicorn.error").handlers)
-    log_to_stderr()
+    log_to_stderr("ERROR", "ottla.console", "uvicorn.error")
     try:
         logger.error("GET /api/brokers failed", exc_info=ValueError("why"))
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import time
@@ -16,6 +15,7 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.control import remote_cluster
 from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServers
+from ottla.cli.output import log_to_stderr
 from ottla.cli.registry_options import URL_WORDS, told_as_options
 from ottla.cli.secret_file import read_secret_file
 from ottla.errors import UserMistake
@@ -113,7 +113,8 @@ def console(
         Console(servers, reading=reading, writing=writing, registry=registry, control=inside) as looked_at,
         ConsoleServer(looked_at, host, port, token=token, read_only=read_only) as server,
     ):
-        log_to_stderr()
+        # What the page calls the console's log: failures of its own and of the web server.
+        log_to_stderr("ERROR", "ottla.console", "uvicorn.error")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: asked.append(number))
         if as_json:
@@ -126,15 +127,6 @@ def console(
             webbrowser.open(server.url)
         while not asked:
             time.sleep(_LOOK_S)
-
-
-def log_to_stderr() -> None:
-    """What the page calls the console's log: failures of its own and of the web server."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
-    handler.setLevel(logging.ERROR)
-    for name in ("ottla.console", "uvicorn.error"):
-        logging.getLogger(name).addHandler(handler)
 
 
 def _token(path: Path | None) -> str | None:

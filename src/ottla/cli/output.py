@@ -25,6 +25,17 @@ def tell(what: Table | str) -> None:
         console.print(_fitted(what, console.width))
 
 
+def log_to_stderr(level: str, *names: str) -> None:
+    """Have what these loggers say from this level on in sight: of a command that serves until it is ended."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    handler.setLevel(level)
+    for name in names:
+        logging.getLogger(name).addHandler(handler)
+
+
 def new_table(*names: str, right: Container[str]) -> Table:
     """A table without lines; where room is short, numbers (`right`) stay whole and what is text is folded."""
     from ottla.screen import plain_table

@@ -14,7 +14,7 @@ import typer
 
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import DEFAULT_PORT, JSON_TO_STDOUT, DataDir, Port, whole
-from ottla.cli.output import counted
+from ottla.cli.output import counted, log_to_stderr
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
 
@@ -141,7 +141,7 @@ def serve(
     from ottla.clock import Clock
     from ottla.cluster.cluster import Cluster
 
-    _log_to_stderr()
+    log_to_stderr("WARNING", "ottla")
     # Not an Event: its lock may be held by the very thread that the handler interrupts.
     asked: list[int] = []
 
@@ -223,16 +223,6 @@ def _create_topic(cluster: Cluster, name: str, partitions: int) -> None:
     except KafkaError as error:
         if error.name != "TOPIC_ALREADY_EXISTS":
             raise
-
-
-def _log_to_stderr() -> None:
-    """What the brokers have to complain about belongs in sight here."""
-    import logging
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
-    handler.setLevel(logging.WARNING)
-    logging.getLogger("ottla").addHandler(handler)
 
 
 def _parse_topic(text: str) -> tuple[str, int]:
