@@ -27,7 +27,7 @@ from ottla.sink.settings import SinkSettings
 
 from . import driver
 from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
-from .driver import Checkpoint, Job, run_batch, run_task
+from .driver import Checkpoint, Job, prepare_rows, run_batch, run_task
 
 
 def test_a_lost_checkpoint_is_refused(job: Job) -> None:
@@ -136,6 +136,30 @@ def test_a_batch_that_is_done_and_comes_again_with_other_rows_is_done_and_that_i
     assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers]) == 0
     assert "run again 2 times with other rows, which were not written" in capsys.readouterr().out
     assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("same_rows", [None, True, False])
+def test_a_write_that_comes_again_with_other_rows_is_done_only_if_the_settings_say_so(
+    same_rows: bool | None, job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = dataclasses.replace(job.settings(), same_rows=same_rows)
+    session, batch = session_of(settings), BatchId("1", WRITE)
+
+    def write(rows: list[int]) -> None:
+        planned = plan(session)
+        commit(session, [prepare_rows(settings, planned, batch, 0, job, rows)])
+
+    write(list(range(60)))
+    if same_rows is False:
+        write(list(range(50)))
+        assert "None of these is written" in caplog.text
+        assert describe(session).decisions[-1].differed == 1
+    else:
+        with pytest.raises(ottla.UserMistake, match=r"50 rows where 60 were decided.* set same_rows=False: then it is"):
+            write(list(range(50)))
+    write(list(range(60)))
+    found = sorted(row for rows in visible_rows(job).values() for row in rows)
+    assert found == list(range(60))
 
 
 def test_a_restart_with_other_parallelism_is_well(job: Job) -> None:

@@ -158,22 +158,28 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
 
     A batch that is done may have other rows if the engine crashed before it noted that the batch is done: `rand()`,
     clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because no
-    engine runs a batch twice in one run, and also if some of its rows are lost.
+    engine runs a batch twice in one run, and also if some of its rows are lost. A batch write has no run: it may have
+    other rows if the settings say so.
     """
     sink_id, totals = settings.sink_id, sum_of(messages)
     if totals == last.totals:
         return True
     told = f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written"
-    if last.batch.batch_id == WRITE:
+    is_write = last.batch.batch_id == WRITE
+    if is_write and settings.same_rows is not False:
         raise UserMistake(
             f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
-            "the same write, it is done: do not run it again. If it is another one, give it a write.id of its own"
+            "the same write, it is done: do not run it again. (If Spark runs it again, because it is part of a "
+            f"micro-batch, set {settings.other_rows_name}: then it is done with the rows it had.) If it is another "
+            "write, give it a write.id of its own"
         )
     if last.lost:
         raise UserMistake(
             f"{told}: a part of the batch was lost by a timeout, and only the same rows can complete it; "
             f"{_again(settings, last)}"
         )
+    if is_write:
+        return False
     run_id = messages[0].attempt.run_id
     if not run_id or run_id == last.run_id:
         raise UserMistake(

@@ -48,10 +48,11 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query exists; `client_settings` are those of `ottla.Producer`, with dots
     or underscores. A batch whose transactions have less than `margin_ms` left is not decided (None: a tenth of
-    `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `same_rows`: a batch that is done and
-    comes again with other rows is refused. `timeout_name`, `margin_name` and `same_rows_name` are the names in error
-    messages of `transaction_timeout_ms`, `margin_ms` and `same_rows`. `of_checkpoint`: the id was made from the
-    location of the checkpoint, and not given by the user.
+    `transaction_timeout_ms`, from 15 s to 60 s, and never more than a quarter). `same_rows`: whether a batch that is
+    done and comes again with other rows is refused (None: a batch write is, a micro-batch is not). `timeout_name`,
+    `margin_name`, `same_rows_name` and `other_rows_name` are what error messages call `transaction_timeout_ms`,
+    `margin_ms`, and a `same_rows` that is true or false. `of_checkpoint`: the id was made from the location of the
+    checkpoint, and not given by the user.
     """
 
     sink_id: str
@@ -62,8 +63,9 @@ class SinkSettings:
     margin_ms: int | None = None
     timeout_name: str = "transaction.timeout.ms"
     margin_name: str = "margin_ms"
-    same_rows: bool = False
+    same_rows: bool | None = None
     same_rows_name: str = "same_rows=True"
+    other_rows_name: str = "same_rows=False"
     of_checkpoint: bool = False
 
     def __post_init__(self) -> None:

@@ -153,6 +153,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         margin_name="sink.margin.ms",
         same_rows=options.same_rows,
         same_rows_name="sink.same.rows=true",
+        other_rows_name="sink.same.rows=false",
         of_checkpoint=options.of_checkpoint,
     )
 

@@ -66,8 +66,9 @@ class SinkOptions:
     `sink_id` is None for at-least-once. A batch write with a `write_id` and no `sink.id` is its own sink, with the
     `write_id` as its name. `checkpoint` is the option checkpointLocation of a streaming query. `control_topic`: the
     topic of the decisions. `margin_ms`: how much time a batch's transactions must have left when it is decided (None: a
-    part of their timeout). `same_rows`: a batch that is done must not come again with other rows. `of_checkpoint`:
-    `sink_id` was made from the checkpoint's location. `values`: how to encode values with a schema of a registry.
+    part of their timeout). `same_rows`: whether a batch that is done must not come again with other rows (None: a
+    batch write must not, a micro-batch may). `of_checkpoint`: `sink_id` was made from the checkpoint's location.
+    `values`: how to encode values with a schema of a registry.
     """
 
     bootstrap_servers: str
@@ -78,7 +79,7 @@ class SinkOptions:
     checkpoint: str | None = None
     control_topic: str = CONTROL_TOPIC
     margin_ms: int | None = None
-    same_rows: bool = False
+    same_rows: bool | None = None
     of_checkpoint: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
     values: ValueOptions | None = None
@@ -102,7 +103,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         )
     _read_bool("includeHeaders", given.get("includeheaders", "false"))  # a column headers is always written
     exactly_once = _read_delivery(given, streaming)
-    same_rows = _read_bool("sink.same.rows", given.get("sink.same.rows", "false"))
+    same_rows = _read_bool("sink.same.rows", given["sink.same.rows"]) if "sink.same.rows" in given else None
     settings = _read_settings(given, exactly_once)
     return SinkOptions(
         bootstrap_servers=servers,
