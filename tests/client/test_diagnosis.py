@@ -248,6 +248,86 @@ def test_far_brokers_with_one_request_in_flight_want_more(cluster: Cluster, topi
     assert found.findings[0].setting == "max.in.flight.requests.per.connection"
 
 
+def test_brokers_that_answer_late_while_batches_fill_are_told(cluster: Cluster, topic: str) -> None:
+    with (
+        cluster.faults.delay_ack(topic=topic, delay_ms=50),
+        ottla.Producer(cluster.bootstrap_servers) as producer,
+    ):
+        send_until(producer, topic, lambda: Limit.SLOW_ANSWERS in limits(producer))
+        finding = next(each for each in producer.diagnosis().findings if each.limit is Limit.SLOW_ANSWERS)
+    assert finding.evidence["request-latency-avg"] >= 50
+    assert finding.evidence["requests in flight"] >= 2.5
+
+
+@pytest.mark.parametrize(("passed_s", "is_found"), [(0.0, True), (500.0, False)])
+def test_without_acks_a_broker_that_reads_nothing_has_the_sender_behind(
+    cluster: Cluster, topic: str, passed_s: float, is_found: bool
+) -> None:
+    """30 MB are more than sockets hold. A call waits for more than a millisecond, and for less than 50 s.
+
+    A microsecond passes for every sixteen records: so long have batches waited in the queue.
+    """
+    clock = ottla.Clock(stopped=True)
+
+    def send() -> None:
+        for number in range(30_000):
+            if number % 16 == 0:
+                clock.advance(1e-6)
+            producer.send(topic, b"v" * 1000, partition=0)
+
+    settings: Any = {"acks": 0, "linger_ms": 0, "buffer_memory": 2_000_000, "max_block_ms": 60_000, "clock": clock}
+    with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
+        wait_until(producer.send(topic, b"first", partition=0).done)
+        leader = cluster.leader(topic, 0)
+        cluster.pause(leader)
+        try:
+            sending = Calling(send)
+            wait_until(lambda: producer.metrics()["waiting-threads"] == 1)
+        finally:
+            cluster.resume(leader)
+        assert sending.ended() is None
+        wait_until(lambda: producer.metrics()["buffer-available-bytes"] == 2_000_000)
+        clock.advance(passed_s)
+        found = producer.diagnosis()
+        clock.go_on()
+    assert (Limit.SLOW_SENDER in [finding.limit for finding in found.findings]) == is_found, found
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"max_in_flight_requests_per_connection": 1}, {"buffer_memory": 20_000}, {"buffer_memory": 200_000}],
+)
+def test_what_is_small_or_slow_limits_nobody_who_sends_little(
+    cluster: Cluster, topic: str, settings: dict[str, Any]
+) -> None:
+    """A batch that is as good as full every second, while brokers answer late."""
+    clock = ottla.Clock()
+    with (
+        cluster.faults.delay_ack(topic=topic, delay_ms=20),
+        ottla.Producer(cluster.bootstrap_servers, linger_ms=0, clock=clock, **settings) as producer,
+    ):
+        producer.partitions_for(topic)
+        clock.stop()
+        for number in range(20):
+            sent = producer.send(topic, b"v" * 12_000, partition=number % 6)
+            wait_until(sent.done)
+            clock.advance(1)
+        found = producer.diagnosis()
+        clock.go_on()
+    assert found.is_certain
+    assert not found, found
+
+
+def test_one_record_in_two_hundred_that_is_sent_again_is_not_told(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
+        with cluster.faults.refuse(topic=topic, nth=3):
+            for _ in range(200):
+                producer.send(topic, b"v").result(30)
+        found = limits(producer)
+        assert producer.metrics()["record-retry-total"] >= 1
+    assert Limit.RETRIES not in found
+
+
 def test_a_buffer_of_the_size_of_a_batch_is_told(cluster: Cluster, topic: str) -> None:
     with ottla.Producer(cluster.bootstrap_servers, buffer_memory=20_000) as producer:
         with cluster.faults.delay_ack(topic=topic, delay_ms=20):
