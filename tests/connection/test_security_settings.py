@@ -100,7 +100,7 @@ def test_a_line_that_cannot_be_used_is_told_without_quoting_it(line, said):
 
 def test_a_delegation_token_is_refused_without_quoting_it():
     line = PLAIN_LINE.replace("plain.Plain", "scram.Scram").removesuffix(";") + ' tokenauth="true";'
-    with pytest.raises(ConfigError, match="delegation tokens .* are not supported") as caught:
+    with pytest.raises(ConfigError, match=r"delegation tokens .* are not supported") as caught:
         sasl(sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=line)
     assert "x y" not in str(caught.value)
 

@@ -364,8 +364,8 @@ class SecuritySettings:
             if jaas.options.get("tokenauth", "false").lower() == "true":
                 # Without the extension that says so, brokers would take the token's id for a user.
                 raise ConfigError(
-                    "sasl.jaas.config has tokenauth=true: delegation tokens (KIP-48) are not supported. Give a user and "
-                    "its password, or use OAUTHBEARER."
+                    "sasl.jaas.config has tokenauth=true: delegation tokens (KIP-48) are not supported. Give a user "
+                    "and its password, or use OAUTHBEARER."
                 )
             self.username = jaas.options.get("username")
             self.password = jaas.options.get("password")
