@@ -197,7 +197,44 @@ def test_a_sink_nobody_knows_is_a_plain_sentence(
         assert run(verb, "ordres", "-b", cluster.bootstrap_servers, *more) == 2
         said = capsys.readouterr().err
         assert "no sink 'ordres' is known at 127.0.0.1:" in said
+        assert "ottla sink list shows all sinks" in said
         assert said.count("\n") == 1
+
+
+def test_a_mistyped_sink_is_told_the_name_that_is_there(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    driver.main(job.text())
+    assert run("show", f"/{job.sink_id}/", "-b", job.bootstrap_servers) == 2
+    assert f"did you mean '{job.sink_id}'?" in capsys.readouterr().err
+
+
+def test_the_list_has_all_sinks_of_a_control_topic(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    own = f"{job.topic}_decisions"
+    where = ("-b", job.bootstrap_servers, "--control-topic", own)
+    assert run("list", *where) == 0
+    assert f"topic '{own}' at {job.bootstrap_servers} has no decision of a sink" in capsys.readouterr().out
+
+    for name, batches in (("first", 2), ("second", 1)):
+        for batch in range(batches):
+            other = dataclasses.replace(job, sink_id=name)
+            driver.run_batch(other, dataclasses.replace(other.settings(), control_topic=own), batch)
+    # Decided, and not committed yet.
+    settings = dataclasses.replace(job.settings(), control_topic=own)
+    planned = plan(session_of(settings))
+    messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)  # type: ignore[arg-type]
+
+    assert run("list", *where, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["sinks"]
+    assert [(each["sink"], each["batch"], each["rows"], each["state"]) for each in found] == [
+        (job.sink_id, 0, 60, "to be committed"),
+        ("second", 0, 60, "committed"),
+        ("first", 1, 60, "committed"),
+    ]
+    assert run("list", *where) == 0
+    assert "to be committed" in capsys.readouterr().out
+    assert run("recover", job.sink_id, *where) == 0
 
 
 def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,7 +259,7 @@ def test_a_sink_with_another_control_topic_is_not_known_without_it(
     session_of(job.settings()).ensure_topics()
     # What is decided there would be aborted here, as in no decision.
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 2
-    assert "give --control-topic if the query has another control topic" in capsys.readouterr().err
+    assert "If the query has another control topic, give --control-topic" in capsys.readouterr().err
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers, "--control-topic", own["control_topic"]) == 0
     assert "3 transactions committed, 0 aborted" in capsys.readouterr().out
     assert_every_row_once(job, batches=1)

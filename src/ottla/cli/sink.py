@@ -1,4 +1,4 @@
-"""`ottla sink`: shows what an exactly-once sink wrote, and ends the transactions that a dead driver left open."""
+"""`ottla sink`: shows what exactly-once sinks wrote, and ends the transactions that a dead driver left open."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
 from ottla.errors import OttlaError, ProducerFenced, UserMistake
+from ottla.nearest import nearest_name
 
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
@@ -27,6 +28,8 @@ _PATIENCE_MS = 10_000
 # Of the driver's own transaction, in which this command writes at most one record.
 _TIMEOUT_MS = 60_000
 _LOST = "lost by timeout"
+# Of no sink: for settings that are used to read about all of them.
+_ANY = "-"
 
 SinkId = Annotated[str, typer.Argument(metavar="ID", help="The option sink.id of the query.")]
 ControlTopic = Annotated[
@@ -38,10 +41,46 @@ sink = typer.Typer(
     no_args_is_help=True,
     help="Show what an exactly-once sink wrote, and commit or abort the transactions that a dead driver left open.\n\n"
     "For example:\n\n"
+    "    ottla sink list -b localhost:9092\n\n"
     "    ottla sink show orders -b localhost:9092\n\n"
     "Exit status: 0 when it is done, 1 when recover finds that rows of the last batch are lost or cannot end its "
     "transactions, 2 when the sink is not known or an address cannot be used.",
 )
+
+
+@sink.command("list", cls=Command)
+def list_sinks(
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    control_topic: ControlTopic = "__ottla_sink",
+    as_json: Json = False,
+) -> None:
+    """List the sinks of a cluster, each with its last decided batch; the newest comes first.
+
+    A query without sink.id has the location of its checkpoint as its name. A sink that has not decided a batch yet is
+    not in the list.
+    """
+    settings = _settings(_ANY, bootstrap_servers, command_config, control_topic)
+    found = sorted(_known(settings), key=lambda decision: -decision.decided_ms)
+    if as_json:
+        sinks = [{"sink": each.sink_id, **_batch_as_json(each), "state": _state(each)} for each in found]
+        typer.echo(json.dumps({"sinks": sinks}))
+    elif found:
+        table = new_table("sink", "last batch", "decided", "rows", "state", right=("rows",))
+        for each in found:
+            rows = f"{each.totals.rows:,}"
+            table.add_row(each.sink_id, _number(each), _time(each.decided_ms), rows, _state(each))
+        tell(table)
+    else:
+        tell(f"topic {control_topic!r} at {settings.bootstrap_servers} has no decision of a sink")
+
+
+def _known(settings: SinkSettings) -> list[Decision]:
+    """The last decision of each sink."""
+    from ottla.sink.session import session_of
+
+    session = session_of(settings)
+    return session.last_decisions() if session.has_decisions() else []
 
 
 @sink.command(cls=Command)
@@ -148,10 +187,11 @@ def _tasks(entries: Iterable[Entry]) -> str:
 
 
 def _unknown(settings: SinkSettings) -> UserMistake:
+    near = nearest_name(settings.sink_id, [each.sink_id for each in _known(settings)])
+    advice = f"did you mean {near!r}?" if near else "check the sink.id of the query; ottla sink list shows all sinks."
     return UserMistake(
-        f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}: topic "
-        f"{settings.control_topic!r} has no decision of it. Check the sink.id of the query, and give --control-topic "
-        "if the query has another control topic"
+        f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}, topic {settings.control_topic!r}: "
+        f"{advice} If the query has another control topic, give --control-topic"
     )
 
 
@@ -195,6 +235,16 @@ def _batch_as_json(decision: Decision) -> dict[str, Any]:
         "run_again_with_other_rows": decision.differed,
         "loss_accepted": decision.loss_accepted,
     }
+
+
+def _state(decision: Decision) -> str:
+    """Whether all that is decided is committed, as the decision itself notes it."""
+    if decision.unsettled:
+        return "to be committed"
+    if not decision.lost:
+        return "committed"
+    gone = counted(sum(entry.totals.rows for entry in decision.lost), "row")
+    return f"{gone} given up" if decision.loss_accepted else f"{gone} lost"
 
 
 def _entry_as_json(entry: Entry, written: Mapping[int, Written]) -> dict[str, Any]:
@@ -257,8 +307,7 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
                 # Rows that are lost have no offsets that count.
                 rows = f"{sum(entry.totals.rows for entry in there):,} of {rows}"
             for number, place in enumerate(_places([state.written.get(entry.marker_offset) for entry in there])):
-                name = decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
-                first = (name, _time(decision.decided_ms), rows)
+                first = (_number(decision), _time(decision.decided_ms), rows)
                 table.add_row(*(first if not number else ("", "", "")), *place)
         tell(table)
     if state.deciding:
@@ -269,6 +318,11 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
             f"left by a dead driver. Readers with read_committed wait until they end. If the query will not be started "
             f"again: {recover_command(settings)}"
         )
+
+
+def _number(decision: Decision) -> str:
+    """The batch's number; of a batch write its write.id."""
+    return decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
 
 
 def _fate(state: SinkState, entry: Entry) -> str:

@@ -89,16 +89,21 @@ class Session:
                 found.append(decision)
         return found
 
-    def sink_of(self, query_id: str) -> str | None:
-        """The id of another sink whose last decision is of this query."""
-        told = query_id.encode()
-        log = TransactionLog(lambda record: record.key != self._key and told in (record.value or b""))
+    def last_decisions(self, part: str = "") -> list[Decision]:
+        """The last decision of each sink in the control topic, of those whose record contains this text."""
+        told = part.encode()
+        log = TransactionLog(lambda record: told in (record.value or b""))
         newest = {
-            each.record.key: decode(each.record.value or b"")
+            each.record.key: each.record.value or b""
             for each in self._read(self.settings.control_topic, log).settled
             if each.fate is Fate.COMMITTED
         }
-        return next((each.sink_id for each in newest.values() if each.batch.query_id == query_id), None)
+        return [decode(value) for value in newest.values()]
+
+    def sink_of(self, query_id: str) -> str | None:
+        """The id of another sink whose last decision is of this query."""
+        others = [each for each in self.last_decisions(query_id) if each.sink_id != self.settings.sink_id]
+        return next((each.sink_id for each in others if each.batch.query_id == query_id), None)
 
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
         """Whether a decision was read whose transaction is still open; decisions that equal `but` do not count.
