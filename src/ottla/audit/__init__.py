@@ -1,12 +1,12 @@
 """The judge: what was sent and told, and what was seen of a cluster -> anomalies -> verdict.
 
-Two kinds of case come before it, and each has a room. `ledgers`: a ledger beside what is stored, one partition at a
-time; the sums are held against what the guarantee promised, with Spark at any scale. `chronicles`: all that was seen of
-one run, logs and leaders included. The two do not know each other. What they share stands here: the names of anomalies
-and the evidence (`findings`), what is promised (`promises`), and the checkers that ask one partition's history what
-both want to know. `properties` adds up what both have found.
+There are two judges, and each has a room. `ledgers` compares a ledger with what is stored, one partition at a time, and
+the sums with what the guarantee promises; with Spark at any scale. `chronicles` judges all that was seen of one run,
+logs and leaders included. The two do not import each other. What they share stands here: the names of anomalies and the
+evidence (`findings`), what is promised (`promises`), and the checkers of one partition's history that both use.
+`properties` adds up what both have found.
 
-Each checker file asks one question, and opens with what is promised and what cannot be seen; what was not seen is never
-passed. All is plain Python without clocks or chance, and imports nothing but the ledger's words: it shares no code with
-what it judges.
+Each checker file asks one question, and opens with what is promised and what cannot be seen; what was not seen never
+counts as kept. All is plain Python without clocks or chance, and imports only `ledger`: it shares no code with what it
+judges.
 """

@@ -1,8 +1,8 @@
 """Duplicated: one record stored at several offsets; every copy beyond the first counts.
 
-Who made the copy shows in its timestamp: a producer that sends a batch again sends the same bytes, so its copies carry
-the same timestamp; an application that sends the record again gives it a new one. It cannot be seen where brokers set
-the timestamps. The third kind, a reader that returns one offset twice, is no duplicate of the topic: see `counts`.
+The timestamp shows who made the copy: a producer that sends a batch again sends the same bytes, so its copies carry the
+same timestamp; an application that sends the record again gives it a new one. It cannot be seen where brokers set the
+timestamps. The third kind, a reader that returns one offset twice, is no duplicate of the topic: see `counts`.
 """
 
 from __future__ import annotations

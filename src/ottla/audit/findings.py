@@ -1,7 +1,7 @@
 """What a checker reports: the kinds of anomaly, how many there are, and the evidence.
 
 A finding counts everything and keeps a few pieces of evidence, so that a million duplicates cost no more than three.
-What could not be seen is said beside the count (`unseen`): a count of 0 with something unseen is no acquittal.
+What could not be seen is said beside the count (`unseen`): a count of 0 with something unseen does not count as passed.
 Everything here adds up (partitions to a topic) and survives JSON (Spark's workers to the driver).
 """
 

@@ -3,12 +3,12 @@
 Only first copies count: a reader that drops the copies it has seen would meet the records in this order. A batch that
 was stored again later is duplicated, not reordered.
 
-Without idempotence a broker cannot tell a request that comes late: one that a producer has given up (its connection is
-closed, and its bytes are still on their way, or wait for a slow disk) is stored behind what was sent on a new one. So
-only of records whose place the producer was told is order promised there, with one request in flight; of those that
-nobody knows of it is not, nor of those whose copy is gone again, which a late one may outlive. The same goes for
-transactions of which coordinators have lost what they knew: their producer is given another identity, and nobody fences
-what comes late under the old one.
+Without idempotence a broker cannot recognise a late request: one that a producer has given up (its connection is
+closed, and its bytes are still on their way, or wait for a slow disk) is stored behind what was sent on a new
+connection. So without idempotence, and with one request in flight, order is promised only for records whose offset the
+producer was told; not for unknown ones, nor for those whose copy was lost again, which a late copy may outlive. The
+same holds for transactions that coordinators have forgotten: their producer gets another identity, and late requests
+under the old one are not fenced.
 """
 
 from __future__ import annotations

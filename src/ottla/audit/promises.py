@@ -4,8 +4,8 @@ At-most-once never sends anything twice, at-least-once sends again until it is a
 lets the broker recognise what it already has (idempotence, KIP-98; it holds within one producer session). Which of them
 a producer claims follows from its settings.
 
-Both judges hold what they find against this table, and so does whoever runs producers to be judged: what is promised
-stands nowhere else.
+Both judges compare what they find with this table, and the runs that are judged take their settings from it: what is
+promised stands nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Promise:
     anomaly that it forbids; `never_one_by_one`: further ones that it forbids with one request in flight;
     `by_the_network`: those of `never` that are not the producer's doing where the network delivers a request twice.
     `shows`: the kinds that must be found where faults are to tell the guarantees apart. `lacks`: what exactly-once has
-    and it has not. `words`: what is expected of such a run, for people; `claim_words`: what a program claims with it.
+    and this one does not. `words`: what is expected of such a run, for people; `claim_words`: what a program claims
+    with it.
     """
 
     guarantee: str

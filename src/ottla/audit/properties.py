@@ -2,8 +2,8 @@
 
 A property is the kinds of anomaly that would break it (`findings.PROPERTIES`); findings of both judges count. It is
 *violated* where any was found, *held* where all were looked for everywhere, *held in part* where something could not be
-seen, and *not judged* where nothing of it could: that is never called passed. A property that held proves nothing
-beyond what was looked at.
+seen, and *not judged* where nothing could; that never counts as passed. A property that held proves nothing beyond what
+was looked at.
 """
 
 from __future__ import annotations

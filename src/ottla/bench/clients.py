@@ -19,7 +19,7 @@ Records = Sequence[tuple[bytes, bytes]]
 
 
 class Client(ABC):
-    """One producer; `acked` counts the records that it was told are stored."""
+    """One producer; `acked` counts the records that were acknowledged to it."""
 
     acked = 0
 
@@ -36,7 +36,7 @@ class Client(ABC):
         raise NotImplementedError
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, in which acknowledgements are told."""
+        """Let time pass, in which acknowledgements are handled."""
         time.sleep(seconds)
 
     @abstractmethod
@@ -131,7 +131,7 @@ class ConfluentKafka(Client):
         self.acked += error is None
 
     def send_all(self, records: Records) -> None:
-        """One after the other; what was acknowledged meanwhile is told in between."""
+        """One after the other; acknowledgements are handled in between."""
         produce, topic, told = self._producer.produce, self._topic, self._told
         for key, value in records:
             while True:
@@ -152,7 +152,7 @@ class ConfluentKafka(Client):
         self._producer.produce(self._topic, value, key, on_delivery=on_delivery)
 
     def wait(self, seconds: float) -> None:
-        """It tells acknowledgements only while it is asked for them."""
+        """It handles acknowledgements only in this call."""
         until = time.perf_counter() + seconds
         while (left := until - time.perf_counter()) > 0:
             self._producer.poll(left)

@@ -1,4 +1,4 @@
-"""Clients take turns on the same brokers, each in a process and with a topic of its own, which is deleted behind it."""
+"""Runs clients one after the other on the same brokers, each in a process and with a topic of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATIENCE_S = 60
 
 
 class Row(NamedTuple):
-    """A client and what came of it; `error` says why nothing did."""
+    """A client and its result; `error` says why there is none."""
 
     client: str
     measured: Measured | None
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 def chosen(names: Sequence[str], untold: str | None = None) -> tuple[list[str], list[str]]:
     """(clients to measure, clients that are not installed); all there are unless some are named. UserMistake.
 
-    `untold`: what of the security only ottla's clients can be told, so that no other is measured.
+    `untold`: settings of security that only ottla's clients have; then no other client is measured.
     """
     for name in names:
         if name not in CLIENTS:
@@ -62,7 +62,7 @@ def bench(
 ) -> Iterator[Row]:
     """Measure these clients, one after the other; each row is given when it is there. Raises Unreachable.
 
-    `security`: settings about it, by keyword; clients other than ottla's must be able to be told them.
+    `security`: settings about it, by keyword; clients other than ottla's must have them, too.
     """
     others = for_others(security) if security else {}
     with Admin(bootstrap_servers, **security) as admin:
@@ -92,7 +92,7 @@ def _topic(admin: Admin) -> Iterator[str]:
 
 def _measured(admin: Admin, order: Order) -> Row:
     command = [sys.executable, "-P", "-m", "ottla.bench.worker"]
-    # A session of its own: Ctrl+C is for us, who then end it.
+    # A session of its own: Ctrl+C reaches only this process, which then ends the other.
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

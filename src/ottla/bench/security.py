@@ -23,7 +23,7 @@ def security_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_others(settings: Mapping[str, Any]) -> dict[str, str] | str:
-    """The same under librdkafka's names; or a sentence's end: what of it only ottla's clients can be told."""
+    """The same under librdkafka's names; or, as the end of a sentence, the settings that only ottla's clients have."""
     security = ProducerSettings({"bootstrap_servers": "localhost:9092", **settings}).connection.security
     told = {"security.protocol": security.protocol}
     if security.is_sasl:
@@ -63,5 +63,5 @@ def _is_pem(path: Path) -> bool:
         with path.open("rb") as file:
             return _PEM in file.read(_LOOK_BYTES)
     except OSError:
-        # Whoever connects says what is wrong with the file.
+        # The client that connects says what is wrong with the file.
         return True

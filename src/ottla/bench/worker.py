@@ -19,7 +19,7 @@ _WARM_UP = 1_000
 
 
 def measure(order: Order) -> Measured:
-    """Send as the order says; at first some records that do not count, for connections and first requests."""
+    """Send as ordered; at first some records that do not count, for connections and first requests."""
     records = _made(order.record_bytes)
     kind = CLIENTS[order.client]
     client: Client = kind(order.bootstrap_servers, order.topic, LINGER_MS, order.settings)

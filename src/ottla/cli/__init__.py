@@ -37,7 +37,7 @@ _EXTRAS = {
     "uvicorn": "console",
     "anyio": "console",
 }
-# What goes wrong outside the program, where the system's own words say enough.
+# Errors of the operating system whose own message says enough.
 _OUTSIDE = {
     errno.EACCES,
     errno.EADDRINUSE,
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _say_at_once("interrupted", INTERRUPTED)
     except SystemExit as end:
-        # So click and rich end where nobody reads what they print.
+        # So click and rich end where their output is not read any more.
         if not isinstance(end.__context__, BrokenPipeError):
             raise
         _show_no_more()
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Let stdin, stdout and stderr be empty where whoever started us has closed them (`<&-`, `>&-`).
+    """Let stdin, stdout and stderr be empty where they were closed at the start (`<&-`, `>&-`).
 
     Otherwise the next file or socket would get their number.
     """
@@ -143,7 +143,7 @@ def _say(sentence: str, status: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        # What does not go there any more must not be in the way of what was to be said.
+        # A stdout that is closed must not keep the sentence from stderr.
         _show_no_more()
     sys.stderr.write(f"ottla: {line}\n")
     return status

@@ -1,6 +1,6 @@
-"""What groups of commands about a cluster share: options before a verb or behind it, and a name in the verb's place.
+"""What groups of commands about a cluster share: options before or after a verb, and a name in place of the verb.
 
-What stands behind the verb goes before what stands before it.
+An option after the verb overrides the same one before it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NamingGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            # A shell that completes a line wants no words about it.
+            # A shell that completes a line wants no message.
             if args[1:] and not args[1].startswith("-") and not ctx.resilient_parsing:
                 meant = nearest_name(args[0], self.commands)
                 raise UserMistake(
@@ -57,7 +57,7 @@ class NamingGroup(Group):
         try:
             return super().invoke(ctx)
         except KafkaError as error:
-            # Without a verb: what nobody knows as a name may have been meant as one.
+            # Without a verb: a name that does not exist may have been meant as a verb.
             named = ctx.meta.get(_NAMED) if error.code in _NOT_FOUND else None
             meant = nearest_name(named, self.commands) if named is not None else None
             if meant is None:

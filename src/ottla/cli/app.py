@@ -63,7 +63,7 @@ def make_app(names: Iterable[str], *, has_completion: bool = True) -> typer.Type
         ),
         no_args_is_help=True,
         add_completion=has_completion,
-        # An unexpected error is for whoever mends it: Python's own traceback, whole and plain.
+        # An unexpected error is for developers: Python's own traceback, whole and plain.
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["--help", "-h"]},

@@ -26,7 +26,7 @@ def bench(
         typer.Option(
             "--bootstrap-servers",
             "-b",
-            help="Measure on these brokers: host:port, several with commas; on an embedded one unless given.",
+            help="Measure on these brokers: host:port, several with commas; on an embedded cluster unless given.",
             metavar="ADDRESSES",
         ),
     ] = None,

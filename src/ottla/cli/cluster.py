@@ -15,7 +15,7 @@ from ottla.errors import UserMistake
 
 
 class _ClusterGroup(Group):
-    """Who takes the name of a fault for a command is told how faults are put in force."""
+    """If the name of a fault is given as a command, the error says how faults are put in force."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
@@ -37,7 +37,7 @@ cluster = typer.Typer(
     no_args_is_help=True,
     help=f"""Break and heal a cluster that `ottla serve --control PORT` runs.
 
-    For example, with its address in the environment variable {ADDRESS_VARIABLE} or behind --address:
+    For example, with its address in the environment variable {ADDRESS_VARIABLE} or after --address:
 
         ottla cluster show
         ottla cluster kill 2

@@ -32,7 +32,7 @@ DEFAULT_TIMEOUT_S = 30
 
 def fault(
     kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help="What goes wrong, such as lose_ack.", show_default=False)
+        str | None, typer.Argument(metavar="KIND", help="The kind of fault, such as lose_ack.", show_default=False)
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -45,7 +45,7 @@ def fault(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let something go wrong, until `ottla cluster heal`.
+    """Cause a fault, until `ottla cluster heal` ends it.
 
     For example:
 

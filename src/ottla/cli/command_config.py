@@ -25,7 +25,7 @@ CommandConfig = Annotated[
     Path | None,
     typer.Option(
         "--command-config",
-        help="Settings from a properties file, such as security.protocol; -b goes before its bootstrap.servers.",
+        help="Settings from a properties file, such as security.protocol; -b overrides its bootstrap.servers.",
         metavar="FILE",
     ),
 ]

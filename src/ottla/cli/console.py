@@ -34,7 +34,7 @@ def console(
         str,
         typer.Option(
             "--listen",
-            help="Where the page is; a PORT alone is one of 127.0.0.1, 0 a free one. Another HOST needs a token.",
+            help="Where the page is; a PORT alone is on 127.0.0.1, 0 is a free port. Another HOST needs a token.",
             metavar="[HOST:]PORT",
         ),
     ] = DEFAULT_ADDRESS,
@@ -42,7 +42,7 @@ def console(
         Path | None,
         typer.Option(
             "--token-file",
-            help="Who opens the page must know the token in this file. Without this option the token is in the "
+            help="The page opens only with the token in this file. Without this option the token is in the "
             f"environment variable {TOKEN_VARIABLE}.",
             metavar="FILE",
         ),
@@ -58,8 +58,8 @@ def console(
         str | None,
         typer.Option(
             "--control",
-            help="Look inside the cluster that `ottla serve --control` runs at this address, too; without -b its "
-            "brokers are those that are looked at.",
+            help="Also look inside the cluster that `ottla serve --control` runs at this address; without -b, look at "
+            "the brokers of that cluster.",
             metavar="HOST:PORT",
         ),
     ] = None,

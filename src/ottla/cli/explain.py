@@ -53,7 +53,7 @@ def explain(
         int,
         typer.Option(
             "--shrink-seconds",
-            help="How long the plan may be made smaller.",
+            help="How long to make the plan smaller.",
             parser=whole("--shrink-seconds", 1, such_as=_SHRINK_S),
             metavar="SECONDS",
         ),
@@ -61,9 +61,9 @@ def explain(
 ) -> None:
     """Say which promise a capture shows to be broken, and which faults are consistent with it.
 
-    Counted are records that are stored more than once, lost, or out of order in their partition; only what the capture
-    makes certain is told. Then the faults are tried in the simulator, and the smallest run that shows the same is told
-    as a story. Disks, clocks and what brokers say to each other cannot be seen in a capture.
+    It finds records that are stored more than once, lost, or out of order in their partition, and names only what the
+    capture makes certain. Then it tries the faults in the simulator, and tells the smallest run that shows the same as
+    a story. Disks, clocks and what brokers say to each other cannot be seen in a capture.
 
     For example:
 
@@ -227,7 +227,7 @@ def _request(attempt: object) -> str:
 
 
 def _write_plan(found: Explanation, story: Path | None, keep: Path | None) -> None:
-    """As a story and as JSON, where there is a plan: nothing broken is no mistake of whoever asks for both."""
+    """As a story and as JSON, where there is a plan; if nothing is broken there is none, and that is no error."""
     from ottla.explain.replay import conclude_held
     from ottla.simulation.story import tell
     from ottla.simulation.story_page import as_page

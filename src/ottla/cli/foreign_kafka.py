@@ -30,7 +30,7 @@ TopicPrefix = Annotated[
     str | None,
     typer.Option(
         "--topic-prefix",
-        help="How the names of the topics begin that are made on that Kafka; else with the name of the command.",
+        help="How the names of topics begin that are made on that Kafka; with the name of the command unless given.",
         metavar="TEXT",
     ),
 ]

@@ -55,7 +55,7 @@ def plan_reset(
     for place in places:
         first, end = firsts[place], ends[place]
         wanted = at_time[0][place] if at_time else {"earliest": first, "latest": end}.get(str(to), to)
-        # No record is as young as that time.
+        # No record has that timestamp or a later one.
         new = end if wanted == _LATEST else max(first, min(int(str(wanted)), end))
         planned.append(Planned(place, committed.get(place), new, first, end))
     return planned

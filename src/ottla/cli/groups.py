@@ -118,7 +118,7 @@ def describe(
 @groups.command(cls=Command)
 def delete(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_groups)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
@@ -157,15 +157,17 @@ def reset(
             metavar="NUMBER",
         ),
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Move the group; without this option only show what would change.")
+    ] = False,
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Move a group that has no members to other offsets; it is only shown unless --execute is given.
+    """Move a group that has no members to other offsets; without --execute only show what would change.
 
-    An offset that a partition does not have becomes its first or its end. A time is that of records, and moves the
-    group to the first one that is as young.
+    Of an offset that a partition does not have, its first offset or its end is taken. A time moves the group to the
+    first record with that timestamp or a later one.
     """
     where = parse_where("--to", to)
     if partition and len(topic or ()) != 1:

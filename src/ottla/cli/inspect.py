@@ -25,7 +25,7 @@ from ottla.printable import printable
 from ottla.whole_file import writing_whole
 
 _FAILED = 1
-# So many lines are looked at before the width of their columns is settled; later ones may widen them.
+# So many lines are looked at before the columns get their width; later lines may widen them.
 _ALIGNED_TOGETHER = 1_000
 _KNOWN = (
     "a segment (.log), an index (.index, .timeindex, .txnindex), a producer snapshot (.snapshot), "

@@ -1,9 +1,9 @@
-"""Options that would not mean what somebody who reads the command line takes them to mean.
+"""Options that would not mean what the command line seems to say.
 
 An option whose value was forgotten must not take the next option for it: in `ottla trial lost-ack --report --junit
 out.xml` the report would be written into a file with the name --junit. An option that says what is to be looked at must
 not lose its first value: `ottla audit --ledger a.jsonl --ledger b.jsonl` would audit a part of the ledger. Of all other
-options the last value counts, as everywhere: a script may set `--port`, and whoever calls it another one.
+options the last value counts, as everywhere: a script may set `--port`, and its caller another one.
 """
 
 from __future__ import annotations

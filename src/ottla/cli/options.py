@@ -1,7 +1,7 @@
 """The options that several commands share, with the same name and the same words everywhere.
 
-Numbers are read here (`whole`) and not by typer, whose words for one that cannot be used are a library's: they name
-neither what was given nor what to give instead, and change from one version to the next.
+Numbers are read here (`whole`) and not by typer, whose error messages name neither what was given nor what to give
+instead, and change from one version to the next.
 """
 
 from __future__ import annotations

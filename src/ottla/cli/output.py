@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Between the columns of a table, and what text that is folded needs to be read.
+# The space between the columns of a table, and the width that folded text needs to be readable.
 _GAP = 2
 _TEXT_COLUMNS_MIN = 16
 
@@ -26,7 +26,7 @@ def tell(what: Table | str) -> None:
 
 
 def log_to_stderr(level: str, *names: str) -> None:
-    """Have what these loggers say from this level on in sight: of a command that serves until it is ended."""
+    """Show what these loggers log from this level on: for a command that serves until it is ended."""
     import logging
 
     handler = logging.StreamHandler()

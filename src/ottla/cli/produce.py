@@ -60,7 +60,7 @@ def produce(
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", help="With lines: what stands before it is the key.", metavar="TEXT"),
+        typer.Option("--key-separator", help="With lines: the text before it is the key.", metavar="TEXT"),
     ] = None,
     random: Annotated[
         int | None,
@@ -105,7 +105,7 @@ def produce(
         Path | None,
         typer.Option(
             "--ledger",
-            help="Write down what became of each record, for ottla audit.",
+            help="Write the outcome of each record into this file, for ottla audit.",
             metavar="FILE.parquet",
         ),
     ] = None,
@@ -117,7 +117,7 @@ def produce(
     With --value-format lines are JSON objects, and are written by --value-schema, or by the topic's latest schema. So
     are the rows of a file; without --value-schema their columns' own Avro schema is registered for the topic. Random
     records have a schema of their own. With --ledger each record carries its number in a header; then `ottla audit`
-    says whether the topic holds each of them once: a topic that was empty before.
+    says whether the topic holds each of them once. The topic must be empty before.
 
     For example, while `ottla serve --topic orders` runs:
 

@@ -16,7 +16,7 @@ _PERIOD_S = 0.2
 
 
 class Counter:
-    """Counts what is done; `with` shows it, if it lasts. `total` is None where nobody knows it."""
+    """Counts what is done; `with` shows it, if it lasts. `total` is None where it is not known."""
 
     def __init__(self, words: str, unit: str, total: int | None = None, *, is_shown: bool = True) -> None:
         self.count = 0

@@ -93,8 +93,8 @@ def proxy(
         str | None,
         typer.Option(
             "--control",
-            help="Let `ottla cluster fault`, and programs by HTTP, add and heal faults at this address; PORT alone is "
-            "one of 127.0.0.1, 0 a free one.",
+            help="Let `ottla cluster fault`, and programs by HTTP, add and heal faults at this address; a PORT alone "
+            "is on 127.0.0.1, 0 is a free port.",
             metavar="[HOST:]PORT",
         ),
     ] = None,
@@ -186,7 +186,7 @@ def _wait(running: Proxy, asked: list[int]) -> None:
 
 
 def _sum_up(running: Proxy, every: list[InForce]) -> None:
-    """What was seen, on stderr: whoever reads stdout may be gone."""
+    """What was seen, on stderr: stdout may not be read any more."""
     counts = running.describe()
     if counts["connections"]:
         _say(f"{counted(counts['connections'], 'connection')}, {counted(counts['requests'], 'request')}")
@@ -206,7 +206,7 @@ def _say(sentence: str) -> None:
 
 
 class _Teller(logging.Handler):
-    """Prints what the proxy tells; where nobody reads any more, it is silent."""
+    """Prints what the proxy logs; it is silent once its output is not read any more."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ def _listener(listen: str, advertise: str | None, papers: dict[str, Any]) -> Lis
 
 
 def _upstream_settings(tls: bool, path: Path | None) -> dict[str, Any]:
-    """How the brokers are spoken to: of a client's file what is about TLS; the rest is the clients' own affair."""
+    """The settings for connections to brokers: from a client's file those about TLS; the rest is for the clients."""
     found: dict[str, Any] = {}
     if path is not None:
         from ottla.client.properties import read_properties

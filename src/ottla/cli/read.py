@@ -57,7 +57,7 @@ def read(
         str,
         typer.Option(
             "--start",
-            help="Where each partition is begun: earliest, latest, an offset, or a time such as 2026-11-27T09:00.",
+            help="Where to begin in each partition: earliest, latest, an offset, or a time such as 2026-11-27T09:00.",
             metavar="WHERE",
         ),
     ] = "earliest",
@@ -65,8 +65,8 @@ def read(
         str,
         typer.Option(
             "--end",
-            help="Where each partition is ended: latest (its end as it is now), or an offset or a time, which is not "
-            "read any more.",
+            help="Where to end in each partition: latest (its end as it is now), or the first offset or time that is "
+            "not read.",
             metavar="WHERE",
         ),
     ] = "latest",
@@ -85,8 +85,8 @@ def read(
         str | None,
         typer.Option(
             "--format",
-            help="text (place, key, value; the default), value (values alone), json (one object a line) or table; "
-            "on a terminal, control characters are spelled out.",
+            help="text (partition:offset, key, value; the default), value (values alone), json (one object a line) "
+            "or table; on a terminal, control characters are spelled out.",
             metavar="FORMAT",
         ),
     ] = None,

@@ -70,7 +70,7 @@ def _spelled_out(line: bytes) -> bytes:
 
 
 def as_text(record: dict[str, Any]) -> bytes:
-    """Place, key and value, with tabs between them."""
+    """Partition and offset, key and value, with tabs between them."""
     place = f"{record['partition']}:{record['offset']}".encode()
     return b"\t".join((place, record["key"] or b"", _value(record))) + b"\n"
 

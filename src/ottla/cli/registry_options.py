@@ -1,4 +1,4 @@
-"""The options that say which schema registry there is, who asks it, and which certificates it may have.
+"""The options for the schema registry: its address, a user or token, and the certificates it may have.
 
 A password or a token never stands on the command line, which everybody on the machine can read: it comes from a file or
 from the environment.
@@ -37,7 +37,7 @@ RegistryUser = Annotated[
     str | None,
     typer.Option(
         "--registry-user",
-        help="Who asks the registry; the password is in the file of the next option, or in the environment variable "
+        help="A user of the registry; the password is in the file of the next option, or in the environment variable "
         f"{PASSWORD_VARIABLE}.",
         metavar="NAME",
         envvar="OTTLA_REGISTRY_USER",
@@ -80,7 +80,7 @@ _WORDS = (
 
 
 class RegistryAccess(NamedTuple):
-    """What was said of the registry."""
+    """The registry that the options name."""
 
     url: str
     user: str | None = None

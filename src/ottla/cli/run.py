@@ -52,25 +52,26 @@ def run(
     ] = None,
     registry: RegistryUrl = None,
     tour: Annotated[
-        bool, typer.Option("--tour", help="Turn one producer setting at a time and show what its metrics say.")
+        bool, typer.Option("--tour", help="Change one producer setting at a time, and show the producer's metrics.")
     ] = False,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
 
     Every row becomes a record, sent once per delivery guarantee (at-most-once, at-least-once, exactly-once) to a
-    three-broker cluster that answers badly on purpose: every 10th request is stored and its acknowledgement lost,
-    every 25th is lost before it is stored. PySpark then reads what the brokers hold and audits it against what the
-    producer was told. Beside that, the simulation's checkers judge each property of the run, and say where they cannot.
+    cluster of three brokers with faults: every 10th request is stored, but its acknowledgement is lost; every 25th
+    request is lost before it is stored. PySpark then reads what the brokers hold and compares it with what the
+    producer was told. The simulation's checkers also judge each property of the run, and say which ones they cannot
+    judge.
 
     With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
-    machine, Spark reading from the Kafka itself. What only an embedded cluster shows is named as unseen.
+    machine, Spark reading from the Kafka itself. What only an embedded cluster can show is reported as unseen.
 
     With --schema avro the rows are Avro, with schemas in a registry beside the cluster (or at --registry). Half-way a
     second version adds a field with a default, and PySpark reads all records as the newest version.
 
-    With --tour a record of three fields goes into six partitions instead, again and again, with one setting of the
-    producer turned at a time (batch.size, linger.ms, compression, partitioner, acks): the producer's metrics before
-    and after, what its diagnosis says, and what was learned. That takes less than a minute, without Spark and Java.
+    With --tour a record of three fields is sent to six partitions instead, again and again, with one setting of the
+    producer changed at a time (batch.size, linger.ms, compression, partitioner, acks). It shows the producer's metrics
+    before and after, its diagnosis, and what was learned. That takes less than a minute, without Spark and Java.
 
     For example:
 

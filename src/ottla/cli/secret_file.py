@@ -1,4 +1,4 @@
-"""Files that hold passwords and tokens: whoever reads one is told where other users of the machine can read it too."""
+"""Files that hold passwords and tokens: a warning says where other users of the machine can read one, too."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Sending(NamedTuple):
 
 
 class Given(ABC):
-    """What is to be sent; `total` records, None where nobody knows."""
+    """What is to be sent; `total` records, None where that is not known."""
 
     total: int | None
 
@@ -87,7 +87,7 @@ class GivenLines(Given):
     def send(self, to: Sending) -> None:
         """One record after the other."""
         producer, topic, headers, _, ledger, counter = to
-        # Asked before the first line is typed: whether anybody is there, and has the topic.
+        # Asked before the first line is typed: whether a broker answers, and has the topic.
         producer.partitions_for(topic)
         for key, line in self._lines:
             try:
@@ -210,10 +210,10 @@ def send_all(
     schema: ValueSchema | None,
     ledger: Path | None,
 ) -> Sent:
-    """Send and wait for the acknowledgements; interrupted, not for long, and what was not delivered is told."""
+    """Send and wait for the acknowledgements, not for long after an interruption; reports what was not delivered."""
     from ottla.client.producer import Producer
 
-    # Who types lines sees them; a bar would be drawn over them.
+    # A user who types lines sees them; a bar would be drawn over them.
     is_typed = given.total is None and sys.stdin.isatty()
     settings = {**settings, **given.settings(schema, has_ledger=ledger is not None)}
     with (

@@ -115,7 +115,7 @@ class SentLedger:
             self._failed += word == schema.FAILED
             self._unknown += word == schema.UNKNOWN
             return word
-        # With acks=0 nobody has said that it was stored.
+        # With acks=0 no broker has said that it was stored.
         return schema.ACKED if self._is_answered else schema.UNKNOWN
 
     def __enter__(self) -> Self:

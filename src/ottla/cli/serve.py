@@ -80,7 +80,7 @@ def serve(
         typer.Option(
             "--control",
             help="Let `ottla cluster`, and programs by HTTP, break and heal this cluster at this address; a PORT alone "
-            "is one of 127.0.0.1, 0 a free one.",
+            "is on 127.0.0.1, 0 is a free port.",
             metavar="[HOST:]PORT",
         ),
     ] = None,
@@ -193,7 +193,7 @@ def serve(
 
 
 def _plain_listener(listeners: dict[str, Listener]) -> str | None:
-    """The listener by which the registry comes in; None where there is only the usual one."""
+    """The listener that the registry uses; None where there is only the usual one."""
     plain = [name for name, listener in listeners.items() if listener.protocol == "PLAINTEXT"]
     if listeners and not plain:
         raise UserMistake(

@@ -34,7 +34,7 @@ _AGAIN_S = 0.01
 class Ended(BaseException):
     """The signal `number` came; no `except Exception` on its way takes it for an error.
 
-    `what_of_it`: what whoever sent the signal should know.
+    `what_of_it`: what the user should know.
     """
 
     def __init__(self, number: int, what_of_it: str = "") -> None:
@@ -50,8 +50,8 @@ class Ended(BaseException):
 def ending_in_order() -> Iterator[None]:
     """Within the block, the first of Ctrl+C, SIGTERM and SIGHUP raises KeyboardInterrupt or Ended.
 
-    Not so those that whoever started us had ignored or handled. An error that was raised while an interruption was on
-    its way becomes that interruption again.
+    Signals that were ignored or handled already at the start are left as they are. An error that was raised while an
+    interruption was on its way becomes that interruption again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -39,7 +39,7 @@ def simulate(
         typer.Option(
             "--jobs",
             "-j",
-            help="So many at once; as many as there are cores unless given.",
+            help="How many seeds run at once; as many as there are processors unless given.",
             parser=whole("--jobs", 1, such_as=2),
             metavar="COUNT",
         ),
@@ -57,20 +57,21 @@ def simulate(
         Path | None, typer.Option("--plan", help="Run a plan that --keep has written.", metavar="FILE")
     ] = None,
     shrink: Annotated[
-        bool, typer.Option("--shrink/--no-shrink", help="Make what fails as small as it can be, and tell its story.")
+        bool,
+        typer.Option("--shrink/--no-shrink", help="Make a run that fails as small as possible, and tell its story."),
     ] = True,
     shrink_seconds: Annotated[
         int | None,
         typer.Option(
             "--shrink-seconds",
-            help=f"How long one that fails may be made smaller; {_SHRINK_S} unless given.",
+            help=f"How long to make a run that fails smaller; {_SHRINK_S} unless given.",
             parser=whole("--shrink-seconds", 1, such_as=_SHRINK_S),
             metavar="SECONDS",
         ),
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", help="Write what fails into this folder, as seed-N.json.", metavar="DIR"),
+        typer.Option("--keep", help="Write plans that fail into this folder, as seed-N.json.", metavar="DIR"),
     ] = None,
     story: Annotated[
         Path | None,

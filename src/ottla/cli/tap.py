@@ -80,7 +80,7 @@ def tap(
         ),
     ] = None,
 ) -> None:
-    """Show each Kafka request with its answer on a line: what tcpdump is for packets.
+    """Show each Kafka request with its answer on one line, as tcpdump shows packets.
 
     A line has the time (UTC) of the request, the number of its connection, how long the answer took, the API with its
     version, then topic and partition, records, bytes, producer id and epoch, base sequence, acks, base offset and
@@ -118,14 +118,14 @@ def _show_all(file: BinaryIO, name: str, shown: _Shown, *, is_live: bool, follow
     try:
         _read(recording, file, shown, is_live=is_live, follow=follow)
     except UserMistake:
-        # What stands before the damage is worth its sums, too.
+        # The exchanges before the damage are summed up, too.
         shown.entries(recording.end())
         shown.say(recording)
         raise
     except (KeyboardInterrupt, Ended) as interruption:
         if not is_live:
             raise
-        # What waits for its answer is worth seeing.
+        # Also show what still waits for its answer.
         shown.entries(recording.end())
         shown.say(recording)
         if isinstance(interruption, Ended):

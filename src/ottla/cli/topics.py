@@ -189,7 +189,7 @@ def alter(
 @topics.command(cls=Command)
 def delete(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topics)],
     bootstrap_servers: OwnBootstrapServers = None,
     command_config: CommandConfig = None,
     as_json: Json = False,

@@ -55,15 +55,17 @@ def trial(
     client: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go, kafkajs or rskafka; "
-            "more than once: each of them.",
+            help="The client that sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go, kafkajs or "
+            "rskafka; may be given several times.",
             metavar="NAME",
             show_default="ottla",
         ),
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(help="Who sends: a program of yours that speaks the protocol for clients.", metavar="TEXT"),
+        typer.Option(
+            help='A program of yours that sends; the page "Any client in a trial" describes how.', metavar="TEXT"
+        ),
     ] = None,
     bootstrap_servers: OwnKafka = None,
     command_config: CommandConfig = None,
@@ -88,12 +90,12 @@ def trial(
     trial proves nothing, and says so.
 
     The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
-    language that reads records and tells what became of them. `ottla trial matrix` is every trial with every client
+    language that sends them and reports what became of them. `ottla trial matrix` runs every trial with every client
     that this machine has the tools for.
 
     With --bootstrap-servers the trial runs on a Kafka of yours: it makes topics of its own there, sends through a proxy
-    that lets requests go wrong, reads the topics, and deletes them. Trials whose faults are about brokers themselves do
-    not run there; --list shows which do. What cannot be seen there is named as unseen.
+    that causes the faults, reads the topics, and deletes them. Trials with faults of brokers do not run there; --list
+    shows which do. What cannot be seen there is reported as unseen.
 
     A trial is a short TOML file. Begin one of your own with `ottla trial --show lost-ack > mine.toml`.
 
@@ -173,7 +175,7 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
 
 
 def _wanted(names: list[str], *, for_ottla: bool, is_embedded: bool) -> list[tuple[str, Scenario]]:
-    """Each as it is named on a command line, and read for who sends and where to."""
+    """Each trial by its name on the command line, read for the client that sends and the Kafka it is sent to."""
     from ottla.trial.scenario_file import load_file, load_shipped, shipped_names
 
     found: list[tuple[str, Scenario]] = []
@@ -187,7 +189,7 @@ def _wanted(names: list[str], *, for_ottla: bool, is_embedded: bool) -> list[tup
 
 
 def _clients(names: list[str], command: str | None, *, is_matrix: bool) -> dict[str, Opening | None]:
-    """Those who send, by name; of a matrix every one that can be had here."""
+    """The clients that send, by name; for a matrix all that can be had here."""
     from ottla.trial.client_choice import CLIENTS, OTTLA, client_by_command, client_named
 
     def say(words: str) -> None:

@@ -1,4 +1,4 @@
-"""`--users-file FILE`, and `OTTLA_USERS` in its place: who may come in by SASL listeners, with which password.
+"""`--users-file FILE`, and `OTTLA_USERS` in its place: the users of SASL listeners, and their passwords.
 
 What stands on a command line is shown to everybody on the machine, in the list of processes, so passwords do not stand
 there. No error repeats a line: it may be a password.

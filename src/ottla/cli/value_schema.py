@@ -1,4 +1,4 @@
-"""The options by which `ottla produce` and `ottla read` speak of a schema registry, and what is made of them."""
+"""The options of `ottla produce` and `ottla read` about schemas of values, and what is made of them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def read_value_schema(
 ) -> ValueSchema | None:
     """None where values are as they are; UserMistake for options that do not go together."""
     if value_format is None:
-        # The environment may name a registry, and who asks it, for every command.
+        # The environment may name a registry, and its user, for every command.
         options = {
             "--value-schema": schema,
             "--value-message": message,

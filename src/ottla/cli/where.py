@@ -1,4 +1,4 @@
-"""Places in a topic as options give them: partitions, its beginning, its end, an offset, a time."""
+"""What options may name in a topic: partitions, its beginning, its end, an offset, a time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The console's JSON API and its page, as an ASGI application: a table of routes over the views beside it.
 
 A view is an ordinary function and runs in a thread. Its fields stand in the query of a GET and in the JSON object of a
-POST. What goes on for a while (a search, what is live, an export) is answered line by line, and ends when the browser
-goes away. A refusal is {"error": one sentence} with the HTTP status that it has elsewhere in ottla.
+POST. What goes on for a while (a search, the live view, an export) is answered line by line, and ends when the browser
+closes the connection. A refusal is {"error": one sentence} with the HTTP status that it has elsewhere in ottla.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ View = Callable[[Console, Given], Any]
 
 
 def make_app(console: Console, *, token: str | None, read_only: bool, local_only: bool) -> Door:
-    """The whole application behind its door."""
+    """The whole application, behind the checks of `door`."""
     streams = anyio.Semaphore(STREAMS_MAX)
 
     def session(console: Console, given: Given) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _import(console: Console) -> Any:
             try:
                 return sending.import_lines(console.kafka, topic, sending.split_lines(arrived()))
             finally:
-                # Whoever still hands over must not wait for ever.
+                # A thread that still hands over pieces must not wait for ever.
                 is_over.append(True)
                 while not chunks.empty():
                     chunks.get_nowait()

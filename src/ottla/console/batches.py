@@ -1,8 +1,8 @@
 """Which transaction a record is in, and how that has ended; and the batch that it came in.
 
-A batch says whether it belongs to a transaction, not what became of that. Brokers tell which transactions were aborted
-when a range is read with `read_committed`: those of it that are not among them, and end before the last stable offset,
-are committed; behind that offset nothing is decided.
+A batch says whether it belongs to a transaction, not how that has ended. For a range that is read with
+`read_committed`, brokers list the aborted transactions. Other transactions of the range that end before the last stable
+offset are committed; behind that offset nothing is decided.
 """
 
 from __future__ import annotations

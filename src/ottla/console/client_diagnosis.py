@@ -1,8 +1,8 @@
 """What limits a client that pushes its metrics (KIP-714), by the diagnosis that ottla's producers make of themselves.
 
 Pushed are Kafka's metrics, of ottla's producer and of Java's alike: totals as what they grew since the last push, else
-averages of the last while. They do not tell all that a producer knows of itself, and none of its settings. `batch.size`
-and `linger.ms` are taken for Kafka's defaults, unless larger batches were seen; whoever reads the diagnosis is told.
+averages of the last samples. They do not contain all that a producer knows of itself, and none of its settings.
+`batch.size` and `linger.ms` are taken for Kafka's defaults, unless larger batches were seen; the diagnosis says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PRODUCER = "org.apache.kafka.producer."
 _NODE, _TOPIC = f"{_PRODUCER}node.", f"{_PRODUCER}topic."
 _NODE_ID = re.compile(r"node-([0-9]{1,10})")
 _NS = 1e9
-# Of what compresses, a batch is smaller than its records.
+# A compressed batch is smaller than its records.
 _COMPRESSED = 0.999
 
 Points = Iterable[Mapping[str, Any]]
@@ -29,7 +29,7 @@ def diagnosis(points: Points, partitions_of: Callable[[str], int]) -> dict[str, 
     """What a producer's last push says of it; None for what is no producer's, or has no totals.
 
     `sentence` and `findings` as of `Producer.diagnosis()`, `seconds` that it is about, and `assumed`: the settings that
-    nobody has told. `partitions_of`: how many partitions a topic has.
+    are not known. `partitions_of`: how many partitions a topic has.
     """
     pushed = _Pushed(points)
     if not pushed.seconds:

@@ -93,7 +93,7 @@ def topics(kafka: Kafka) -> dict[str, Any]:
 
 
 def topic_sizes(kafka: Kafka) -> dict[str, Any]:
-    """{topic: its offsets in use, its bytes with all replicas}; what is not told is left out."""
+    """{topic: its offsets in use, its bytes with all replicas}; what is not known is left out."""
     leaders = kafka.leaders()
     begins, ends = partition_offsets(kafka.driver, leaders, Wanted(EARLIEST), Wanted(LATEST))
     offsets: dict[str, int] = {}
@@ -108,7 +108,7 @@ def topic_sizes(kafka: Kafka) -> dict[str, Any]:
 
 
 def topic(kafka: Kafka, name: str) -> dict[str, Any]:
-    """One topic with its partitions; an offset or a size that nobody tells now is None."""
+    """One topic with its partitions; an offset or a size that is not known now is None."""
     found = kafka.topic(name)
     leaders = kafka.leaders(name)
     begins, ends, stable, log_ends = partition_offsets(
@@ -182,7 +182,7 @@ def configs_of(found: Mapping[str, ConfigDescription]) -> list[dict[str, Any]]:
     return [
         {
             "name": each.name,
-            # Brokers tell no value of what is sensitive, but who has set it.
+            # Of a sensitive setting brokers do not give the value, only its source.
             "value": HIDDEN if each.is_sensitive and each.source != "default" else each.value,
             "source": each.source,
             "read_only": each.read_only,

@@ -2,7 +2,7 @@
 
 All conditions must hold. Keys and values are searched as the bytes that are stored. A JSON path needs the value read as
 JSON (or decoded by the registry); before that, the bytes are searched for the path's last name, and for what would have
-to stand behind it. Whoever writes JSON may spell text by escapes, so a row with a backslash always stays in.
+to follow it. JSON may contain text as escapes, so a row with a backslash always stays in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Console`: what is looked at: a Kafka, perhaps a schema registry, perhaps the inside of a served cluster."""
+"""`Console` holds what is looked at: a Kafka, perhaps a schema registry, perhaps the inside of a served cluster."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Who may ask the console for what, decided before anything is done.
+"""Which requests to the console are allowed, decided before anything is done.
 
-- At a loopback address `Host` must name this machine: a page of the web whose name was pointed here is refused.
-- With a token, all but the page's own files needs `Authorization: Bearer TOKEN`, or a ticket: what a link of the page
-  carries instead, good for one download.
-- A page of another origin is refused whatever it asks for; and what changes something needs the change token as well,
-  which the page reads from `/api/session` and nobody from another origin can.
-- Read-only, nothing is changed at all.
+- At a loopback address `Host` must name this machine: a web page whose domain was made to stand for it is refused.
+- With a token, all but the page's own files needs `Authorization: Bearer TOKEN`, or a ticket, which a link of the page
+  carries instead and which is good for one download.
+- A page of another origin is refused whatever it asks for. A request that changes something also needs the change
+  token, which the page reads from `/api/session`, and a page of another origin cannot.
+- With `--read-only` nothing is changed at all.
 
 No answer may be framed, read by other origins or run as anything but what it is.
 """
@@ -55,7 +55,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Door:
-    """ASGI: lets through to `app` what may pass, and refuses the rest with one sentence."""
+    """ASGI: passes allowed requests on to `app`, and refuses the rest with one sentence."""
 
     def __init__(self, app: App, *, token: str | None, read_only: bool, local_only: bool) -> None:
         self._app = app

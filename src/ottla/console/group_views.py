@@ -9,7 +9,7 @@ from ottla.client.partition_offsets import Place, Wanted, partition_offsets
 from ottla.console.kafka import Kafka
 from ottla.reader.position import LATEST
 
-# Of more groups than these the list tells no lag: their offsets would be tens of thousands of numbers.
+# With more groups than these the list has no lag: their offsets would be tens of thousands of numbers.
 _LAGS_MAX = 500
 
 
@@ -37,7 +37,7 @@ def groups(kafka: Kafka) -> dict[str, Any]:
 
 
 def group(kafka: Kafka, group_id: str) -> dict[str, Any]:
-    """One group: its members, and per topic and partition what is committed, what there is and who reads it."""
+    """One group: its members, and per partition what is committed, what there is and which member reads it."""
     found = kafka.groups.describe(group_id)
     committed = kafka.groups.offsets({group_id: found.coordinator_id}).get(group_id, {})
     reads = {place: member for member in found.members for place in member.assigned}
@@ -87,7 +87,7 @@ def group(kafka: Kafka, group_id: str) -> dict[str, Any]:
 
 
 def _ends(kafka: Kafka, places: set[Place]) -> dict[Place, int]:
-    """Where these partitions end; those that are gone, or that nobody leads now, are left out."""
+    """Where these partitions end; those that were deleted, or have no leader now, are left out."""
     if not places <= kafka.leaders().keys():
         # A topic may be younger than what is known of it.
         kafka.metadata(fresh=True)

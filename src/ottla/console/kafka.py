@@ -1,7 +1,7 @@
 """The Kafka that is looked at: one connection for questions, and readers and producers made for as long as they work.
 
 What every view needs stands here: the cluster's metadata, kept for a second so that a page with many parts asks once,
-and who leads which partition.
+and the leaders of partitions.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.metadata import MetadataRequest
 
 _METADATA_S = 1.0
-# A page shows a few hundred records and a search goes through many: neither may have a topic in memory. The larger
-# bounds are the search's.
+# A page shows a few hundred records and a search reads many: neither may have a topic in memory. The larger # bounds
+# are the search's.
 _PAGE_FETCH_BYTES, _PAGE_AHEAD_BYTES = 1 << 20, 4 << 20
 _SEARCH_FETCH_BYTES, _SEARCH_AHEAD_BYTES = 2 << 20, 8 << 20
 
@@ -42,8 +42,8 @@ class Kafka:
         self._lock = threading.Lock()
         self._metadata: Any = None
         self._metadata_until = 0.0
-        # What whoever comes meanwhile waits for, too: a broker that does not answer is asked once, and not by one after
-        # the other.
+        # Callers that come meanwhile wait for the same answer: a broker that does not answer is asked once, and not by
+        # each # of them.
         self._asked: Future[Any] | None = None
         # What asks of transactions remembers their coordinators, for one thread at a time.
         self.of_transactions = threading.Lock()
@@ -72,7 +72,7 @@ class Kafka:
         return asked.result() if of_another else self._ask(asked)
 
     def _ask(self, asked: Future[Any]) -> Any:
-        """Ask for the metadata; whoever waits for `asked` has the same answer, or the same error."""
+        """Ask for the metadata; all that wait for `asked` get the same answer, or the same error."""
         try:
             found = self.driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
         except BaseException as error:
@@ -104,7 +104,7 @@ class Kafka:
         return kafka_error(code, "there is no such topic (any more)" if missing else "", topic=name)
 
     def leaders(self, topic: str | None = None) -> dict[Place, int]:
-        """{(topic, partition): id of its leader} of one topic or of all, without partitions that nobody leads."""
+        """{(topic, partition): id of its leader} of one topic or of all, without partitions that have no leader."""
         topics = self.metadata().topics if topic is None else [self.topic(topic)]
         return {
             (each.name, part.partition_index): part.leader_id

@@ -1,7 +1,7 @@
 """Records that are longer than what is shown of them: of keys, values and headers only the beginning is taken.
 
-A batch is in memory once, as it came. What is compressed is decompressed as a stream and gone past; only raw snappy,
-which is no stream, has to be decompressed as a whole. The format is that of a v2 record batch (KIP-98).
+A batch is in memory once, as it came. It is decompressed as a stream, and what is not shown is skipped; only raw
+snappy, which is no stream, has to be decompressed as a whole. The format is that of a v2 record batch (KIP-98).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of a topic as JSON: a page of them from any place on, or one by itself.
+"""Records of a topic as JSON: a page of them from any offset or time on, or a single one.
 
 A page reads as many offsets of each partition as it may show records, so what it costs does not depend on how large
 the topic is. It ends early where records are large (`_PAGE_BYTES_MAX`) or brokers slow, and says so.
@@ -157,7 +157,7 @@ def page(
 
 
 def _further(shown: list[int], read: int, start: int, done: int, is_backward: bool) -> int:
-    """Where the next page goes on in a partition: what was read and found no room comes again."""
+    """Where the next page begins in a partition: records that were read and did not fit come again."""
     if len(shown) == read:
         return done
     if not shown:
@@ -211,7 +211,7 @@ def _starts(
         return {each: min(max(at, begins[each]), ends[each]) for each in ends}
     if start == TIME:
         found = by_partition(partition_offsets(kafka.driver, leaders, Wanted(at))[0])
-        # -1: no record is that young.
+        # -1: no record has that timestamp or a later one.
         return {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in ends}
     raise UserMistake(f"start={start:.20} is none of {NEWEST}, {OLDEST}, {OFFSET}, {TIME} and {CURSOR}")
 
@@ -261,7 +261,7 @@ def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> tup
 
 
 def _check_offset(kafka: Kafka, topic: str, partition: int, offset: int) -> None:
-    """UserMistake where the partition has no record there; one that nobody leads now is left to the reader."""
+    """UserMistake where the partition has no record there; for a partition without a leader the reader raises."""
     check_partition(kafka, topic, partition)
     place = topic, partition
     begins, ends = bounds(kafka, {each: leader for each, leader in kafka.leaders(topic).items() if each == place})

@@ -1,8 +1,8 @@
 """A search through a topic, as lines of JSON while it goes on: matches, and how far it has come.
 
 It reads column by column and holds a few megabytes at a time, however large the topic is. It ends at the end that the
-topic had when it began, at `limit` matches, or when whoever asked goes away. Its last line says where it has stopped,
-so that it can go on from there.
+topic had when it began, at `limit` matches, or when the browser closes the connection. Its last line says where it has
+stopped, so that it can go on from there.
 """
 
 from __future__ import annotations

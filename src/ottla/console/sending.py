@@ -26,7 +26,7 @@ _FIELDS = {"key", "value", "headers", "timestamp_ms", "partition", "offset", "ti
 
 
 def produce(kafka: Kafka, topic: str, given: Any) -> dict[str, Any]:
-    """Send one record, a dict as in the module's words, and wait; where it is stored. Raises OttlaError."""
+    """Send one record, a dict as described above, and wait; returns where it is stored. Raises OttlaError."""
     record = read_record(given, "the record")
     kafka.topic(topic)
     with _producer(kafka) as producer:
@@ -35,7 +35,7 @@ def produce(kafka: Kafka, topic: str, given: Any) -> dict[str, Any]:
 
 
 def import_lines(kafka: Kafka, topic: str, lines: Iterable[bytes]) -> dict[str, Any]:
-    """Send a record for each line; a line that is none ends it, and what was sent before is told."""
+    """Send a record for each line; it ends at a line that is no record, and reports what was sent before."""
     kafka.topic(topic)
     sent = number = 0
     refused: str | None = None

@@ -1,7 +1,7 @@
 """A cluster that `ottla serve --control` runs, seen from inside: brokers, faults, logs, requests, live.
 
-All of it is asked of the cluster's control address (`remote/api.py`), and so are kills and faults. Which faults there
-are, and their fields, is told there, too.
+All of it is asked of the cluster's control address (`remote/api.py`), and so are kills and faults. The kinds of faults,
+and their fields, come from there, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Served:
         return {"requests": [found[name] for name in sorted(found)]}
 
     def clients(self, kafka: Kafka) -> dict[str, Any]:
-        """What clients have pushed of their own metrics, and what those of producers say of what limits them."""
+        """What clients have pushed of their own metrics, and what limits the producers among them."""
         clients: list[dict[str, Any]] = self._control.get("client-metrics")["clients"]
         partitions = _partition_counts(kafka) if clients else {}
         for each in clients:
@@ -127,7 +127,7 @@ class Served:
                 now["error"] = str(error)
             changed = {name: value for name, value in now.items() if before.get(name) != value}
             before.update(now)
-            # Sent even when it is empty: so it is noticed when nobody listens any more.
+            # Sent even when it is empty: so a browser that has closed the connection is noticed.
             yield changed
             time.sleep(max(0.0, _LIVE_S - (time.monotonic() - began)))
 

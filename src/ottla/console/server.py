@@ -1,4 +1,4 @@
-"""`ConsoleServer`: the port, and uvicorn in a thread of its own, so that whoever started it has its signals."""
+"""`ConsoleServer`: the port, and uvicorn in a thread of its own, so that signals stay with the main thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST_ANSWERS_S = 1
 class ConsoleServer:
     """Use it in a `with` statement. `port` 0 takes a free one; UserMistake where the port cannot be had.
 
-    `token`: whoever does not send it is refused. `read_only`: nothing can be changed.
+    `token`: requests without it are refused. `read_only`: nothing can be changed.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ LIST_BYTES, RECORD_BYTES = 4 << 10, 256 << 10
 _HEX_BYTES = 1 << 10
 _MAGIC = 0
 _NOT_FOUND = 404
-# So long a registry is believed that it lacks a schema, and so many schemas are kept in mind.
+# For so long a registry is not asked again for a schema that it lacks, and so many schemas are cached.
 _LACKING_S = 5.0
 _KINDS_MOST = 1000
 _TEXT_CONTROLS = "\t\n\r"
@@ -55,7 +55,7 @@ class Registry:
         return str(found)
 
     def _asked(self, frame: Frame) -> str | RegistryError:
-        """The kind of a schema, or the registry's word that it does not have it."""
+        """The kind of a schema, or the registry's answer that it does not have it."""
         client = self._client
         try:
             return (client.by_guid(str(frame.guid)) if frame.guid else client.by_id(frame.schema_id or 0)).kind

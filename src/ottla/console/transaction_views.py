@@ -14,7 +14,7 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 # What `transaction.max.timeout.ms` is by default in Kafka.
 DEFAULT_LONGEST_MS = 900_000
 _DESCRIBED_AT_ONCE = 1_000
-# Coordinators tell of an ended transaction, too, when it began.
+# Coordinators also say of an ended transaction when it began.
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -109,7 +109,7 @@ def abort(kafka: Kafka, topic: str, partition: int, producer_id: int, transactio
 def _hanging(
     kafka: Kafka, found: list[PartitionProducer], longest_ms: int
 ) -> tuple[list[PartitionProducer], str | None]:
-    """Those whose transactions hang, or why that cannot be told."""
+    """Those whose transactions hang, or why that is not known."""
     if all(each.transaction_offset is None for each in found):
         return [], None
     try:
@@ -126,7 +126,7 @@ def _hanging(
 
 
 def _longest_ms(kafka: Kafka) -> tuple[int, bool]:
-    """`transaction.max.timeout.ms` of the brokers, and whether one has told it."""
+    """`transaction.max.timeout.ms` of the brokers, and whether a broker has said it."""
     try:
         brokers = kafka.metadata().brokers
         told = kafka.admin.describe_configs(broker_id=brokers[0].node_id).get("transaction.max.timeout.ms")

@@ -1,6 +1,6 @@
 """Batches decoded once: the same bytes lie on three replicas and are read by several readers.
 
-Decoding is the plain codec's; what it gives for the same bytes is remembered for the length of a run.
+Batches are decoded by the plain codec; its result for the same bytes is remembered for the length of a run.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class DecodedBatches:
 
 
 def heads_in(content: Any) -> list[BatchSeen]:
-    """The batches in a log of coordinators, whose records are not the plan's and stay closed."""
+    """The batches in a log of coordinators, whose records are not the plan's and are not decoded."""
     return [head_seen(content, header) for header in iterate_headers(content)]
 
 
 def head_seen(content: Any, header: BatchHeader) -> BatchSeen:
-    """A batch in a log by its header and its CRC, its records left closed."""
+    """A batch in a log by its header and its CRC, without its records."""
     try:
         check_crc(content, header)
         crc_is_right = True
@@ -104,7 +104,7 @@ def _decoded(piece: bytes) -> Batch:
 
 
 def _commits(records: list[Any]) -> bool | None:
-    """What the marker says: its key is a version and a type, two bytes each (KIP-98)."""
+    """Whether a marker commits or aborts: its key is a version and a type, two bytes each (KIP-98)."""
     key = records[0].key if records else None
     kind = int.from_bytes(key[2:4], "big") if key is not None and len(key) >= 4 else -1
     return {_ABORT: False, _COMMIT: True}.get(kind)

@@ -1,7 +1,7 @@
 """Looks at one topic of a Kafka that is not ottla's own: by reading, which is all that can be done there.
 
-Who leads, which replicas have what, how far each broker has committed: none of it is seen, and all of it stays None in
-the chronicle, so that its checkers say so instead of passing.
+Which broker leads, which replicas have what, how far each broker has committed: none of it is seen, and all of it stays
+None in the chronicle, so that its checkers say so instead of passing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ForeignWitness(Witness):
         seen.watermarks = seen.leaderships = seen.commits = seen.broker_ends = None
 
     def look(self) -> None:
-        """There is nothing to be seen in passing."""
+        """Does nothing: during a run there is nothing to see here."""
 
     def settle(self) -> None:
         """Wait until nothing more arrives and no transaction is open; else it is stuck."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def segments(folder: Path) -> Iterator[memoryview[int]]:
-    """The segments of a log, one after the other, none of them copied; each is let go with its last user."""
+    """The segments of a log, one after the other, none of them copied; each is freed with its last user."""
     for path in sorted(folder.glob("*.log")):
         with path.open("rb") as file:
             if path.stat().st_size:

@@ -1,4 +1,4 @@
-"""What readers are given: one round over partitions of any cluster, as the chronicle takes it down."""
+"""What readers are given: one round over partitions of any cluster, as the chronicle has it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def read_round(
     is_final: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> list[ReadSeen]:
-    """One round of a reader over these partitions, {partition: (start, end)}, as the chronicle takes it down.
+    """One round of a reader over these partitions, {partition: (start, end)}, as the chronicle has it.
 
-    `settings`: of the reader, as keywords: who it is and how it speaks to the brokers.
+    `settings`: of the reader, as keywords, such as its user and its security protocol.
     """
     from ottla.client.reader import Reader
 

@@ -55,7 +55,7 @@ def note_sent(witness: Witness, ledger: Path, given: Callable[[range], pa.Record
                 error=row[schema.ERROR],
                 sent_us=sent_us,
                 told_us=told_us,
-                # None was handed over but the record's number.
+                # The record's number was the only header.
                 headers_crc=headers_crc(()),
                 **_placed(asked),
             )
@@ -74,7 +74,7 @@ def sent_rows(
 
 
 def _placed(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """By what the partition of a record was chosen: its sender's word, or else its key."""
+    """How the partition of a record was chosen: by its sender, or else by its key."""
     if asked["partition"] is not None:
         return {"chosen_partition": asked["partition"]}
     return {"hashed_key": None if asked["key"] is None else asked["key"].encode()}

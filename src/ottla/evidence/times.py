@@ -1,4 +1,4 @@
-"""When something was seen: microseconds since a run began, and when a producer's batches were sent and told of."""
+"""When something was seen: microseconds since a run began, and when a producer's batches were sent and settled."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class RunClock:
 
 
 class BatchTimes:
-    """A producer's interceptor: when the batches of each partition began their way, and when they were told of.
+    """A producer's interceptor: when the batches of each partition were sent, and when they were settled.
 
-    With one request in flight a partition's batches do both in the order of its records.
+    With one request in flight both happen in the order of the partition's records.
     """
 
     def __init__(self, clock: RunClock) -> None:
@@ -35,7 +35,7 @@ class BatchTimes:
         self._told: dict[int, tuple[list[int], list[int]]] = {}
 
     def on_batch(self, batch: BatchTold) -> None:
-        """A batch begins its way."""
+        """A batch is sent."""
         self._note(self._sent, batch)
 
     def on_ack(self, batch: BatchTold) -> None:
@@ -43,7 +43,7 @@ class BatchTimes:
         self._note(self._told, batch)
 
     def of(self, partition: int, ordinal: int) -> tuple[int, int]:
-        """When the partition's n-th record (from 0) was sent and told of; -1 where it was not."""
+        """When the partition's n-th record (from 0) was sent and settled; -1 where it was not."""
         found = []
         for noted in (self._sent, self._told):
             counts, times = noted.get(partition, ([], []))

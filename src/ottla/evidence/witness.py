@@ -7,8 +7,8 @@ The work is bounded, whatever was sent: of each partition the records of the fir
 decoded and judged one by one, of the rest the headers and CRCs of all batches. The part ends between two batches, and
 behind every copy of the records in it (`_end_of_part`).
 
-Not seen here: what happens between two looks. Who held a record at the moment of its acknowledgement is therefore left
-to the simulation.
+Not seen here: what happens between two looks. So only the simulation judges which replicas held a record at the moment
+of its acknowledgement.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Witness:
             watermarks=[],
             leaderships=[],
             commits=[],
-            # Whoever breaks brokers here has to say so.
+            # A caller that stops brokers has to note it here.
             broker_ends=[],
             controls=[],
         )
@@ -93,7 +93,7 @@ class Witness:
         return [(self.promise.topic, index) for index in range(self.promise.partitions)]
 
     def look(self) -> None:
-        """Note who leads, how far each replica has come, and what has been committed since the last look."""
+        """Note which brokers lead, how far each replica has come, and what has been committed since the last look."""
         stand = self._cluster.replicas(self.promise.topic)
         now_us, before, self._stand = self.clock.now_us, self._stand, stand
         for index, part in enumerate(stand):
@@ -179,7 +179,7 @@ class Witness:
         if known is not None and role == (known["leader"], known["leader_epoch"], tuple(known["isr"])):
             return
         assert self.chronicle.leaderships is not None
-        # Who was in sync right before an election is not known from looks: whether it was unclean neither.
+        # Looks do not show which replicas were in sync right before an election, nor whether it was unclean.
         self.chronicle.leaderships.append(Leadership(now_us, self.promise.topic, index, *role, is_unclean=False))
 
     def _note_mark(self, now_us: int, index: int, mark: dict[str, Any]) -> None:
@@ -238,7 +238,7 @@ class Witness:
         crc, batches = 0, []
         for segment in segments(folder):
             crc = zlib.crc32(segment, crc)
-            # What is cut short is no batch: the log then ends in front of its broker's end offset, which convicts it.
+            # What is cut short is no batch: the log then ends before its broker's end offset, and the judge finds that.
             with suppress(CorruptBatch):
                 for header in iterate_headers(segment):
                     batches.append(self._batch(segment, header, self.part.get(place, 0)))

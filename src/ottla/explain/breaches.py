@@ -1,7 +1,7 @@
 """Which promise the wire shows to be broken: a batch stored more than once, lost, or out of order.
 
-The yardstick is exactly-once in order, whatever the producer's settings claim; a breach says both. Only what is certain
-is a breach. What a capture cannot show acquits nobody: `Sighting.unseen` says what that is.
+Everything is compared with exactly-once in order, whatever the producer's settings claim; a breach says both. Only what
+is certain is a breach. What a capture cannot show may still be broken: `Sighting.unseen` says what that is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.tap.exchange import Exchange, Outcome
 
 # A request without an answer may still be under way, for so long at most.
 _SETTLED_US = 4_000_000
-# A follower that stands still holds the high watermark back for so long: replica.lag.time.max.ms, 30 s, is looked at
+# A follower that does not fetch holds the high watermark back for so long: replica.lag.time.max.ms, 30 s, is checked #
 # every 15 s.
 _HELD_BACK_US = 60_000_000
 
@@ -128,14 +128,14 @@ def _words_of_copy(filled: Filled, sending: Sending, acked: Attempt | None) -> s
 
 
 def _stands_besides(placement: Placement, sending: Sending) -> bool:
-    """Whether it stands although it was sent again in another batch, which stands elsewhere."""
+    """Whether it is stored although it was sent again in another batch, which is stored elsewhere."""
     other = None if sending.again is None else sending.again.acked
     at = sending.first.stands_at
     return sending.acked is None and at is not None and other is not None and other.offset not in (None, at)
 
 
 def _copied_by_all(filled: Filled, of_attempt: dict[int, Sending]) -> list[Sending]:
-    """Those who have a copy elsewhere, one for the gap at least, whichever selection is true."""
+    """Those that have a copy elsewhere: at least one for the gap, whichever selection is true."""
     chosen: list[list[Sending]] = []
     for selection in filled.selections:
         sendings = [of_attempt[each.number] for each in selection]
@@ -230,7 +230,7 @@ def _end_known_at(placement: Placement) -> int:
 
 
 def _read_whole_at(placement: Placement) -> int | None:
-    """When the last Fetch was asked that completes a read of everything since the first known offset; None for none."""
+    """When the Fetch was sent that completes a read from the first known offset on; None if there is none."""
     read_to, read_us = placement.begin, None
     ends = [each.offset for each in placement.seen.ends]
     for fetch in sorted(placement.seen.fetched, key=lambda each: each.begin):
@@ -285,7 +285,7 @@ def _first_copies(placement: Placement) -> dict[int, int]:
         digest = sending.first.batch.sha256 or ""
         copies = placement.copies.get(digest, [])
         if (equals[digest] > 1 and len(copies) > 1) or len(placement.new_copies(sending)) < len(copies):
-            continue  # which of the copies is whose, nobody knows
+            continue  # it is not known which copy belongs to which attempt
         known = [*copies, *(each.stands_at for each in sending.attempts if each.stands_at is not None)]
         # Where all was read every copy is known; else each attempt has to be.
         unknown = [each for each in sending.attempts if each.stands_at is None and not each.is_absent]

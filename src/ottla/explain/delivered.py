@@ -1,8 +1,8 @@
-"""What a simulated run did to its records, held against exactly-once in order, whatever its producers claim.
+"""What a simulated run did to its records, compared with exactly-once in order, whatever its producers claim.
 
-The judge of a run (`audit.chronicles`) acquits a producer that never claimed more than it kept. Here all are held to
-the same: every record that was acknowledged, or sent without asking (acks=0), is stored once, and in the order of
-sending. Read from the chronicle alone: what was handed over, what was told, and the final reads.
+The judge of a run (`audit.chronicles`) finds nothing if a producer kept what it claimed. Here all must keep the same:
+every record that was acknowledged, or sent with acks=0, is stored once, and in the order of sending. Read from the
+chronicle alone: what was handed over, what was told, and the final reads.
 """
 
 from __future__ import annotations

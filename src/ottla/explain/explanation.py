@@ -1,4 +1,4 @@
-"""All that is made of a capture: what is broken, which faults explain it, and the plan in which it happens again."""
+"""The whole result of a capture: what is broken, which faults explain it, and the plan in which it happens again."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def read(entries: Iterable[Entry], name: str) -> Explanation:
-    """What a capture shows and breaks, nothing replayed; UserMistake where no Produce request is in it."""
+    """What a capture shows, and what is broken, nothing replayed; UserMistake where no Produce request is in it."""
     seen = look(entries)
     if not seen.exchanges:
         tls = next((each for each in seen.unseen if "TLS" in each), None)

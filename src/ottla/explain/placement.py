@@ -1,10 +1,10 @@
 """Where the batches of a capture stand in their partition: by answers, by fetches, and by counting offsets.
 
-What a broker answered and what a Fetch showed is known. Between two known batches there may be offsets that nobody
-told of: batches whose answer never came, or was an error, fill them where their numbers of records add up. Where more
-than one selection of them adds up, only what all of them have in common is concluded; where there are too many
-selections to try, only whether each of them has a batch that stands elsewhere, too. A partition is not counted in
-which transactions are (their markers take offsets, too), or to which somebody writes whose requests were not captured.
+What a broker answered and what a Fetch showed is known. Between two known batches there may be unknown offsets: batches
+whose answer never came, or was an error, fill them where their numbers of records add up. Where more than one selection
+of batches adds up, only what all selections have in common is concluded; where there are too many selections to try,
+only whether each of them has a batch that stands elsewhere, too. Offsets are not counted in a partition with
+transactions (their markers take offsets, too), or with a producer whose requests were not captured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAMPLED = 6
 class Range:
     """A batch that is known to stand from `begin` to `end` (exclusive).
 
-    It was appended between `sent_us` and `known_us`. `digest`: of its bytes, None where nobody told.
+    It was appended between `sent_us` and `known_us`. `digest`: of its bytes, None where they are not known.
     """
 
     begin: int
@@ -60,13 +60,13 @@ class Filled:
 class Placement:
     """What stands in one partition.
 
-    `ranges`: in offset order, no two at the same offsets; of what was overwritten the last. `overwritten`: what was
-    acknowledged, and another batch was told or fetched at its offsets later. `is_comparable`: fetched batches have the
-    bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`: everything from the
-    first to the last known offset is explained. `has_other_writers`: others write there, and
-    their requests were not captured.
-    `possible`: numbers of the attempts that may stand in a gap, `doubtful` those that may also stand nowhere.
-    `first_told`: the lowest offset that was acknowledged: what stands from there on was stored during the capture.
+    `ranges`: in offset order, no two at the same offsets; of what was overwritten the last. `overwritten`: batches that
+    were acknowledged, and at whose offsets another batch was acknowledged or fetched later. `is_comparable`: fetched
+    batches have the bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`:
+    everything from the first to the last known offset is explained. `has_other_writers`: others write there, and their
+    requests were not captured. `possible`: numbers of the attempts that may stand in a gap, `doubtful` those that may
+    also stand nowhere. `first_told`: the lowest offset that was acknowledged: what stands from there on was stored
+    during the capture.
     """
 
     seen: PartitionSeen
@@ -85,7 +85,7 @@ class Placement:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is no offset that nobody can explain."""
+        """Whether every offset is explained."""
         return not self.unexplained and not self.is_transactional and not self.is_compacted
 
     @property
@@ -142,7 +142,7 @@ def place_batches(seen: PartitionSeen) -> Placement:
 
 
 def _known(placement: Placement) -> list[Range]:
-    """All that was told or fetched, in the order in which it was known."""
+    """All that was acknowledged or fetched, in the order in which it became known."""
     seen = placement.seen
     found = []
     for sending in seen.sendings:
@@ -159,7 +159,7 @@ def _known(placement: Placement) -> list[Range]:
         by_digest.setdefault(sending.first.batch.sha256, []).append(sending)
     for fetch in seen.fetched:
         for batch in fetch.batches:
-            # Bytes that nobody sent may be a batch that the broker compressed anew, or one that was damaged.
+            # Bytes that were not sent may be a batch that the broker compressed anew, or one that was damaged.
             senders = by_digest.get(batch.sha256) if placement.is_comparable and batch.sha256 is not None else None
             sender = senders[0] if senders else None
             digest = batch.sha256 if senders else None
@@ -170,7 +170,7 @@ def _known(placement: Placement) -> list[Range]:
 
 
 def _take_ranges(placement: Placement) -> None:
-    """The last that is known of each offset; what was told before and is another is overwritten."""
+    """The last batch that is known at each offset; another batch that was known there before is overwritten."""
     standing: dict[int, Range] = {}
     begins: list[int] = []
     for known in _known(placement):
@@ -219,7 +219,7 @@ def _take_copies(placement: Placement) -> None:
 
 
 class _Gap(NamedTuple):
-    """Offsets that nobody told of; `behind`: what was sent with the batch that stands behind them."""
+    """Offsets of which nothing is known; `behind`: what was sent with the batch that stands behind them."""
 
     begin: int
     end: int
@@ -341,7 +341,7 @@ def _can_add_up(candidates: Iterable[Attempt], count: int) -> bool:
 
 
 def _note_absent(placement: Placement) -> None:
-    """An attempt is stored nowhere if all offsets where it could stand are others'."""
+    """An attempt is stored nowhere if other batches have all offsets where it could stand."""
     if not placement.is_whole or not placement.ranges:
         return
     last_us = max(each.known_us for each in placement.ranges)

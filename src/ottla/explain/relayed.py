@@ -1,7 +1,8 @@
-"""Connections that carry on what another one carried: a proxy, or a translated address, whose both sides were captured.
+"""Connections that forward the requests of another one: a proxy, or a translated address, captured on both sides.
 
-The same requests pass on both, with the same bytes, and the second time while the first one waits for its answer. What
-the client saw counts; the way on to the broker is left out, else each batch would be sent twice and stored once.
+The same requests pass on both connections, with the same bytes, and the second time while the first one waits for its
+answer. Only the client's connection counts; the one to the broker is left out, else each batch would be sent twice and
+stored once.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Sequence
 
 from ottla.tap.exchange import Exchange, Outcome
 
-# A request with acks=0 is carried on so soon, and one that was never answered.
+# A request with acks=0, or without an answer, is forwarded within this time.
 _CARRIED_ON_US = 4_000_000
 # Some packets of either side may not have been captured.
 _SHARE = 0.9
 
 
 def relayed_connections(exchanges: Sequence[Exchange]) -> set[int]:
-    """Those whose requests were seen before, on the way from the client to whoever carries them on."""
+    """Connections whose requests were seen before, on the client's connection to the proxy."""
     before: dict[tuple[object, ...], list[Exchange]] = {}
     requests: Counter[int] = Counter()
     same: Counter[tuple[int, int]] = Counter()
@@ -51,7 +52,7 @@ def relayed_connections(exchanges: Sequence[Exchange]) -> set[int]:
 
 
 def _waits(earlier: Exchange, later: Exchange) -> bool:
-    """Whether the earlier request may still be being carried on when the later one is seen."""
+    """Whether the earlier request may still be on its way when the later one is seen."""
     if earlier.outcome is Outcome.ANSWERED and earlier.response_us is not None:
         return later.time_us <= earlier.response_us
     end_us = earlier.time_us + _CARRIED_ON_US

@@ -1,9 +1,9 @@
-"""A plan of the simulation with the shape of a capture, and what comes of it: does the same thing break there?
+"""A plan of the simulation with the shape of a capture, and its result: does the same thing break there?
 
 Each batch of the capture becomes one record, each producer one of the plan's, with acks, idempotence and as many
 requests in flight as were seen. A long capture is cut down to what surrounds the suspects. The likeliest fault of each
-suspect is tried first, then other selections, a few in all; runs are judged by their logs (`delivered`), not by what
-explains captures. Deterministic: same capture, same plan.
+suspect is tried first, then other selections, a few in all; runs are judged by their logs (`delivered`), not as
+captures are. Deterministic: same capture, same plan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PRODUCERS_MAX = 8
 
 @dataclass(slots=True)
 class Replay:
-    """A plan and what came of it; `is_same`: what the capture showed to be broken breaks there, too."""
+    """A plan and its result; `is_same`: what the capture showed to be broken breaks there, too."""
 
     plan: Plan
     outcome: Outcome
@@ -51,14 +51,14 @@ class Replay:
 
 
 def run_held(plan: Plan) -> Outcome:
-    """Run a plan and hold its producers to exactly-once; other findings stand behind those."""
+    """Run a plan and compare its producers with exactly-once; other findings come after those."""
     run = Run(plan)
     run.go()
     return conclude_held(run, None)
 
 
 def conclude_held(run: Run, crashed: str | None) -> Outcome:
-    """The outcome of a run that has ended, held to exactly-once."""
+    """The outcome of a run that has ended, compared with exactly-once."""
     outcome = conclude(run, crashed)
     broken = judge_delivery(run.chronicle)
     kinds = [each.kind for each in broken]
@@ -96,7 +96,7 @@ def make_small(found: Replay, wanted: str, **how: Any) -> Shrunk:
 
 
 class _Cast:
-    """Who does what in the plans of one capture."""
+    """What each producer and reader does in the plans of one capture."""
 
     def __init__(
         self, seen: Sighting, placements: list[Placement], suspects: list[Suspect], breaches: list[Breach]

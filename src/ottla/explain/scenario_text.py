@@ -23,7 +23,7 @@ _RECORDS_LEAST = 60
 _SHOWN = (DUPLICATED, LOST, REORDERED)
 # Keeps the next requests in flight until the one that is refused was answered.
 _SLOW_DISK = ("[[fault]]", 'kind = "slow_disk"', 'broker = "leader"', "delay_ms = 40")
-# Where a fault stands; a trial has a topic of its own.
+# Fields that say where a fault applies; a trial has a topic of its own.
 _PLACES = ("topic", "partition", "broker_id")
 
 

@@ -136,7 +136,7 @@ class PartitionSeen:
     `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
     `is_known`: whether all is about one topic, and not perhaps about several of the same name. `sure_us`: until when
     that was told; afterwards the topic may have been deleted and made again. `is_timed`: whether times can be compared.
-    `unseen_us`: when a request of anybody was last not captured, or could not be read.
+    `unseen_us`: when a request of any client was last not captured, or could not be read.
     """
 
     place: Place
@@ -177,12 +177,12 @@ class Sighting:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether no answer at all was captured: one way of the connections, most likely."""
+        """Whether no answer at all was captured: most likely only one direction of the connections was."""
         return not any(each.outcome is Outcome.ANSWERED for each in self.exchanges)
 
     @property
     def brokers(self) -> list[str]:
-        """The addresses of all brokers, in the order in which they were spoken to."""
+        """The addresses of all brokers, in the order of the first request to each."""
         return list(dict.fromkeys(each.broker for each in self.exchanges))
 
 
@@ -241,7 +241,7 @@ def _complete_us(exchange: Exchange) -> int | None:
 
 
 def _requests_unseen_us(seen: Sighting, remarks: list[Remark]) -> int:
-    """When somebody last sent something that was not captured, or is under TLS; 0 for never."""
+    """When a client last sent something that was not captured, or is under TLS; 0 for never."""
     found = [each.time_us for each in remarks if each.kind in _LOSSES and each.way is Way.TO_BROKER]
     found += [seen.ended_us for each in remarks if each.kind is RemarkKind.TLS]
     for exchange in seen.exchanges:
@@ -256,7 +256,7 @@ def _host(exchange: Exchange) -> str:
 
 
 def _begun_us(seen: Sighting) -> dict[str, int]:
-    """A client whose first words were seen (ApiVersions) was seen from its beginning."""
+    """A client whose first request (ApiVersions) was seen was seen from its beginning."""
     found: dict[str, int] = {}
     for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
         is_beginning = exchange.api == "ApiVersions"

@@ -1,8 +1,8 @@
-"""Which faults are consistent with what a capture shows: typed faults, the likeliest first, with the words of why.
+"""Which faults are consistent with what a capture shows: the likeliest first, each with a sentence that says why.
 
 A request without an answer may have been lost before the broker had it or after, by a connection that was cut or by one
 that fell silent; where its records were found says which. What cannot be told apart is listed as alternatives. Requests
-that were behind it on a connection that ended went with it, and are no fault of their own.
+that were behind it on a connection that ended were lost with it, and need no fault of their own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def fault_of(attempt: Attempt, kind: str, nth: int | None = None, **fields: obje
 
 
 def _silent(seen: Sighting, sendings: dict[int, Sending]) -> list[Suspect]:
-    """The first request of each connection that got no answer; those behind it went with it."""
+    """The first request of each connection that got no answer; those behind it were lost with it."""
     found: list[Suspect] = []
     taken: set[int] = set()
     for attempt in [] if seen.is_one_way else seen.attempts:

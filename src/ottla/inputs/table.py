@@ -106,7 +106,7 @@ def _read_csv(source: Source, content: bytearray, room: Room) -> pa.Table:
         if broken is not None:
             raise broken from None
         raise
-    # pyarrow closes a quote at the end of the file without a word; an odd number of quotes is what gives it away.
+    # pyarrow closes a quote at the end of the file without an error; an odd number of quotes shows it.
     if content.count(b'"') % 2:
         broken = _broken_csv_row(source, content)
         if broken is not None:

@@ -1,4 +1,4 @@
-"""What a workload sent and what it learned about it: the words that client and judge share.
+"""What a workload sent and what it learned about it: the format that client and judge share.
 
 A ledger is one row per record sent, written beside the run and read by the audit. `schema` is plain Python (a
 producer may import it); `writer`, `reader` and `checksum` work on Parquet and Arrow columns and load pyarrow.

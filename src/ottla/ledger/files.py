@@ -1,8 +1,8 @@
 """Reads the ledger of any program: Parquet or JSON lines, a file or a folder of them (docs/audit.md).
 
 Beside the columns of `schema`, of which `sequence` and `outcome` are needed, there may be `key` and `value`, whose
-checksums are taken here where `key_crc` and `value_crc` are not given. Every mistake is told with its place: the file,
-and the row (Parquet) or the line (JSON), counted from 1.
+checksums are computed here where `key_crc` and `value_crc` are not given. Every error names the file, and the row
+(Parquet) or the line (JSON), counted from 1.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def count_rows(files: tuple[Path, ...]) -> int:
 
 
 def read_rows(files: tuple[Path, ...], topic: str) -> LedgerRows:
-    """The rows about one topic; rows that name no topic are about it. UserMistake, with the place, for a wrong one."""
+    """The rows about one topic; rows that name no topic are about it. UserMistake names file and row of a wrong one."""
     tables: list[pa.Table] = []
     stretches: list[_Stretch] = []
     guarantees: dict[str, None] = {}

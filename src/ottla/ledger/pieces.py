@@ -1,8 +1,7 @@
-"""Reads files of a ledger piece by piece, the same way whoever reads them: one process after the other, or Spark's
-workers at once.
+"""Reads files of a ledger piece by piece, in the same way in one process and in Spark's workers.
 
 A piece of a Parquet file is a range of its row groups, one of JSON lines the lines that begin within a range of its
-bytes. Every mistake is told with its place: the file, and the row (Parquet) or the line (JSON), counted from 1.
+bytes. Every error names the file, and the row (Parquet) or the line (JSON), counted from 1.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ NEEDED = (schema.SEQUENCE, schema.OUTCOME)
 class Piece(NamedTuple):
     """Of a file: from which byte to which of JSON lines, or from which row group to which of Parquet; ends exclusive.
 
-    `first`: how many rows of the file stand before those of a piece of Parquet; of JSON lines nobody has counted.
+    `first`: how many rows of the file stand before those of a piece of Parquet; not known of JSON lines.
     """
 
     path: Path
@@ -73,7 +72,7 @@ def pieces_of(path: Path, size: int = _PIECE_BYTES) -> Iterator[Piece]:
 
 
 def read_piece(piece: Piece) -> Iterator[pa.Table]:
-    """Its rows in tables of GIVEN_SCHEMA, so that only what the judge reads of them is ever there of all."""
+    """Its rows in tables of GIVEN_SCHEMA, so that only the columns that the judge reads are in memory."""
     if is_json(piece.path):
         table = _read_json(piece)
         if table.num_rows:
@@ -162,7 +161,7 @@ def find_lines(path: Path, number: int | None) -> Iterator[str]:
 
 
 def broken_line(path: Path) -> UserMistake | None:
-    """The first line of a file of JSON lines that is no row of a ledger, told."""
+    """The error for the first line of a file of JSON lines that is no row of a ledger."""
     for line, text in _lines(path):
         row = _parsed(text)
         if not isinstance(row, dict):

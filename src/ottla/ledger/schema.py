@@ -5,7 +5,7 @@ record itself, in the header `ottla.sequence`, as eight bytes big-endian: that i
 record without trusting its key, its value or its offset.
 
 Invariant: an outcome is one of three words, and `unknown` is never counted as `failed`. `failed` says that the record
-is certainly not stored; `unknown` says that nobody knows.
+is certainly not stored; `unknown` says that this is not known.
 """
 
 from __future__ import annotations

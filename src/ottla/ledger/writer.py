@@ -1,6 +1,6 @@
 """Writes a ledger: Parquet, chunk by chunk, complete or not there at all.
 
-The file grows under a temporary name beside its place and is renamed on `close()`, so that a run that is cut short
+The file is written under a temporary name in the same folder and renamed on `close()`, so that a run that is cut short
 never leaves half a ledger for the audit to believe.
 """
 

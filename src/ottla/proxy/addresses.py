@@ -4,7 +4,7 @@ An answer that names a broker's address is changed so that it names the proxy's 
 that, clients would go past the proxy from their second connection on. Addresses stand in the answers to Metadata,
 FindCoordinator and DescribeCluster, and beside the errors of Produce and Fetch (KIP-951).
 
-Invariant: no address of an upstream broker reaches a client. A broker that nobody has heard of gets a port first.
+Invariant: no address of an upstream broker reaches a client. A broker that is new gets a port first.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AddressBook:
         self._bootstrap: dict[Address, Node] = {}
 
     def add_bootstrap(self, upstream: Address) -> Node:
-        """A port for an address of which nobody knows yet whose it is."""
+        """A port for an address whose broker is not known yet."""
         node = Node(BROKER, -1 - len(self._local))
         self._bootstrap[upstream] = node
         self._upstream[node] = upstream
@@ -68,7 +68,7 @@ class AddressBook:
 
     @property
     def nodes(self) -> list[Node]:
-        """All of them; bootstrap addresses only where nobody knows yet whose they are."""
+        """All of them; bootstrap addresses only while their broker is not known."""
         return [node for node, local in self._local.items() if self.node_at(local) == node]
 
     def upstream(self, node: Node) -> Address:
@@ -80,7 +80,7 @@ class AddressBook:
         return self._local[node]
 
     def node_at(self, local: Address) -> Node:
-        """Whom a local address stands for: a bootstrap server only until an answer has told which broker that is."""
+        """The node that a local address stands for: a bootstrap server only until an answer has named its broker."""
         found = [node for node, there in self._local.items() if there == local]
         return next((node for node in reversed(found) if node.node_id >= 0), found[0])
 
@@ -104,7 +104,7 @@ class AddressBook:
 
 
 def rewrite_addresses(message: Any, book: AddressBook) -> bool:
-    """Put local addresses in the place of a response's; whether it named any."""
+    """Replace a response's addresses by local ones; whether it named any."""
     api_key = message.API_KEY
     if api_key == METADATA:
         return _rewrite_all(message.brokers, "node_id", book, BROKER)

@@ -41,7 +41,7 @@ def unreadable(request: Request) -> str | None:
 
 
 def readable(request: Request, frame: memoryview) -> Any:
-    """The answer's message, where somebody has to look into it; else None. Raises ProtocolError."""
+    """The answer's message, where it has to be decoded; else None. Raises ProtocolError."""
     api_key, version = request.api_key, request.version
     first = addresses.NAMES_ADDRESSES_FROM.get(api_key)
     is_wanted = (

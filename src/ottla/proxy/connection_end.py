@@ -1,7 +1,7 @@
 """One end of a proxied connection: a socket that frames are read from and pieces of bytes are written to.
 
-Reads land in the frames' own memory, and what is written leaves as it is: a frame that passes unchanged is never
-copied here. Who sends faster than the other end takes is not read from until that has caught up.
+Bytes are read into the frames' own memory, and written from there: a frame that passes unchanged is never copied here.
+An end that sends faster than the other end takes is not read from until the other one has caught up.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ConnectionEnd:
             self._loop.remove_reader(self._socket)
 
     def send(self, pieces: list[Any]) -> None:
-        """Send these behind all that was sent before."""
+        """Send these after all that was sent before."""
         if self.is_closed or self._is_leaving:
             return
         self._out.extend(pieces)

@@ -1,4 +1,4 @@
-"""What a passage tells its driver to do, and what it tells of what has happened."""
+"""The outputs of a passage: what its driver must do, and what has happened."""
 
 from __future__ import annotations
 

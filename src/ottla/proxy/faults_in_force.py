@@ -1,6 +1,6 @@
 """The faults of one proxy, by id: begun, counted, and ended.
 
-A proxy sees requests, answers and connections. Faults about anything else (brokers, disks, clocks, logs, leaders) it
+A proxy sees requests, answers and connections. Faults of anything else (brokers, disks, clocks, logs, leaders) it
 cannot carry out, and says so.
 """
 
@@ -22,7 +22,7 @@ KINDS = (*OF_REQUESTS, *OF_CONNECTIONS)
 
 
 class Connections(Protocol):
-    """What faults do to clients' connections, and to what they hold up."""
+    """What faults do to clients' connections, and to requests that they hold up."""
 
     def unplug(self, broker_id: int, client_id: str | None) -> Part:
         """Let connections old and new fall silent until the end."""

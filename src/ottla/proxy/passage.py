@@ -1,15 +1,16 @@
 """What passes between one client and one upstream broker: a pure core, which decides what becomes of each frame.
 
-Whole frames come in from both sides, with the time; what is to be done goes out as `events.py` has it. Requests keep
-their order, and so do answers: one that a fault holds up holds up those behind it, as in a broker. What no fault is
-about, and what names no address, passes as the bytes it came in.
+Whole frames come in from both sides, with the time; the outputs are in `events.py`. Requests keep their order, and so
+do answers: one that a fault holds up holds up those behind it, as in a broker. A frame that no fault is about, and that
+names no address, passes as the bytes it came in.
 
 Invariants:
 - Every request that expects an answer is in `_unanswered`, in the order in which the client sent it, until its answer
   has left or its connection ends in place of it.
 - A connection that a fault ends first gets the answers to what was sent before.
-- A request that a fault holds up is forwarded also when its client has hung up meanwhile, and the upstream connection
-  stays until all that was forwarded is answered: what a client has sent is not undone by its leaving.
+- A request that a fault holds up is forwarded also when its client has closed its connection meanwhile, and the
+  upstream connection stays until all that was forwarded is answered, as a broker handles what a client sent before it
+  left.
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ class Passage:
                 request.frame = None
             return
         if request.context is not None:
-            # Nobody is told what becomes of it, so that is decided now.
+            # No answer will show what becomes of it, so that is decided now.
             action = self._shared.plan.after_append(request.context)
             if action is not None:
                 self._told(action, request)

@@ -1,4 +1,4 @@
-"""`ottla.Proxy`: stands between any clients and any Kafka, and lets requests go wrong there.
+"""`ottla.Proxy`: stands between any clients and any Kafka, and causes faults of requests there.
 
 It lives in a thread of the program that made it. `ottla proxy` is the same in a process of its own.
 """
@@ -45,10 +45,9 @@ class Proxy:
 
     `listener`: where clients come in; 127.0.0.1 and free ports unless given. Its port is that of the first bootstrap
     address, and counts up; protocol SSL takes a certificate. SASL passes through, and is for the broker to judge.
-    `upstream_settings`: how the brokers' listener is spoken to, by the clients' own names (`security.protocol`,
-    `ssl.truststore.location`, ...).
-    `record`: a new file for a capture of all requests and answers, which `ottla tap` shows. Records are told by their
-    hashes there; `payloads` keeps the bytes of requests and answers, too.
+    `upstream_settings`: settings for the connections to brokers, by the clients' own names (`security.protocol`,
+    `ssl.truststore.location`, ...). `record`: a new file for a capture of all requests and answers, which `ottla tap`
+    shows. It has hashes in place of records; `payloads` keeps the bytes of requests and answers, too.
 
     Raises ConfigError, Unreachable, NotKafka, or UserMistake where a port cannot be had.
     """
@@ -172,7 +171,7 @@ def _upstream_tls(given: Mapping[str, Any]) -> Any:
         if str(name).replace("_", ".").startswith("sasl."):
             raise ConfigError(f"upstream_settings: {name} is for clients: SASL passes through a proxy to the broker")
     values, _ = read_settings(SECURITY_SETTINGS, given)
-    # Who a client is passes through; only how bytes travel is the proxy's own.
+    # A client's authentication passes through; only TLS is the proxy's own.
     values["security_protocol"] = "SSL" if values["security_protocol"].endswith("SSL") else "PLAINTEXT"
     settings = SecuritySettings(values)
     if not settings.is_tls:

@@ -1,8 +1,8 @@
 """What passes a proxy, written into a capture that `ottla tap` shows.
 
 Recorded is what clients see: requests as they sent them, answers as they got them, addresses rewritten. A request whose
-answer a fault has lost is unanswered there. Records are told by their hashes; their bytes are kept only where that was
-asked for, and what SASL sends never is.
+answer a fault has lost is unanswered there. In place of records it has their hashes; their bytes are kept only where
+that was asked for, and those of SASL never.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Recording:
         self.clock = SteadyClock(lambda: time.time_ns() // 1000)
 
     def of(self, number: int, client: str, broker: str) -> RecordedConnection:
-        """What one connection is told to."""
+        """The recorder of one connection."""
         talk = Conversation(number, client, broker, payloads=self._payloads, topic_names=self._topic_names)
         return RecordedConnection(self, talk)
 

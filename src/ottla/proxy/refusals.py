@@ -96,7 +96,7 @@ def stored(response: ProduceResponse | None, names: _Names) -> _Pairs | None:
 
 
 def change_outcome(response: ProduceResponse, action: Action, names: _Names) -> bool:
-    """Say that partitions have failed whose records are stored; whether there was one."""
+    """Put an error in place of the success of these partitions, whose records are stored; whether there was one."""
     is_changed = False
     for topic in response.responses:
         name = _name_of(topic, names)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # What may wait for one end before the other one is no longer read from.
 _QUEUED_BYTES_MAX = 4 << 20
-# How long upstream may take to answer whoever has gone.
+# How long upstream may take to answer a client that has left.
 _LAST_ANSWERS_S = 60.0
 
 
@@ -57,7 +57,7 @@ class Relay:
 
     @property
     def client_id(self) -> str | None:
-        """The client's own name, None until its first request."""
+        """The client's id, None until its first request."""
         return self.passage.client_id
 
     def fall_silent(self, *, for_good: bool) -> None:
@@ -193,7 +193,7 @@ class Relay:
             self._timer = self._loop.call_at(due_us / 1_000_000, self._tick)
 
     def _give_up(self) -> None:
-        """The client has been gone for long: what upstream has not answered by now is not waited for."""
+        """The client has left long ago: what upstream has not answered by now is not waited for."""
         if self.passage.has_more_to_forward:
             self._last_answers = self._loop.call_later(_LAST_ANSWERS_S, self._give_up)
         else:

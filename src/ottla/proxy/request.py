@@ -22,8 +22,8 @@ _NO_HEADER = RequestHeader(request_api_key=TOKEN)
 class Request:
     """A request, and its answer once there is one.
 
-    `frame` is what the client sent, without its length; it is given up when it was forwarded, unless a fault still has
-    a use for it. `message` is None where nobody has to look into it.
+    `frame` is what the client sent, without its length; it is given up when it was forwarded, unless a fault still
+    needs it. `message` is None where it need not be decoded.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Request:
         self.ending = ""
         # What was refused of it, to be added to what upstream answers.
         self.refused: Action | None = None
-        # A fault has it handled once more: nobody waits for the answer.
+        # A fault has it handled once more: the client gets no answer to that.
         self.is_repeat = False
         self.answer: list[Any] | None = None
 

@@ -1,8 +1,8 @@
-"""The proxy in its event loop: ports, clients that come in by them, faults, and what is told of it all.
+"""The proxy in its event loop: ports, clients that connect to them, faults, and the log.
 
-Everything happens in the loop's thread; the holder of the proxy speaks to it by the control channel
-(`sockets/control.py`). What a person should know is logged under `ottla.proxy`: at INFO each broker with its port and
-each fault as it fires, at WARNING what is wrong.
+Everything happens in the loop's thread; the program that made the proxy reaches it by the control channel
+(`sockets/control.py`). The logger `ottla.proxy` gets at INFO each broker with its port and each fault as it fires, at
+WARNING what is wrong.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class ProxyServer:
         self._relays.pop(relay.number, None)
 
     def named(self, relay: Relay) -> None:
-        """A client has said who it is: faults may be about it."""
+        """A client's id is known: a fault may be about this client."""
         self._silence(relay)
 
     # ---- what faults do to connections --------------------------------------------------------------------------
@@ -322,7 +322,7 @@ class ProxyServer:
         return f"{node} at {shown(self.shared.book.upstream(node))}"
 
     def fault_fired(self, relay: Relay, output: FaultFired) -> None:
-        """Tell of a fault that has fired."""
+        """Log a fault that has fired."""
         effect = self.faults.effect(output.fault_id)
         pairs = ", ".join(f"{topic}-{index}" for topic, index in output.partitions[:3])
         more = f" and {len(output.partitions) - 3} more" if len(output.partitions) > 3 else ""
@@ -337,7 +337,7 @@ class ProxyServer:
         )
 
     def unseen(self, what: str) -> None:
-        """Tell once what faults cannot see."""
+        """Log once what faults cannot see."""
         if what not in self._told_unseen:
             self._told_unseen[what] = None
             logger.warning("unseen: %s; a fault that names a topic passes such requests over", what)
@@ -354,13 +354,13 @@ class ProxyServer:
         self._refusal_timer = None if due_us is None else self.loop.call_at(due_us / 1_000_000, self._tell_refusals)
 
     def upstream_failed(self, node: Node, reason: str) -> None:
-        """Tell once that a broker cannot be reached, until it can be again."""
+        """Log once that a broker cannot be reached, until it can be again."""
         if self._failing.get(node) != reason:
             self._failing[node] = reason
             logger.warning("%s cannot be reached (%s): its clients are sent away", self.upstream_name(node), reason)
 
     def upstream_reached(self, node: Node) -> None:
-        """Tell that a broker is back."""
+        """Log that a broker can be reached again."""
         if self._failing.pop(node, None) is not None:
             logger.info("%s can be reached again", self.upstream_name(node))
 

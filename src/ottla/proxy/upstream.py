@@ -1,7 +1,7 @@
 """The upstream cluster: what it is asked before clients come, and how connections to it are opened.
 
-Before a proxy listens it asks the bootstrap servers which versions they speak. So an upstream that is not Kafka, that
-wants TLS, or that nobody answers at, is told in one sentence and at once. A listener without SASL is asked for its
+Before a proxy listens it asks the bootstrap servers for their API versions. So an upstream that is not Kafka, that
+wants TLS, or that does not answer, is reported at once, in one sentence. A listener without SASL is asked for its
 brokers, too: then each has its port before the first client comes.
 """
 
@@ -49,7 +49,7 @@ def shown(address: Address) -> str:
 
 
 def look_at_upstream(addresses: list[Address], tls: ssl.SSLContext | None) -> list[Broker]:
-    """The brokers that the first bootstrap server that answers names: none where it wants to know first who asks.
+    """The brokers that the first bootstrap server that answers names: none where it wants SASL first.
 
     Raises Unreachable or NotKafka, with what each of them did.
     """
@@ -99,7 +99,7 @@ def _ask_one(address: Address, tls: ssl.SSLContext | None) -> list[Broker]:
 
 
 class _NoAnswer(OttlaError):
-    """What came in place of an answer."""
+    """Bytes that are no answer of Kafka's."""
 
     def __init__(self, what: str, beginning: bytes = b"") -> None:
         super().__init__(what)
@@ -182,7 +182,7 @@ class Connecting:
         )
 
     def cancel(self) -> None:
-        """Nobody wants it any more."""
+        """Give up: it is not needed any more."""
         self._done = None
         self._finish(None, "")
 

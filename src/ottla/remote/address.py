@@ -17,7 +17,7 @@ def parse_address(text: str, option: str, *, least_port: int = 1) -> tuple[str, 
     host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
     is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and least_port <= int(port) <= _PORT_MAX
     is_host = bool(host) and host.isprintable() and not set(host) & set(" /@?#[]")
-    # Without brackets nobody knows where an IPv6 address ends and the port begins.
+    # Without brackets it is not clear where an IPv6 address ends and the port begins.
     is_bracketed = ":" not in host or address.startswith("[")
     if not (is_port and is_host and is_bracketed):
         raise UserMistake(f"{option} {text} is not HOST:PORT or PORT, such as 127.0.0.1:9190")

@@ -1,8 +1,8 @@
 """The API that a served cluster, or a proxy, has for programs of any language: version 1, JSON, one table of routes.
 
-What it answers and refuses does not depend on HTTP's own matters, which are those of `http_connection.py`. A refusal is
-one sentence, the same that Python raises: 400 a field is wrong, 404 there is no such thing, 405 not this method, 409 it
-cannot be done in the present state, 503 the cluster or the proxy has ended, 504 it did not happen in time.
+HTTP itself is handled in `http_connection.py`. A refusal is one sentence, the same that Python raises: 400 a field is
+wrong, 404 there is no such thing, 405 not this method, 409 it cannot be done in the present state, 503 the cluster or
+the proxy has ended, 504 it did not happen in time.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _client_metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     clients = cluster.client_metrics()
     for metric in (each for client in clients for each in client["metrics"]):
         if type(metric["value"]) is float and not math.isfinite(metric["value"]):
-            # An average of nothing: JSON has no word for what is no number.
+            # An average of nothing is NaN, which JSON does not have.
             metric["value"] = None
     return {"clients": clients}
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from ottla.errors import OttlaError, Unreachable, UserMistake
 from ottla.remote.address import shown_address
 
-# Somewhat longer than the cluster takes to say that it is late: to start brokers may mean to read their logs.
+# Somewhat longer than the cluster takes to answer that something is late: starting brokers may read their logs.
 _ANSWER_S = 75.0
 _ANSWER_BYTES_MAX = 256 << 20
 _UNAUTHORIZED = 401

@@ -15,7 +15,7 @@ _AWAIT = Field("await", whole(1), "answer when the fault has fired so often; 504
 
 
 def described_fault(fault: Fault) -> dict[str, Any]:
-    """A fault as it is answered everywhere; `fault` in it is what was, or can be, posted."""
+    """A fault as all answers have it; its field `fault` is what was, or can be, posted."""
     return {
         "id": fault.id,
         "fault": fault.what.to_dict(),
@@ -26,7 +26,7 @@ def described_fault(fault: Fault) -> dict[str, Any]:
 
 
 def described_kinds(kinds: Sequence[str] = KINDS) -> list[dict[str, Any]]:
-    """Kinds of faults with what it does and the fields it takes, those first that it wants."""
+    """The kinds of faults, each with what it does and its fields, the required ones first."""
     return [
         {
             "kind": kind,

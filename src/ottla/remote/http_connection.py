@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.remote")
 
 BODY_BYTES_MAX = 65_536
-# For a whole request, and for a whole answer: who sends or takes a byte now and then must be through by then, too.
+# For a whole request, and for a whole answer: also a client that sends or takes a byte now and then must end by then.
 _READ_S = 10.0
 # Of a request that is refused before it was read; more than that is cut off.
 _UNREAD_BYTES_MAX = 1 << 20
@@ -164,7 +164,7 @@ class HttpConnection(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, told: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         self.close_connection = True
-        # Who names no version that there is gets a head with a status all the same.
+        # A client that names an unknown version of HTTP gets an answer with a status all the same.
         self.request_version = self.protocol_version
         content = json.dumps(told).encode() + b"\n"
         self.send_response(status)
@@ -183,7 +183,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        # Errors of Python's about numbers of thousands of digits are about Python.
+        # Python's error about a number of thousands of digits would not tell the user what is wrong.
         where = f": {error.msg} at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise Refusal(400, f"the body is not JSON{where}.") from None
     if not isinstance(found, dict):

@@ -27,7 +27,7 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 
 logger = logging.getLogger("ottla.remote")
 
-# Of clients that are still there. Who has left while it waited for something does not count, up to some number.
+# Of clients that are still connected. Those that have left while they waited do not count, up to some number.
 CONNECTIONS_MAX = 100
 _THREADS_MAX = 1000
 # How long answers that are under way may take when all is closed.
@@ -40,15 +40,15 @@ _FULL = json.dumps({"error": f"{CONNECTIONS_MAX} requests are being answered alr
 class ControlServer:
     """Use it in a `with` statement around the cluster's own, and `serving` within.
 
-    `port` 0 takes a free one. `token`: whoever does not send it is refused; None: all are welcome. Raises UserMistake
-    where the port cannot be had or the token is none.
+    `port` 0 takes a free one. `token`: requests without it are refused; None: none is needed. Raises UserMistake where
+    the port cannot be had or the token is none.
     """
 
     def __init__(self, host: str, port: int, *, token: str | None = None) -> None:
         self._token = None if token is None else check_token(token, "token=")
         self._host = host
         self._listening = ListeningSocket(host, port)
-        # Who comes too soon is refused.
+        # A client that comes too soon is refused.
         self._listening.shut()
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
@@ -85,7 +85,7 @@ class ControlServer:
             self._listening.close()
             with self._lock:
                 for sock in self._connections:
-                    # Who has not sent its request yet does not keep us waiting.
+                    # Clients that have not sent their request yet are not waited for.
                     with contextlib.suppress(OSError):
                         sock.shutdown(socket.SHUT_RD)
 
@@ -143,7 +143,7 @@ class ControlServer:
                 raise
 
         try:
-            # A client that is gone, or stops in the middle, is its own affair.
+            # A client that has left, or stops in the middle, is no error here.
             with contextlib.suppress(OSError):
                 HttpConnection(sock, peer, self._token, do, local_only=is_loopback(self._host))
         finally:
@@ -153,7 +153,7 @@ class ControlServer:
 
 
 def _is_there(sock: socket.socket) -> bool:
-    """Whether the other end may still send; who has only ended its sending is answered all the same."""
+    """Whether the client may still send; one that has only ended its sending is answered all the same."""
     poll = select.poll()
     try:
         poll.register(sock, select.POLLIN)

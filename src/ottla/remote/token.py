@@ -22,7 +22,7 @@ def check_token(token: str, where: str) -> str:
 
 
 def is_allowed(authorization: str | None, token: str | None) -> bool:
-    """Whether a request with this header may be carried out; how long that takes says nothing about the token."""
+    """Whether a request with this header may be carried out; the time that this takes does not depend on the token."""
     if token is None:
         return True
     given = authorization or ""

@@ -35,7 +35,7 @@ _NEW_LEADER = BROKER._replace(says="the new leader; any other replica in the ISR
 
 
 def described_partition(partition: int, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A partition as it is answered everywhere; its leader is None where nobody can lead."""
+    """A partition as all answers have it; its leader is None where no replica can lead."""
     return {"partition": partition, **found, "leader": None if found["leader"] == _NOBODY else found["leader"]}
 
 

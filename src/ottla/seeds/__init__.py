@@ -1,4 +1,4 @@
-"""`ottla simulate`: many seeds in processes side by side, what they came to, and failing plans kept as files.
+"""`ottla simulate`: many seeds in processes side by side, their outcomes, and failing plans kept as files.
 
 `simulation` runs one seed, and is pure; processes, files and the terminal are here.
 """

@@ -1,9 +1,9 @@
 """Runs simulated seeds in processes of their own, as many at once as asked for.
 
-`simulation` is pure and knows of no processes; this is where it is spread over a machine's cores. Each process is
-handed one seed ahead of the one it runs, so nothing waits and the process that died (or never came to an end) names
-its seed: that is a finding like any other, and the seeds behind it go on in a new process. Ctrl+C reaches only the
-process that asked: the others are ended by it, and die by themselves if it dies.
+`simulation` is pure and knows of no processes; here it is spread over a machine's processors. Each process gets one
+seed ahead of the one it runs, so that it never waits. If a process dies or never ends, its seed is known: that is a
+finding like any other, and the seeds after it go on in a new process. Ctrl+C reaches only the process that asked: it
+ends the others, and they die by themselves if it dies.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _some(seeds: Iterator[int], count: int = _IN_HAND) -> list[int]:
 
 
 class PlanRuns:
-    """Runs one plan after the other, for whoever has to see what one came to before the next.
+    """Runs one plan after the other, for a caller that needs the outcome of one before the next.
 
     As with `run_plan` a process that dies, or never comes to an end, is a finding; all others share one process.
     """
@@ -126,7 +126,7 @@ class PlanRuns:
         self._worker: _Worker | None = None
 
     def run(self, plan: Plan, patience_s: float = PATIENCE_S) -> Outcome:
-        """What this plan comes to."""
+        """The outcome of this plan."""
         worker = self._worker
         if worker is None:
             worker = self._worker = _Worker(execute, [plan])
@@ -158,7 +158,7 @@ class _Worker:
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            # Whoever is started while Ctrl+C is blocked never hears of it, not even while it is loading.
+            # A process that is started while Ctrl+C is blocked never gets it, not even while it is loading.
             with _later():
                 self._process.start()
         finally:
@@ -234,9 +234,9 @@ def _cause(status: int | None) -> str:
 
 
 def _work(connection: Connection, run: Callable[[Any], Outcome]) -> None:
-    """Run one seed after the other for as long as somebody asks."""
+    """Run one seed after the other for as long as the asking process gives some."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Brokers of a simulation log what befalls them; what matters of it is in the outcome.
+    # Simulated brokers log their errors; what matters of these is in the outcome.
     logging.getLogger().addHandler(logging.NullHandler())
     # A run makes hundreds of thousands of objects, most of which live to its end: looking for rubbish among them as
     # often as Python does by itself takes a seventh of the time. Once it is over it is taken away at once, while it is
@@ -249,5 +249,5 @@ def _work(connection: Connection, run: Callable[[Any], Outcome]) -> None:
             connection.send(run(connection.recv()))
             gc.collect(2 if number % _COLLECT_ALL_EVERY == 0 else 0)
     except (EOFError, OSError):
-        # Whoever asked is no more; what is left is not worth an orderly end.
+        # The process that asked has ended; what is left is not worth an orderly end.
         os._exit(0)

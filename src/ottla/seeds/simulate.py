@@ -1,7 +1,7 @@
-"""`ottla simulate`: many seeds or one plan, what they came to, and the story of what failed.
+"""`ottla simulate`: many seeds or one plan, their outcomes, and the story of what failed.
 
-Of the seeds that failed, the first of each kind is made as small as it can be and told message by message; all others
-are named. Whatever ends the command early (Ctrl+C, a signal), what was run until then is summed up all the same.
+Of the seeds that failed, the first of each kind is made as small as possible and its story is told; all others are
+named. If the command is ended early (Ctrl+C, a signal), what was run until then is summed up all the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla.simulation.story_page import as_page
 from ottla.whole_file import check_place, write_whole
 
 FAILED = 1
-# So many kinds of failures are made small and told; after the first few one mends them first.
+# So many kinds of failures are made small and told; further ones are best looked at when these are mended.
 _TOLD_MAX = 3
 _STORY_LINES_MAX = 400
 _RAREST = 5
@@ -258,7 +258,8 @@ class _Told:
     def failing(self, plan: Plan, outcome: Outcome) -> None:
         """Tell what failed."""
         small: Shrunk | None = None
-        # Without a trace it was its process that died, or never came back: ours must not.
+        # Without a trace its process died or never ended: it is not run in this process, which would end like that,
+        # too.
         can_run = bool(outcome.trace_hash)
         if self._options.shrink and can_run:
             small = self._shrunk[plan.seed] = self._made_small(plan, outcome)
@@ -319,7 +320,7 @@ class _Told:
         self._console.print(f"its story: {self._options.story}", soft_wrap=True)
 
     def shrunk_as_json(self, seed: int) -> dict[str, Any] | None:
-        """The smallest plan of a seed and what it came to, None where it was not made smaller."""
+        """The smallest plan of a seed and its outcome, None where it was not made smaller."""
         shrunk = self._shrunk.get(seed)
         if shrunk is None:
             return None

@@ -1,4 +1,4 @@
-"""Adds up what many seeds came to."""
+"""Adds up the outcomes of many seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.simulation.outcome import Outcome
 
 @dataclass(slots=True)
 class Tally:
-    """What many runs came to; `failed` by their seeds.
+    """The outcomes of many runs; `failed` by their seeds.
 
     `fired`, `missed` as in `Outcome`. `states`: by how many runs each was reached. `unseen`: in how many runs the
     checker of that kind did not see all.

@@ -1,1 +1,1 @@
-"""`ottla run`: an input goes three times through a cluster that answers badly, and the judges say what was kept."""
+"""`ottla run`: an input goes three times through a cluster with faults, and the judges say which guarantees held."""

@@ -126,7 +126,7 @@ class AvroValues(Values):
         return from_avro("value", registry=self._registry.url, schema=self._versions[1])
 
     def result(self, topic: str) -> AvroResult:
-        """Where a record stood and what it says, with a schema of its own."""
+        """Where a record stood, and its values, with a schema of its own."""
         fields = [{"name": "from", "type": "string"}, {"name": "record", "type": json.loads(self.texts[1])}]
         text = json.dumps({"type": "record", "name": "Streamed", "fields": fields})
         found = self._registry.register(topic, text)

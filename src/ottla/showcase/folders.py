@@ -4,8 +4,9 @@
     DATA_DIR/run-1/ledger/     one Parquet file per guarantee
 
 Each run takes the next free number, so that nothing of an earlier run is ever touched. Without a data folder the
-brokers use a temporary one of their own, and the ledgers another; both are gone at the end. A run that does not reach
-its end leaves nothing: what it made is removed again, the data folder itself included where it was not there before.
+brokers use a temporary one of their own, and the ledgers another; both are removed at the end. A run that does not
+reach its end leaves nothing: what it made is removed again, the data folder itself included where it was not there
+before.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class RunFolders:
         return self.ledgers / f"{guarantee}.parquet"
 
     def check_room(self, records: Records) -> None:
-        """Refuse to fill a disk: `UserMistake` where what the brokers will write plainly does not fit."""
+        """`UserMistake` where the disk plainly has too little room for what the brokers will write."""
         disk = self.ledgers if self.brokers is None else self.brokers
         needed = records.compressed_bytes_estimate() * _COPIES
         free = shutil.disk_usage(disk).free
@@ -57,7 +58,7 @@ class RunFolders:
             )
 
     def check_writable(self, size_bytes: int = 1 << 20) -> None:
-        """`UserMistake` where the disk does not take so many bytes more; asked when the brokers do not get on."""
+        """`UserMistake` where the disk does not take so many bytes more; asked when the brokers make no progress."""
         probe = self.ledgers / ".probe"
         try:
             probe.write_bytes(bytes(size_bytes))
@@ -114,7 +115,7 @@ def _make(data_dir: Path | None, made: list[Path], *, has_brokers: bool) -> RunF
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder of the system's temporary ones, gone at the end wherever an interruption comes."""
+    """A temporary folder of the system's, removed at the end wherever an interruption comes."""
     folder = _temporary_name()
     try:
         folder.mkdir(0o700)
@@ -124,7 +125,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _temporary_name() -> Path:
-    """Known before it is made: an interruption that comes in between would leave a folder nobody knows of."""
+    """Chosen before the folder is made: an interruption in between would leave a folder that is never removed."""
     return Path(tempfile.gettempdir(), f"ottla-run-{secrets.token_hex(8)}")
 
 

@@ -1,7 +1,7 @@
 """The Kafka of a run: an embedded cluster of its own, or topics of its own on any Kafka, behind a proxy.
 
-Producers send to `bootstrap_servers`, where faults are put in force. Spark and whoever else reads goes to `read_from`:
-a proxy is on this machine, and Spark's workers may be on others.
+Producers send to `bootstrap_servers`, where faults are put in force. Spark and all other readers go to `read_from`: a
+proxy is on this machine, and Spark's workers may be on others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunKafka(ABC):
-    """`where` is the address of a foreign one, "" for an embedded cluster; `replicas`: how many each topic has.
+    """`where` is the address of a foreign Kafka, "" for an embedded cluster; `replicas`: how many each topic has.
 
     `client_settings` are of producers, `reader_settings` of readers, as keywords; `spark_options` the same for Spark.
     `control_topic`: where the exactly-once sink keeps its decisions.
@@ -57,7 +57,7 @@ class RunKafka(ABC):
 
     @abstractmethod
     def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
-        """Who looks at a topic and writes down what can be seen there."""
+        """The witness of a topic."""
 
 
 class EmbeddedKafka(RunKafka):
@@ -115,7 +115,7 @@ class ProxiedKafka(RunKafka):
         self.faults = proxy.faults
 
     def name(self, topic: str) -> str:
-        """With what nobody else's begins with."""
+        """The topic's name, with the run's own prefix."""
         return f"{self._kafka.beginning}-{topic}"
 
     def create_topic(self, topic: str, partitions: int) -> None:

@@ -1,10 +1,10 @@
-"""One record's way in three lanes, one per guarantee, told as it happens and before anything heavy is loaded.
+"""One record's way in three lanes, one per guarantee, shown as it happens and before anything heavy is loaded.
 
 Three topics of one partition on the run's own cluster already hold a few records. The next record is sent to each, and
-affected: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended. After
-the blow, and again at the end, the topics are read, so that every offset that is told was seen in the log.
+a fault meets it: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended.
+After the fault, and again at the end, the topics are read, so that every offset that is shown was seen in the log.
 
-Invariant: nothing is told that was not observed: that a fault fired comes from the broker's own count, that a record
+Invariant: nothing is shown that was not observed: that a fault fired comes from the broker's own count, that a record
 was sent again from the number of requests the fault saw, where it is stored from reading the topic.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Record = tuple[bytes | None, bytes]
 """(key, value)"""
 
-# Long enough to look into the log between the lost answer and the second try, short enough for nobody to wait.
+# Long enough to look into the log between the lost answer and the second try, and still short for a user who waits.
 _RETRY_PAUSE_MS = 200
 _PATIENCE_S = 10.0
 _LOOK_AGAIN_S = 0.005
@@ -101,7 +101,7 @@ class Lane:
 def follow_record(kafka: RunKafka, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
     """Send the record and yield what happens line by line, each with one cell per lane, in the order of `PROMISES`.
 
-    `ahead` are stored first; `record` is the one that is followed. The topics are gone afterwards.
+    `ahead` are stored first; `record` is the one that is followed. The topics are deleted afterwards.
     """
     from ottla.client.producer import Producer
 

@@ -26,7 +26,7 @@ FAULT_WORDS = {LOSE_ACK: "answer lost after the append", LOSE_REQUEST: "request 
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """One group of the business question: what the file says beside what the topic says.
+    """One group of the business question: its count and mean from the file, beside those from the topic.
 
     `mean` and `truth_mean` are None where the question asks for counts alone, or where a group has no value.
     """
@@ -153,7 +153,7 @@ class Schemas:
 
 @dataclass(slots=True)
 class RunOutcome:
-    """Everything a run has to say.
+    """All results of a run.
 
     `fired` counts, per guarantee and fault kind, how often it really fired; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
@@ -239,7 +239,7 @@ class RunOutcome:
 
     @property
     def conclusion(self) -> str:
-        """What it comes to, in a sentence."""
+        """The result, in a sentence."""
         if self.void:
             return f"This run is void: {'; '.join(self.void)}."
         if self.exit_status == 0:

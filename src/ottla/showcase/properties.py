@@ -4,7 +4,7 @@ Each topic has a witness and a chronicle of its own (`evidence`), for a record h
 was sent comes from the ledger, of the topic that Spark has made from the input and the exactly-once ledger: nothing
 here is taken from the topic that is judged. The runs with a guarantee less are the controls of the exactly-once one.
 
-Spark's audit stays what it is, independent and over all records; what it found counts here, too.
+Spark's audit is independent of this, and over all records; its findings count here, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -
     """The witness of a topic that a producer with this guarantee is about to write to."""
     producer = read_promise(promise.guarantee, {**COMMON_SETTINGS, **promise.settings})
     witness = kafka.witness(TopicPromise(topic, partitions, kafka.replicas), producer, RunClock())
-    # Who has led from the beginning can be told only by who looked before the first record.
+    # Which broker has led from the beginning is known only from a look before the first record.
     witness.look()
     return witness
 
@@ -56,8 +56,8 @@ def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -
 def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> Witness:
     """The witness of the topic that Spark is about to write to.
 
-    Its log keeps what an aborted attempt of a task has written beside what the next one did, so that copies in it break
-    no promise: that there are none for read_committed is the audit's business.
+    Its log keeps what an aborted attempt of a task has written, beside what the next one did, so copies in it break no
+    promise. That readers with read_committed see no copies is for the audit.
     """
     promise = ProducerPromise(_TASKS, acks=-1, idempotent=False, transactional_id="ottla-run")
     return kafka.witness(TopicPromise(topic, partitions, kafka.replicas), promise, RunClock())
@@ -68,7 +68,7 @@ def note_streamed(
 ) -> None:
     """The same of the topic Spark has made of `source`: what should stand there for each number that does.
 
-    That no number is missing is the audit's business. Nobody asked for any commit before `commit_asked_us`.
+    That no number is missing is for the audit. No commit was asked for before `commit_asked_us`.
     """
     job = TransactionSeen(0, _TASKS, 0, commit_asked=True, commit_asked_us=commit_asked_us)
     witness.chronicle.transactions.append(job)
@@ -94,7 +94,7 @@ def note_streamed(
                 transaction=0,
                 told_us=witness.clock.now_us,
                 chosen_partition=partition,
-                # None goes on but the record's number.
+                # The record's number is the only header that is sent on.
                 headers_crc=headers_crc(()),
             )
         )

@@ -123,7 +123,7 @@ def ask_topics(
 ) -> tuple[Answer, ...]:
     """Ask all topics in one query; `topics` is {guarantee: topic}, and so ordered are the answers.
 
-    `options` are more of Spark's source, about who it is.
+    `options` are more of Spark's source, such as its user.
     """
     given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics.values()), **options}
     stored = spark.read.format("ottla").options(**given).option("columns", "topic,key,value")

@@ -24,7 +24,8 @@ _NOT_FOUND = 404
 class RunRegistry:
     """The registry at `url`; `is_own` says that it is the run's. RegistryError where none answers.
 
-    `stack` closes and deletes what was made. `keeps`: subjects stay. `say` is told which could not be deleted.
+    `stack` closes and deletes what was made. `keeps`: subjects stay. `say` gets a sentence for each that could not be
+    deleted.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class RunRegistry:
         if subject not in self._subjects:
             self._subjects.append(subject)
         found = self._client.register(subject, text)
-        # Older registries tell who registers no more than the id.
+        # Older registries answer a registration with the id alone.
         return found if found.version is not None else self._client.look_up(subject, text)
 
     def _delete(self) -> None:
         for subject in self._subjects:
             try:
-                # For good only what was deleted before.
+                # Only what was deleted before can be deleted for good.
                 self._client.delete_subject(subject)
                 self._client.delete_subject(subject, permanent=True)
             except OttlaError as error:

@@ -1,7 +1,7 @@
 """The end of a run on the terminal: the verdict table, what was expected beside what was seen, evidence, what next.
 
-The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is turned on
-its side, one column per guarantee, and cut in two rather than squeezed. Figures also go to a JSON file.
+The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is transposed,
+one column per guarantee, and cut in two rather than squeezed. Figures also go to a JSON file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report of a run as a page (`ottla.page`): the verdict first, then the figures, the evidence and the properties.
 
-It says what the terminal says. There is no timeline: a run sends too many batches for its brokers to record each
+It shows what the terminal shows. There is no timeline: a run sends too many batches for its brokers to record each
 (`ottla trial --report` has one).
 """
 
@@ -46,7 +46,7 @@ def as_report(outcome: RunOutcome) -> str:
 
 
 def _verdicts(outcome: RunOutcome) -> str:
-    """A row a topic, each a place that the evidence leads to."""
+    """A row for each topic; the evidence has links to them."""
     columns = {"claimed": WORD, "expected": "", "seen": ""} | dict.fromkeys(_FIGURES, NUMBER) | {"verdict": WORD}
     return table(columns, [_verdict(number, each) for number, each in enumerate(outcome.judged)])
 

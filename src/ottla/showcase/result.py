@@ -1,4 +1,4 @@
-"""What the streaming job makes of a record: a value with the record and where it stood, as JSON or (`avro.py`) Avro."""
+"""What the streaming job makes of a record: a value with the record and its offset, as JSON or (`avro.py`) Avro."""
 
 from __future__ import annotations
 

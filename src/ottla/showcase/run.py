@@ -1,13 +1,12 @@
-"""The main job: an input goes three times through a cluster that answers badly on purpose, and Spark judges the rest.
+"""The main job: an input goes three times through a cluster with faults, and Spark compares what is stored with it.
 
     file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
                                                exactly-once topic -> Spark, killed once -> result: audit -> verdict
                                     all four topics: looks, reads, logs of all replicas -> properties -> verdict
 
-The order of things is chosen for whoever watches: what can be wrong with the input is said first, the way of one
-record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
-last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
-written at the very end.
+The order is chosen for the user who watches: errors of the input come first, the way of one record follows within two
+seconds, Spark loads in a thread of its own while the producer works, and the report comes last. A run either ends with
+its report or leaves nothing behind: folders it made are removed, the JSON file is written at the very end.
 
 On a Kafka of the user's the same happens through a proxy, which can do all that is done here (`kafka.py`); what cannot
 be seen there is not judged.
@@ -115,10 +114,10 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
         kafka = _kafka(options, folders, foreign, stack)
         registry = None
         if options.registry is not None:
-            # One that does not answer is told at once.
+            # If it does not answer, the user learns that at once.
             registry = _registry(options, kafka, foreign, stack)
         about, lines = _one_record(kafka, source)
-        # Interrupted, the record's way tidies up while there is still a cluster.
+        # If it is interrupted, the record's way cleans up while there is still a cluster.
         with closing(lines):
             show_lanes(console, about, lines)
         with showing_steps(console) as steps:
@@ -148,7 +147,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
 
 
 def _check_installed() -> None:
-    """What is loaded late is missed early."""
+    """UserMistake now for a library that is missing and would be loaded only later."""
     missing = [name for name in ("pyarrow", "pyspark", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
         raise UserMistake(f"ottla run needs {', '.join(missing)}, not installed here: pip install 'ottla[run]'")
@@ -274,7 +273,7 @@ def _find_out(
 def _produce(
     kafka: RunKafka, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
 ) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
-    """Send everything under each guarantee; who looked on, and how often each kind of fault fired."""
+    """Send everything under each guarantee; returns the witnesses, and how often each kind of fault fired."""
     from ottla.evidence.sent import note_sent
     from ottla.evidence.times import BatchTimes
     from ottla.showcase.properties import witness_of
@@ -391,7 +390,7 @@ def _stream(
     folders: RunFolders,
     steps: Steps,
 ) -> tuple[Streamed, Witness]:
-    """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
+    """The exactly-once topic, copied by a Spark driver that is killed once; the judged result, and its witness."""
     from ottla.showcase.properties import note_streamed, streaming_witness
     from ottla.showcase.streamed import judge_result, stream_and_kill
     from ottla.spark.progress import watching
@@ -401,7 +400,7 @@ def _stream(
     commit_asked_us = 0
 
     def look_while_dead() -> None:
-        # The first driver never came to ask for a commit, the second one comes after this.
+        # The first driver was killed before it asked for a commit; the second one begins after this.
         nonlocal commit_asked_us
         witness.choose_part()
         witness.read_part("while the driver is dead")

@@ -1,12 +1,12 @@
 """The run's second half: a streaming job copies the exactly-once topic through the exactly-once sink, killed once.
 
 The job begins in a Spark driver of its own (`streaming_job`), which starts while the run's own one audits the topics:
-to start takes seconds. It is held where a sink that is not exactly-once goes wrong: its first micro-batch is decided,
-and not one of its transactions is committed yet. There driver, Java and Python workers are killed, and a second driver
-takes over from the checkpoint: that of the run, which need not be started. The result is audited like everything else,
-against what the source topic holds.
+to start takes seconds. It is stopped at the moment when a sink that is not exactly-once goes wrong: its first
+micro-batch is decided, and none of its transactions is committed yet. There driver, Java and Python workers are killed,
+and the run's own driver, which is already started, takes over from the checkpoint. The result is compared with what the
+source topic holds.
 
-Invariant: a job that was not killed at that very place makes the run void.
+Invariant: a job that was not killed at that moment makes the run void.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def stream_and_kill(
     result_as: Result,
     while_dead: Callable[[], None] = lambda: None,
 ) -> int:
-    """Have `driver` run the job, kill it, let `spark` finish it; how many were killed where they should be.
+    """Have `driver` run the job, kill it, let `spark` finish it; how many drivers were killed at the right moment.
 
     `result_as` says what becomes of values; `while_dead` is called between the two drivers, where the first
     one was killed. OttlaError where the job fails, or takes longer than ten minutes.
@@ -134,8 +134,8 @@ def _set(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 class StreamingDriver:
     """`with StreamingDriver(folder, records) as driver:` a Spark that starts, and waits for its job over `records`.
 
-    It is a process that writes what it has to say into a file. At the end of the block nothing of it is alive, Java and
-    Python workers included, and what it had in `folder` can go.
+    It is a process that writes its results into a file. At the end of the block nothing of it is alive, Java and Python
+    workers included, and what it had in `folder` can be removed.
     """
 
     def __init__(self, folder: Path, records: int) -> None:
@@ -176,7 +176,7 @@ class StreamingDriver:
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            # One that has failed to start is told below.
+            # A failure to start is reported below.
             self._process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
             self._process.stdin.flush()
         process, has_ended = self._process, False
@@ -204,7 +204,7 @@ class StreamingDriver:
         try:
             _kill_with_all_below(process.pid)
         except BaseException:
-            # An interruption that came before anybody was killed.
+            # An interruption that came before anything was killed.
             _kill_with_all_below(process.pid)
             raise
         finally:
@@ -223,7 +223,7 @@ class StreamingDriver:
 
 
 def _kill_with_all_below(pid: int) -> None:
-    # First who could start others. Python workers have process groups of their own, and outlive their Java.
+    # First those that could start others. Python workers have process groups of their own, and outlive their Java.
     for each in (pid, *_below(pid)):
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGKILL)

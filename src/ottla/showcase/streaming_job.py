@@ -2,10 +2,10 @@
 
     python -m ottla.showcase.streaming_job RECORDS        what to do comes as a line of JSON on stdin (`Job`)
 
-Every record goes on under its key, in its partition and with its headers; its value becomes the record and where it
-stood (`Result`). The job ends when it has read what there was at its start. As a program it is a Spark driver of its
-own, which starts Spark for about so many records while nobody knows yet what to do, and ends at once, too, when its
-stdin is closed: whoever started it is gone then. `start` runs the job in a session that there is already.
+Every record is written with its key, partition and headers; its value becomes the record and its offset (`Result`). The
+job ends when it has read what there was at its start. As a program it is a Spark driver of its own. It starts Spark,
+for about RECORDS records, before it gets its job, and ends at once when its stdin is closed: then the process that
+started it has ended. `start` runs the job in a session that there is already.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MICRO_BATCHES = 2
 
 
 def read_result(told: dict[str, Any] | None) -> Result:
-    """What `Result.to_dict` has told."""
+    """From what `Result.to_dict` gave."""
     if told is None:
         return JsonResult()
     from ottla.showcase.avro import AvroResult
@@ -41,7 +41,7 @@ def read_result(told: dict[str, Any] | None) -> Result:
 class Job(NamedTuple):
     """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are.
 
-    `options` are more of source and sink, about who they are; `control_topic` is the sink's. `result_as` says what
+    `options` are more of source and sink, such as their user; `control_topic` is the sink's. `result_as` says what
     becomes of values (`read_result`).
     """
 
@@ -91,7 +91,7 @@ def _listen(told: SimpleQueue[str]) -> None:
 
 
 def cause(text: str) -> str:
-    """The sentence in all that Spark says: our own error's where one was the cause, else the first line."""
+    """One sentence of an error of Spark's: our own error's where one was the cause, else the first line."""
     ours = re.search(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
     return ours[1] if ours is not None else text.partition("\n")[0]
 
@@ -110,7 +110,7 @@ def main() -> None:
         spark.stop()
     except Exception as error:
         sys.exit(cause(f"{type(error).__name__}: {error}"))
-    # Threads of Spark may still wait for a Java that is gone.
+    # Threads of Spark may still wait for a Java that has ended.
     os._exit(0)
 
 

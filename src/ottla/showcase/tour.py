@@ -3,8 +3,8 @@
     record (name, location, status) -> producer of each row -> three embedded brokers, six partitions -> metrics()
 
 Each row has a producer and a topic of its own, so that no row inherits batches, metrics or logs of another; the topic
-is deleted behind it. What is sent is bounded twice, by time and by count: a tour takes less than a minute on a slow
-machine and little room on any disk. Neither Spark nor Java nor Arrow is needed.
+is deleted afterwards. What is sent is bounded by time and by count: a tour takes less than a minute on a slow machine
+and little room on any disk. Neither Spark nor Java nor Arrow is needed.
 
 Invariant: everything that is shown was measured in this run; nothing is remembered from elsewhere.
 """
@@ -50,7 +50,7 @@ _STEP_S = 0.001
 
 
 def run_tour(json_file: str | Path | None = None, *, seconds: float = _SECONDS, knobs: Sequence[Knob] = KNOBS) -> int:
-    """Turn every knob, show what came of it, and return the exit status: 0.
+    """Measure all rows of every knob, show the results, and return the exit status: 0.
 
     `seconds`: how long each row sends. Raises UserMistake, before anything was begun, where `json_file` cannot be
     written.
@@ -62,7 +62,7 @@ def run_tour(json_file: str | Path | None = None, *, seconds: float = _SECONDS, 
     turned: list[Turned] = []
     with Cluster(BROKERS) as cluster, showing_steps(console) as steps:
         records = make_records()
-        # The first requests of a broker are slow; they are nobody's figures.
+        # The first requests of a broker are slow; they count for no row.
         _measure(cluster, records, knobs[0], knobs[0].rows[0], seconds / 4)
         for knob in knobs:
             with steps.step(f"turn {knob.name}", len(knob.rows)) as step:

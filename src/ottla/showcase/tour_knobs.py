@@ -1,9 +1,9 @@
-"""What the tour sends and which settings it turns: a record of three fields, six partitions, one knob at a time.
+"""What the tour sends and which settings ("knobs") it changes: a record of three fields, six partitions, one at a time.
 
-A knob's first row is what the others are held against: the defaults, under which it is measured again for each knob, so
-that a machine that is busy for a while makes no difference look like the setting's. All else stays as it is.
+The other rows of a knob are compared with its first row, the defaults. It is measured again for each knob, so that a
+machine that is busy for a while does not look like the effect of a setting. All else stays as it is.
 
-At full speed batches fill whatever linger.ms is. So that knob is turned at a pace that fills none in 5 ms.
+At full speed batches are full whatever linger.ms is. So the rows of that knob send at a pace that fills none in 5 ms.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make_records() -> list[tuple[bytes, bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way to set a knob: how tables call it, how sentences do, and its settings in Kafka's names."""
+    """One value of a knob: its name in tables and in sentences, and its settings in Kafka's names."""
 
     label: str
     name: str
@@ -83,7 +83,7 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of one row: its figures by the names of `FIGURES` (None where there is none), and the diagnosis."""
+    """The result of one row: its figures by the names of `FIGURES` (None where there is none), and the diagnosis."""
 
     row: Row
     records: int
@@ -94,7 +94,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A knob and what came of its rows, in their order."""
+    """A knob and the results of its rows, in their order."""
 
     knob: Knob
     rows: tuple[Measured, ...]

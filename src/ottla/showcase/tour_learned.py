@@ -1,7 +1,7 @@
 """What a tour has shown, in sentences that are made of its figures.
 
-No sentence knows beforehand how a comparison ends. Two figures that differ by less than `ALIKE` are called about the
-same, whatever tutorials say: in a run of seconds on a busy machine that much is chance.
+No sentence assumes how a comparison ends. Two figures that differ by less than `ALIKE` are called about the same: in a
+run of seconds on a busy machine that much is chance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOUNS = {
 
 
 def learned(turned: Sequence[Turned]) -> list[str]:
-    """A sentence or two for each knob, and what came of what diagnosis said to try."""
+    """A sentence or two for each knob, and what the advice of its diagnosis brought."""
     said = []
     for each in turned:
         tell = _TELLERS.get(each.knob.name)
@@ -157,11 +157,11 @@ _TELLERS: dict[str, Callable[[Sequence[Measured]], str]] = {
 
 
 def _advice_taken(turned: Turned) -> list[str]:
-    """Where another row has tried what diagnosis said of the first: what came of it."""
+    """Where another row has the settings that the first row's diagnosis advises: their effect."""
     first, *others = turned.rows
     said = []
     for finding in first.diagnosis.findings:
-        # At a pace that the application sets nothing can be sent faster; what a linger saves are requests.
+        # At a pace that the application sets, nothing can be sent faster; a linger saves requests.
         name = REQUESTS if finding.limit is Limit.SMALL_BATCHES else RECORDS_PER_S
         for row in others:
             if finding.setting is not None and dict(row.row.settings) == {finding.setting: finding.value}:

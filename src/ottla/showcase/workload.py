@@ -7,7 +7,7 @@ Where batches are cut depends on the input alone: the size limit follows from th
 about `BATCHES_WANTED` of them, enough for every fault to fire at least twenty times; with a row at least per batch,
 that takes 500 rows. Inputs under `ROWS_FOR_THREE_PARTITIONS` rows go to a single partition, because faults are counted
 per partition: there the 25th request comes soonest. Where a record without a key goes would be the producer's own
-choice, another one each time; here it follows from the row's number.
+choice, which may differ each time; here it follows from the row's number.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def send_records(
 ) -> int:
     """Send everything and write the ledger; returns the number of Produce requests once each record is settled.
 
-    `settings`: more of the producer, about who it is.
-    `advance` hears of rows taken; `check` is called whenever nothing moves for a while, and raises where it knows why.
-    With acks=0 every outcome is "unknown": no answer was asked for, so nothing was learned.
+    `settings`: more of the producer, such as its user. `advance` is called with the number of rows taken; `check` is
+    called whenever there is no progress for a while, and raises where it knows why. With acks=0 every outcome is
+    "unknown": no answer was asked for, so nothing was learned.
     """
     producer = Producer(
         bootstrap_servers,
@@ -153,7 +153,7 @@ def send_records(
         check()
         raise
     except BaseException:
-        # Whoever gives up now does not want to wait for records that are on their way.
+        # A user who gives up now does not want to wait for records that are on their way.
         with contextlib.suppress(OttlaError, TimeoutError):
             producer.close(0)
         raise
@@ -180,7 +180,7 @@ def _partitions_of_keyless(keys: Any, partitions: int) -> Any:
 
 
 def _wait(delivery: TableDelivery, check: Callable[[], None]) -> None:
-    """Wait until every record is settled, and look around while it takes long."""
+    """Wait until every record is settled, and call `check` while it takes long."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 class ByteSource:
     """`take` gives so many bytes or None; what has come of them stays for the next time.
 
-    `position` is where in the file the next piece begins. A pipe is waited for, a file is not.
+    `position` is where in the file the next piece begins. It waits for a pipe, and not for a file.
     """
 
     def __init__(self, file: BinaryIO, beginning: bytes = b"") -> None:

@@ -101,7 +101,7 @@ class _Part:
 
 
 class Content:
-    """What a request, and later its answer, say; `topic_names` learns from the answers which id a topic has."""
+    """What a request, and later its answer, say; topic ids that answers name are added to `topic_names`."""
 
     def __init__(self, topic_names: dict[bytes, str], *, hashes: bool) -> None:
         self.identity: dict[str, Any] = {}

@@ -2,14 +2,14 @@
 
 A pure core that never raises, whatever the bytes are. It is given what was seen (`receive`), what is known to be
 missing (`lose`) and the end of the connection (`end`), and each call returns what is known by then: exchanges, and
-remarks about bytes that are none. Who has whole frames already gives those (`take_request`, `take_response`).
+remarks about bytes that are none. A caller that has whole frames gives those (`take_request`, `take_response`).
 
-An exchange is complete with its answer, which is found by its correlation id. What was asked and never answered is
-told at the end. A way that is out of step (the recording began late, bytes were lost) is read on from the next piece of
-bytes that begins like a request that we know, or like the answer to one that waits: clients and brokers begin packets
-with frames nearly always.
+An exchange is complete with its answer, which is found by its correlation id. Requests that were never answered are
+returned at the end. If one direction is out of step (the recording began late, bytes were lost), it is read on from the
+next piece of bytes that begins like a request that we know, or like the answer to one that waits: packets of clients
+and brokers nearly always begin with a frame.
 
-After SaslHandshake version 0 the client sends bare tokens in frames. They are told by their size and never kept.
+After SaslHandshake version 0 the client sends bare tokens in frames. Only their sizes are kept.
 """
 
 from __future__ import annotations

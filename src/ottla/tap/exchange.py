@@ -1,8 +1,8 @@
 """What is told of a request and its answer: an `Exchange`; and of bytes that are none: a `Remark`.
 
 Both are plain values that go to JSON and back without loss. Times are microseconds since 1970. A field is None where
-the request or the answer does not say it, or where it was not seen. Record bytes are told by their hashes; the bytes of
-requests and answers themselves are there only where they were asked for, and never where they are secrets.
+the request or the answer does not say it, or where it was not seen. In place of record bytes there are their hashes;
+the bytes of requests and answers are there only where they were asked for, and never where they are secrets.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Batch:
 
     `sha256` covers what the batch's CRC covers: everything from the attributes to the end. So it stays the same when a
     broker writes offset and leader epoch into the batch, and a batch that was produced has the hash it is fetched with,
-    unless the broker sets timestamps (LogAppendTime) or compresses anew.
-    `base_timestamp_ms` is the first record's, `max_timestamp_ms` the highest. `is_intact` says whether the CRC is
-    right. It and the hash are None where nobody asked for hashes.
+    unless the broker sets timestamps (LogAppendTime) or compresses anew. `base_timestamp_ms` is the first record's,
+    `max_timestamp_ms` the highest. `is_intact` says whether the CRC is right. It and the hash are None where hashes
+    were not asked for.
     """
 
     base_offset: int

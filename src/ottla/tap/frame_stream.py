@@ -2,8 +2,8 @@
 
 `ottla.protocol.frames.FrameBuffer` reads from a socket that loses nothing. Here bytes may be missing: a recording that
 began late, packets that were dropped or cut off. A frame with missing bytes is still given, as far as it was seen, when
-its length says where the next one begins; otherwise the stream is out of step, until whoever reads it finds a frame's
-beginning again. What a length field promises is never allocated: memory grows with the bytes that came.
+its length says where the next one begins; otherwise the stream is out of step, until its reader finds a frame's
+beginning again. The size in a length field is never allocated: memory grows with the bytes that came.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FrameStream:
     """`take` bytes, `skip` those that are missing; both give the frames that end with them.
 
     `broken` holds the bytes that stand where a length should, once they cannot be one; nothing is read behind them.
-    `is_in_step` is False while nobody knows where the next frame begins; bytes are then passed over.
+    `is_in_step` is False while it is not known where the next frame begins; bytes are then passed over.
     """
 
     def __init__(self, *, is_in_step: bool = True) -> None:
@@ -65,7 +65,7 @@ class FrameStream:
                 part = data[position : position + self._size - self.begun_bytes]
                 position += len(part)
                 if self._missing:
-                    # What was seen behind a hole helps nobody.
+                    # What was seen behind a hole is of no use.
                     self._missing += len(part)
                 else:
                     self._seen += part
@@ -84,7 +84,7 @@ class FrameStream:
             yield self._cut()
 
     def leave_step(self) -> None:
-        """Nobody knows any more where the next frame begins."""
+        """It is not known any more where the next frame begins."""
         self.is_in_step = False
         self._forget()
 

@@ -33,7 +33,7 @@ def remark_line(remark: Remark) -> str:
 
 
 def connection_line(entry: Exchange | Remark) -> str:
-    """Who speaks with whom on the connection of this entry."""
+    """Client and broker of the connection of this entry."""
     name = f" ({entry.client_id})" if isinstance(entry, Exchange) and entry.client_id else ""
     what = f"connection from {entry.client}{name} to {entry.broker}"
     return printable(f"{clock(entry.time_us)} {entry.connection:>4} {'-':>10} {what}")

@@ -1,11 +1,11 @@
 """Packets out of the files of tcpdump and Wireshark: pcap and pcapng, in both byte orders.
 
 Written here rather than taken from a library: the large ones (scapy) bring hundreds of protocols, the small ones (dpkt,
-python-pcapng) have had no release since 2022 and do not tell the place in a damaged file, and what is needed of the
-formats is a page.
+python-pcapng) have had no release since 2022 and do not say where a file is damaged, and what is needed of the formats
+is a page.
 
 A file may be read while it grows: `packets` gives the whole packets there are, and may be asked again. Raises
-UserMistake with the place in the file where it is damaged. Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+UserMistake that says where the file is damaged. Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _KNOWN = "a capture of ottla's, a pcap or a pcapng (tcpdump -w, Wireshark)"
 class Recording:
     """Entries out of a recording; `name` is its name in errors. `hashes` and `payloads` are as for `Conversation`.
 
-    Raises UserMistake where it is no recording, or damaged, with the place.
+    Raises UserMistake where it is no recording, or damaged, and says where.
     """
 
     def __init__(self, file: BinaryIO, name: str, *, hashes: bool = True, payloads: bool = False) -> None:
@@ -66,7 +66,7 @@ class Recording:
         return self._connections.end()
 
     def notes(self) -> list[str]:
-        """What whoever reads the entries should know of the recording, once it has ended."""
+        """What a reader of the entries should know of the recording, once it has ended."""
         found = []
         for link_type, count in self._connections.strange_links.items():
             packets = "1 packet" if count == 1 else f"{count:,} packets"

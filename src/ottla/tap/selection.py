@@ -1,4 +1,4 @@
-"""Which exchanges somebody wants to see."""
+"""Which exchanges the user wants to see."""
 
 from __future__ import annotations
 

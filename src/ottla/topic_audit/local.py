@@ -49,7 +49,7 @@ def audit_here(
 def _placed(sent: pa.Table, stored: pa.Table) -> pa.Table:
     """The ledger's rows; those without a partition have that in which their record is stored, if it is.
 
-    Many clients do not say for which partition a record was whose fate they do not know.
+    Many clients do not say for which partition an unknown record was.
     """
     partition = sent.column(schema.PARTITION).to_numpy().copy()
     without = np.flatnonzero(partition < 0)
@@ -80,7 +80,7 @@ class _Growing:
         begin, end = self._rows, self._rows + batch.num_rows
         for name, room in self._columns.items():
             if end > len(room):
-                # More than there are offsets: the reader has repeated some.
+                # More records than offsets: the reader has repeated some.
                 room = self._columns[name] = np.resize(room, 2 * end)
             room[begin:end] = batch.column(name).to_numpy()
         self._rows = end

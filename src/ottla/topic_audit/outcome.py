@@ -1,4 +1,4 @@
-"""What an audit came to: the guarantee claimed, the one seen, and the evidence."""
+"""The outcome of an audit: the guarantee claimed, the one seen, and the evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AuditOutcome:
     def void(self) -> str | None:
         """Why this proves nothing; None where it proves something."""
         misread = self.verdict.audit.finding(MISREAD).count
-        # Whatever else was found may come of what was not read.
+        # All other findings may be caused by what was not read.
         return f"{misread:,} {MISREAD}" if misread else self.verdict.void
 
     @property

@@ -52,7 +52,7 @@ def read_reduced(
 
 def _reduced(partition: int, records: pa.RecordBatch, value: Any) -> pa.RecordBatch:
     compute: Any = pc  # whose stubs know nothing of if_else
-    # A broker's time tells nothing about whether the producer or the application wrote a record twice.
+    # A broker's time does not show whether the producer or the application wrote a record twice.
     is_brokers = pc.equal(records.column("timestamp_type"), pa.scalar(_LOG_APPEND_TIME, pa.int8()))
     times = compute.if_else(is_brokers, schema.NO_TIMESTAMP, records.column("timestamp").cast(pa.int64()))
     columns: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
     ledger -> topic looked at -> here or on Spark: read, audit -> topic still there -> verdict
 
-A ledger that cannot be used is told before anything is read of the topic.
+A ledger that cannot be used is an error before anything is read of the topic.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:
     except UserMistake:
         raise
     except OttlaError:
-        # A reader whose topic is gone says other things about that.
+        # A reader whose topic was deleted raises another error.
         check_still_there(options.bootstrap_servers, seen, settings)
         raise
     check_still_there(options.bootstrap_servers, seen, settings)

@@ -1,7 +1,7 @@
 """The audit of a topic on PySpark: the ledger and the records as DataFrames, of any size and on any master.
 
-The ledger is looked over first, in one pass of sums: whether each row can be used, and whether each record number is
-there. Only where a sum is wrong is the place looked for. Sums that are right prove nothing: the verdict counts again.
+The ledger is checked first, in one pass of sums: whether each row can be used, and whether each record number is there.
+Only if a sum is wrong, its row is looked for. Right sums prove nothing: the verdict counts again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def ledger_frame(spark: SparkSession, files: tuple[Path, ...], topic: str) -> Da
 
     columns = ", ".join(f"{name} {_SPARK_TYPES[_KINDS[name]]}" for name in _COLUMNS)
     rows = spark.range(0, len(pieces), 1, max(1, len(pieces))).mapInArrow(read, columns)
-    # Workers tell of each row the number of its piece: a path takes more to hand over than all the rest.
+    # Workers return the number of each row's piece: its path would take more bytes than all the rest.
     paths = F.array(*(F.lit(os.fsencode(piece.path)) for piece in pieces))
     return rows.withColumns({schema.TOPIC: F.lit(topic), _FILE: F.get(paths, F.col(_FILE))})
 
@@ -153,7 +153,7 @@ def check_ledger(rows: DataFrame, topic: str, partitions: int) -> LedgerSeen:
     if not count:
         raise UserMistake(f"The ledger holds no row about the topic {topic}.")
     if wrong:
-        # What cannot be read is told before what was read and is wrong.
+        # Rows that cannot be read are reported before rows that were read and are wrong.
         raise _wrong_row(rows.where(F.col(_TOLD).isNotNull()).first() or rows.where(is_wrong).first())
     due = highest + 1
     if (count, total, squares) != (due, due * (due - 1) // 2, due * (due - 1) * (2 * due - 1) // 6):
@@ -213,7 +213,7 @@ def told_in_a_sentence() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        # What one of ours says on a worker is the last line of a trace of a hundred.
+        # The message of an error of ours on a worker is the last line of a trace of a hundred.
         ours = re.findall(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
         if isinstance(error, PythonException) and not ours:
             raise
@@ -226,8 +226,8 @@ def told_in_a_sentence() -> Iterator[None]:
 def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
     """The ledger's rows; those without a partition have that in which their record is stored, if it is.
 
-    Many clients do not say for which partition a record was whose fate they do not know. Only where there are such
-    rows the topic is read once more.
+    Many clients do not say for which partition an unknown record was. Only where there are such rows the topic is read
+    once more.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -248,7 +248,7 @@ def _read_json(spark: SparkSession, address: str) -> DataFrame:
 
     columns = ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
     reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
-    # Else it takes for JSON what is none.
+    # Else Spark reads as JSON what is none.
     rows = reader.option("allowSingleQuotes", False).option("allowNonNumericNumbers", False).json(address)
     told = F.concat(
         F.col("_metadata.file_path"), F.lit(" holds a line that is no row of a ledger: "), F.left(_CORRUPT, F.lit(60))

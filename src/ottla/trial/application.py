@@ -1,9 +1,9 @@
 """The application whose records a side sends: at its pace, in transactions or not, started again where it has ended.
 
-    hand over -> at a boundary: wait, note, or commit -> at `restart_at`: ends without warning -> another start goes on
+    hand over -> at a boundary: wait, note, or commit -> at `restart_at`: ends without warning -> the next start goes on
 
-What an application knows after its start is what it has noted. With transactions that is how far the last one went
-that was committed; with `notes_every` how far it was at the last note; otherwise which records were acknowledged.
+What an application knows after its start is what it has noted. With transactions that is where the last committed one
+ended; with `notes_every` how far it was at the last note; otherwise which records were acknowledged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Application:
             if zombie is not None:
                 self._go_on(zombie)
         except BaseException:
-            # Nobody waits any more, at Ctrl+C least of all.
+            # Do not wait, least of all after Ctrl+C.
             for instance in filter(None, (self._instance, zombie)):
                 instance.die()
             raise
@@ -81,7 +81,7 @@ class Application:
         instance.hand_over(self._workload.record(number))
 
     def _reach(self, count: int) -> None:
-        """So many records were handed over: what is due now."""
+        """Do what is due when so many records were handed over."""
         side, flush_every = self._side, self._scenario.flush_every
         if side.transaction_records and count % side.transaction_records == 0:
             self._commit()
@@ -93,7 +93,7 @@ class Application:
             self._noted = count
 
     def _commit(self) -> None:
-        """Commit, and send again what was aborted; another start goes on where this one cannot."""
+        """Commit, and send again what was aborted; the next start goes on if this one cannot."""
         for left in reversed(range(_TRIES)):
             records = self._instance.open_records
             ended = self._instance.commit() if records else Ended.COMMITTED
@@ -106,7 +106,7 @@ class Application:
                 self._hand_over(self._instance, number)
 
     def _restart(self, number: int) -> Instance | None:
-        """Another start of the application goes on from what was noted; returns the old one where it lives on."""
+        """Start the application again, from what was noted; returns the old instance if it goes on, too."""
         self._faults.await_fired()
         old, side = self._instance, self._side
         in_transaction = old.open_records

@@ -1,7 +1,7 @@
 """Builds the clients that are not written in Python, once, by the tools of their own language.
 
-What is built is kept in ~/.cache/ottla/clients (or under XDG_CACHE_HOME), in a folder whose name tells the source from
-which it was built. A folder gets its name when it is complete, so a build that was cut short leaves none behind.
+What is built is kept in ~/.cache/ottla/clients (or under XDG_CACHE_HOME), in a folder whose name identifies the source
+from which it was built. A folder gets its name when it is complete, so a build that was cut short leaves none.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _build(name: str, build: _Build, source: Path, folder: Path) -> None:
             try:
                 arriving.rename(folder)
             except OSError:
-                # Another build of the same source was quicker; it is as good as this one.
+                # Another build of the same source was quicker, and has the same result.
                 if not folder.is_dir():
                     raise
     except OSError as error:

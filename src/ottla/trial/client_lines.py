@@ -1,6 +1,6 @@
-"""The lines between a trial and a client in a process of its own: docs/trial-clients.md says what they hold.
+"""The lines between a trial and a client in a process of its own: docs/trial-clients.md describes them.
 
-Each line is a JSON object. What a client says is checked here line by line; LineError says what is wrong with one.
+Each line is a JSON object. A client's lines are checked here one by one; LineError says what is wrong with a line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN = 80
 
 
 class LineError(Exception):
-    """What is wrong with a line that a client said."""
+    """What is wrong with a line of a client."""
 
 
 def start_line(order: SendingOrder) -> bytes:
@@ -52,7 +52,7 @@ def record_line(
 
 
 def flush_line() -> bytes:
-    """All records so far must be told before anything else happens."""
+    """All records so far must have their outcomes before anything else happens."""
     return _line({"flush": True})
 
 
@@ -69,7 +69,7 @@ def _base64(content: bytes) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Hello:
-    """A client's first line: who it is, which of the settings it does not have, or why it cannot send like this."""
+    """A client's first line: its name, which of the settings it does not have, or why it cannot send like this."""
 
     client: str
     without: tuple[str, ...]
@@ -99,7 +99,7 @@ def read_hello(line: bytes) -> Hello:
     impossible = said.get("impossible")
     if impossible is not None and not isinstance(impossible, str):
         raise LineError(f'has "impossible": {impossible!r}, which must be a text')
-    # What a terminal would obey is spelled out: all of it is shown.
+    # Control characters are spelled out: the line is shown on a terminal.
     return Hello(
         printable(f"{name} {version}".strip()),
         tuple(map(printable, without)),

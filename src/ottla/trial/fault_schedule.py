@@ -50,7 +50,7 @@ class FaultSchedule:
     def _await_fired(self, index: int) -> None:
         fault = self._begun[index]
         if index not in self._ended and fault.what.applies_to_requests:
-            # That it never did is told with the outcome.
+            # That it never fired is reported with the outcome.
             with suppress(OttlaError):
                 fault.await_fired(timeout=_PATIENCE_S)
 
@@ -61,12 +61,12 @@ class FaultSchedule:
 
     @property
     def late_s(self) -> float:
-        """How long after a fault's end a request may still be handled that it has delayed: the longest of them."""
+        """How long after its end a fault may still hold a request back: the longest such time."""
         delays = [planned.fault for index, planned in enumerate(self._planned) if index in self._begun]
         return max((_delay_ms(each) for each in delays if each.kind in _LATE), default=0) / 1000
 
     def outcomes(self) -> tuple[FaultOutcome, ...]:
-        """Each as it was put in force, and how often it was there: 0 for one that never began."""
+        """Each as it was put in force, and how often it fired: 0 for one that never began."""
         return tuple(
             FaultOutcome(self._begun[index].what, self._begun[index].fired)
             if index in self._begun

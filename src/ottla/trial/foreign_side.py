@@ -2,8 +2,8 @@
 
     topic made -> proxy -> faults there, client sends through it -> healed -> read from the Kafka itself -> deleted
 
-Only this client goes through the proxy, so nobody else meets its faults. What happens inside of brokers is not seen,
-and a proxy cannot let it go wrong: `why_not` says of a scenario why it does not run there.
+Only this client goes through the proxy, so no other client meets its faults. What happens inside of brokers is not
+seen, and a proxy cannot cause faults there: `why_not` says of a scenario why it does not run there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TOPIC_PREFIX = "ottla-trial-"
 _NAME_MAX = 40
 # Brokers look every 10 s for transactions that have timed out.
 _SETTLE_S = 20.0
-# Nobody tells when what was sent with acks=0 has arrived: when nothing more has come for so long.
+# Records with acks=0 get no answer: they count as arrived when nothing more has come for so long.
 _QUIET_S = 0.5
-# A trial whose Kafka has gone away would wait for every record's and every transaction's time.
+# A trial whose Kafka cannot be reached any more would wait for the timeout of every record and every transaction.
 _CHECK_EVERY_S = 5.0
 
 
@@ -147,7 +147,7 @@ class ForeignSide(SideCluster):
         return not self._proxy.describe()["under_way"]
 
     def _check_topic(self) -> None:
-        """Nothing can be said of records that somebody else has deleted with their topic."""
+        """OttlaError where the topic was deleted meanwhile: then nothing can be said of its records."""
         try:
             with self._going_away():
                 deleted = self._kafka.admin.describe(self.topic).topic_id != self._topic_id
@@ -163,7 +163,7 @@ class ForeignSide(SideCluster):
 
     @contextmanager
     def _going_away(self) -> Iterator[None]:
-        """Say of a Kafka that does not answer that it did before."""
+        """Say in the error of a Kafka that does not answer that it answered before."""
         try:
             yield
         except Unreachable as gone:

@@ -4,8 +4,8 @@
 
 Each record has its number in a header, so the trial's topic shows which were processed, and how often. A worker is one
 member with one producer. At `restart_at` its process ends, or is paused (`zombie`): it sends no heartbeat any more, the
-coordinator gives its partition to another worker, and that one goes on from the last offset that was committed. A
-paused worker wakes when the other has processed everything, and goes on with what it has read until it is refused.
+coordinator gives its partition to another worker, which goes on from the last offset that was committed. A paused
+worker wakes when the other one has processed everything, and goes on with what it has read until it is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.trial.workload import Workload, WorkRecord
 
 INPUT, GROUP = "trial-input", "trial"
 _PATIENCE_S = 30.0
-# How often an application is started again that had to end.
+# How often an application that had to end is started again.
 _STARTS_MAX = 4
 
 

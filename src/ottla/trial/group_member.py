@@ -1,8 +1,8 @@
 """A member of a consumer group, for trials: alone in its group, or the one that follows another.
 
-ottla has no consumer of its own that joins groups, so a trial plays one, request by request. It has no thread: a member
-that is not called sends no heartbeat, like a process that is paused. Both protocols are spoken: the classic one
-(JoinGroup, SyncGroup, Heartbeat) and that of KIP-848 (ConsumerGroupHeartbeat).
+ottla has no consumer of its own that joins groups, so a trial sends the requests of one. It has no thread: a member
+that is not called sends no heartbeat, like a process that is paused. It has both protocols: the classic one (JoinGroup,
+SyncGroup, Heartbeat) and that of KIP-848 (ConsumerGroupHeartbeat).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class GroupMember:
         self._alive_s = monotonic()
 
     def stay(self) -> None:
-        """Send a heartbeat if one is due. What it is told comes to light with the next commit."""
+        """Send a heartbeat if one is due. What the answer says shows with the next commit."""
         if monotonic() - self._alive_s < _HEARTBEAT_S:
             return
         self._alive_s = monotonic()
@@ -126,7 +126,7 @@ class GroupMember:
                 self.generation = answer.member_epoch
 
     def close(self) -> None:
-        """Say nothing more, as a process that has ended."""
+        """Send nothing more, as a process that has ended."""
         self._driver.close()
 
     # ---- requests ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class GroupMember:
         return answer
 
     def _beat(self, **fields: Any) -> Any:
-        """A heartbeat by KIP-848, with these fields beside who this is."""
+        """A heartbeat by KIP-848, with these fields beside the member's identity."""
         return self._ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=self._group_id, member_id=self.member_id, member_epoch=self.generation, **fields

@@ -24,7 +24,7 @@ PRODUCER = {
 }
 """Patient with a busy machine, and short enough that a lost answer is asked for again soon."""
 _PATIENCE_S = 30.0
-# How often the end of a transaction is asked for that has no answer, `max.block.ms` each time.
+# How often the end of a transaction is asked for without an answer, `max.block.ms` each time.
 _ASKED_MAX = 3
 
 
@@ -83,7 +83,7 @@ class Instance:
 
     def settle(self) -> None:
         """Wait until everything sent has an outcome."""
-        # What was not delivered is told by its own delivery.
+        # A record that was not delivered has that outcome in its own delivery.
         with suppress(DeliveryError):
             self._producer.flush()
         if not self._is_transactional:
@@ -161,7 +161,7 @@ class Instance:
         self._open.clear()
 
     def close(self) -> None:
-        """End in order, and take down what was told last."""
+        """End in order, and note the last outcomes."""
         with suppress(OttlaError):
             self._producer.close()
         self._note()

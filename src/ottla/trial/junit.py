@@ -3,7 +3,7 @@
 The form is the one that Jenkins and GitLab read: suites with counts and seconds, cases with `classname`, `name` and
 `time`, and a `failure` with one sentence as its message. A side that is void or a control that shows nothing is a
 failure, too: its trial proves nothing. A trial that an error has ended is a suite with one case, an `error`. XML 1.0
-has no place for most control characters, so they are spelled out.
+cannot hold most control characters, so they are spelled out.
 """
 
 from __future__ import annotations

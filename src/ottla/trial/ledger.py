@@ -12,15 +12,15 @@ NO_PARTITION = -1
 
 
 class SideLedger:
-    """By record number, which is the place in each list.
+    """By record number, which is the index in each list.
 
-    A record may be sent again, by an application that was started again or by one that did not hear of it. Then it is
-    acknowledged if any sending was, and failed if all have failed.
+    A record may be sent again, by an application that was started again or that got no answer. Then it is acknowledged
+    if any sending was, and failed if all have failed.
 
-    `errors`: what was told of records that were not acknowledged, by Kafka's name of it, and of how many.
-    `attempts`: how often batches that have failed were sent, and how many records say so.
-    `transactions`: the records of each that was committed, or of which nobody knows. `flushes`: (when, how many records
-    had been handed over), where all of them had an outcome. `again`: how often a record was handed over once more.
+    `errors`: what was told of records that were not acknowledged, by Kafka's name of it, and of how many. `attempts`:
+    how often batches that have failed were sent, and how many records say so. `transactions`: the records of each that
+    was committed or is unknown. `flushes`: (when, how many records had been handed over), where all of them had an
+    outcome. `again`: how often a record was handed over once more.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SideLedger:
         self._value_crc: list[int] = []
 
     def hand_over(self, number: int, partition: int | None, key: bytes | None, value: bytes) -> None:
-        """Note a record that is handed over now, again or as the next one. Until it is told, it is unknown.
+        """Note a record that is handed over now, again or as the next one. Until it has an outcome, it is unknown.
 
         `partition` None: the producer chooses it, and `place` or `tell_acked` says which it was.
         """
@@ -56,7 +56,7 @@ class SideLedger:
 
     @property
     def placeless(self) -> int:
-        """How many records nobody knows the partition of."""
+        """How many records there are whose partition is not known."""
         return self.partition.count(NO_PARTITION)
 
     def tell_acked(self, number: int, partition: int, offset: int) -> None:
@@ -69,7 +69,7 @@ class SideLedger:
             self.outcome[number] = FAILED
 
     def tell_unknown(self, number: int) -> None:
-        """Nobody knows."""
+        """It is not known whether it is stored."""
         if self.outcome[number] != ACKED:
             self._doubtful[number] = None
             self.outcome[number] = UNKNOWN
@@ -82,7 +82,7 @@ class SideLedger:
             self.attempts[attempts] = self.attempts.get(attempts, 0) + 1
 
     def count_told(self, name: str) -> None:
-        """Count an error by the name that it was told under."""
+        """Count an error by the name under which it was reported."""
         self.errors[name] = self.errors.get(name, 0) + 1
 
     def note_flush(self) -> None:

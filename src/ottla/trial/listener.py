@@ -1,7 +1,7 @@
-"""By which listener a side is read: in plain text, or through TLS with a certificate made for this side alone.
+"""The listener by which a side is read: in plain text, or through TLS with a certificate made for this side alone.
 
-Clients send in plain text in either case, so that any client can take part: what differs is how the brokers' answers to
-the trial's own reader leave.
+Clients send in plain text in either case, so that any client can take part. Only the brokers' answers to the trial's
+own reader differ.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def doors_of(side: Side) -> Iterator[Doors]:
 
 
 def _make_certificate(certificate: Path, key: Path) -> None:
-    """One that vouches for itself, for this machine's own address."""
+    """A self-signed certificate for this machine's own address."""
     command = [
         _OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key),

@@ -1,4 +1,4 @@
-"""Trials with several clients in one table: a row a side, a column a client, and how to see a red cell again."""
+"""Trials with several clients in one table: a row a side, a column a client, and how to run again what failed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show_matrix(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _print_whole(console: Console, table: Table) -> None:
-    """A file has room for all of it; a terminal folds what does not fit."""
+    """In a file nothing is folded; on a terminal what does not fit is."""
     width = console.width
     if not console.is_terminal:
         wanted = Measurement.get(console, console.options.update(max_width=_WIDTH_MAX), table).maximum

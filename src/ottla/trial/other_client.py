@@ -1,8 +1,8 @@
-"""A side whose records another client sends: handed over at the side's pace, flushed, and told into the ledger.
+"""A side whose records another client sends: handed over at the side's pace, flushed, and noted in the ledger.
 
-Other clients have no language for transactions, notes and starts of an application; a side that needs them is not
-possible with them, and says so. Which errors were told, and after how many attempts, is compared for ottla's producer
-only: every client has names of its own for them.
+The protocol for other clients has no transactions, notes and starts of an application; a side that needs them is not
+possible with other clients, and says so. Errors, and the number of attempts before them, are compared for ottla's
+producer only: every client has its own names for errors.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def send_all(
     faults: FaultSchedule,
     advance: Callable[[], None],
 ) -> None:
-    """Hand over all records, for as long as the client takes them; then all that is ever told is in the ledger."""
+    """Hand over all records, for as long as the client takes them; then all outcomes are in the ledger."""
     try:
         if sender.takes_records:
-            # A client that has ended says in its problems why.
+            # Why a client has ended is among its problems.
             with suppress(ClientEnded):
                 _hand_over_all(sender, scenario, side, ledger, faults, advance)
         sender.close()
     except BaseException:
-        # Nobody waits any more, at Ctrl+C least of all.
+        # Do not wait, least of all after Ctrl+C.
         sender.abandon()
         raise
 

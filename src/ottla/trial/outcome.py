@@ -23,7 +23,7 @@ UNSEEN = (
 
 @dataclass(slots=True, frozen=True)
 class FaultOutcome:
-    """A fault, and how often it was really there."""
+    """A fault, and how often it really fired."""
 
     fault: Fault
     fired: int
@@ -34,10 +34,10 @@ class SideOutcome:
     """What was found of one side.
 
     `errors`: what was told of records that were not acknowledged -> of how many. `attempts`: how often batches that
-    failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for.
-    `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `problems`: why
-    what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried.
-    `counts`: what was counted, by the names in `scenario.COUNTS`.
+    failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for. `client`:
+    the client that sent, with its version. `without`: the trial's own settings that it does not have. `problems`: why
+    what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried. `counts`:
+    what was counted, by the names in `scenario.COUNTS`.
     """
 
     side: Side
@@ -121,7 +121,7 @@ class SideOutcome:
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether it is void of nothing, and what was seen is what was expected; so is what cannot be tried."""
+        """Whether it is not void, and what was seen is what was expected; also True for what cannot be tried."""
         if self.impossible is not None:
             return True
         return not self.void and not self.missing and not self.surprises and self.seen == self.side.expect
@@ -192,7 +192,7 @@ class TrialOutcome:
 
     @property
     def client(self) -> str:
-        """Who sent, with its version; "" if it never said so."""
+        """The client that sent, with its version; "" if it never gave them."""
         return next((each.client for each in self.sides if each.client), "")
 
     @property
@@ -231,7 +231,7 @@ class TrialOutcome:
 
 @dataclass(slots=True, frozen=True)
 class LeftOut:
-    """A scenario that does not run on the Kafka that was given, and `why`, in a clause. It counts as nothing else."""
+    """A scenario that does not run on the Kafka that was given, and `why`, in a clause. It is no failure."""
 
     scenario: Scenario
     why: str

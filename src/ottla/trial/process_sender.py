@@ -1,10 +1,10 @@
 """Sends a side's records with a client in a process of its own, by lines of JSON (docs/trial-clients.md).
 
-One loop moves bytes both ways, without threads: it writes what the client takes and reads what it says, and never waits
-longer than `patience_s` for a client that does neither. Nothing that a client says ends a trial: a line that cannot be
-used, a record told twice, an end before its time become `problems`, each a sentence with its place.
+One loop moves bytes both ways, without threads: it writes what the client takes and reads what the client writes, and
+never waits longer than `patience_s` for a client that does neither. Nothing that a client writes ends a trial: a line
+that cannot be used, a record reported twice, an early end become `problems`, each a sentence with the line's number.
 
-The process leads a group of its own, which is killed at the end if anything of it is left.
+The process leads a process group, which is killed at the end if anything of it is left.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READ_BYTES = 1 << 16
 _STDERR_BYTES = 4_000
 _STDERR_READS_MAX = 4
 _PROBLEMS_MAX = 5
-# A client that says other things without an end is ended.
+# A client that writes other lines without an end is ended.
 _WRONG_LINES_MAX = 1_000
 
 _NODE_ERROR = re.compile(r"(Uncaught )?\w*Error\b")
@@ -90,15 +90,15 @@ class ProcessSender:
             with suppress(ClientEnded):
                 self._move(lambda: self._hello is not None, start_s)
         except BaseException:
-            # Nobody has this sender yet, so nobody else can end the process.
+            # This sender is not returned yet, so nothing else can end the process.
             self.abandon()
             raise
 
-    # ---- what a runner asks for -------------------------------------------------------------------------------------
+    # ---- what a side asks for ---------------------------------------------------------------------------------------
 
     @property
     def client(self) -> str:
-        """What the client calls itself, and its version; "" if it never said so."""
+        """The client's name and version, as its first line has them; "" if there was none."""
         return "" if self._hello is None else self._hello.client
 
     @property
@@ -120,7 +120,7 @@ class ProcessSender:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why what it told is not whole."""
+        """Why its outcomes are not complete."""
         more = self._wrong_lines - _PROBLEMS_MAX
         return (*self._problems, *([f"{more:,} more lines of the client cannot be used"] if more > 0 else []))
 
@@ -132,7 +132,7 @@ class ProcessSender:
     def hand_over(
         self, number: int, partition: int | None, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes]]
     ) -> None:
-        """Give it a record, and take what it has told; waits while it takes nothing."""
+        """Give it a record, and take the outcomes that it has written; waits while it takes nothing."""
         # From here on the client may have it.
         self._asked[number] = partition
         self._outgoing += record_line(number, partition, key, value, headers)
@@ -144,7 +144,7 @@ class ProcessSender:
         self._move(lambda: not self._outgoing and len(self._told) == len(self._asked), self._patience_s)
 
     def close(self) -> None:
-        """End its input, take all that it tells, and see it end."""
+        """End its input, take all its outcomes, and wait until it has ended."""
         try:
             with suppress(ClientEnded):
                 self._move(lambda: not self._outgoing, self._patience_s)
@@ -209,7 +209,7 @@ class ProcessSender:
             self._end(f"the client {_ending(status)} at its end{self._last_line()}")
 
     def _end(self, problem: str) -> None:
-        """No record more for this client."""
+        """This client gets no more records."""
         self._problems.append(problem)
         self.abandon()
         raise ClientEnded
@@ -217,7 +217,7 @@ class ProcessSender:
     # ---- bytes both ways --------------------------------------------------------------------------------------------
 
     def _move(self, is_done: Callable[[], bool], patience_s: float) -> None:
-        """Write and read until `is_done`; ends a client that stands still for so long, or that has ended."""
+        """Write and read until `is_done`; end a client that has ended, or neither reads nor writes for so long."""
         if self._has_ended:
             raise ClientEnded
         until = time.monotonic() + patience_s
@@ -249,7 +249,7 @@ class ProcessSender:
         except BlockingIOError:
             return False
         except BrokenPipeError:
-            # What it has said so far is still to be read.
+            # What it has written so far is still to be read.
             self._stop_writing()
             return False
         del self._outgoing[:count]
@@ -261,7 +261,7 @@ class ProcessSender:
             self._selector.unregister(self._pipes[0])
 
     def _read(self) -> bool:
-        """Whether an outcome was told, or the end reached."""
+        """Whether an outcome was read, or the end reached."""
         try:
             content = os.read(self._pipes[1].fileno(), _READ_BYTES)
         except BlockingIOError:
@@ -294,7 +294,7 @@ class ProcessSender:
             _logger.warning("%s: %s", self.client or "client", line.decode("utf-8", "backslashreplace"))
         self._stderr = (self._stderr + content)[-_STDERR_BYTES:]
 
-    # ---- what it says -----------------------------------------------------------------------------------------------
+    # ---- its lines --------------------------------------------------------------------------------------------------
 
     def _take_line(self, line: bytes) -> bool:
         """Whether it could be used."""
@@ -371,7 +371,7 @@ class ProcessSender:
         self._end(f"the client {ending} {when}{self._last_line()}")
 
     def _last_line(self) -> str:
-        """What it said last on its stderr, behind a colon: the last line of an error, else the last line."""
+        """The end of its stderr, after a colon: the last line of an error, else the last line."""
         with suppress(OSError):
             # No more than a pipe holds: a client that is alive may go on writing without end.
             for _ in range(_STDERR_READS_MAX):
@@ -386,7 +386,7 @@ class ProcessSender:
         return f": {printable(said)}" if said else ""
 
     def _tell_the_rest_unknown(self) -> None:
-        """What a client never told, nobody knows."""
+        """Records whose outcome a client never reported are unknown."""
         untold = [number for number in self._asked if number not in self._told]
         for number in untold:
             self._ledger.tell_unknown(number)
@@ -398,7 +398,7 @@ class ProcessSender:
 
 
 def _check_place(told: Told, partition: int | None) -> None:
-    """Whoever acknowledges a record says where it is."""
+    """A client that acknowledges a record must say where it is."""
     place = "in which partition" if told.partition < 0 else "at which offset"
     if told.partition < 0 or told.offset < 0:
         raise LineError(f"tells record {told.number} acked and does not say {place}")

@@ -17,7 +17,7 @@ from ottla.audit.findings import Anomaly
 class Exchange:
     """One batch of a Produce request, and what became of it.
 
-    `order`, `ended_order`: its places in the order of all that was seen. `first`, `last`: the numbers of its records,
+    `order`, `ended_order`: its numbers in the order of all that was seen. `first`, `last`: the numbers of its records,
     -1 where they are not known. `appended_at`: its base offset in the log of the leader, -1 where it was not appended;
     `base_offset`: the one in the answer. `ending`: see `ottla.cluster.recorder`. `held`, `synced`: the running brokers
     that had it, in the log and on the disk, when it ended. `attempt`: 1 for the first time that this batch was sent;
@@ -70,7 +70,7 @@ class Exchange:
 class Recorded:
     """All of it, by time.
 
-    `flushes`: (when, how many records had their outcome then); `left_out`: how much found no room.
+    `flushes`: (when, how many records had their outcome then); `left_out`: how many entries did not fit.
     """
 
     exchanges: list[Exchange]
@@ -82,7 +82,7 @@ class Recorded:
 
     @classmethod
     def read(cls, told: Mapping[str, Any] | None, flushes: Sequence[tuple[int, int]] = ()) -> Recorded | None:
-        """What `Cluster.recorded` told; None where nothing was recorded."""
+        """From what `Cluster.recorded` returned; None where nothing was recorded."""
         if told is None:
             return None
         exchanges = [Exchange(**each) for each in told["exchanges"]]

@@ -64,7 +64,7 @@ def show_summary(console: Console, outcomes: Sequence[TrialOutcome]) -> None:
 
 
 def show_outcome(console: Console, outcome: TrialOutcome) -> None:
-    """What came of it."""
+    """The outcome of a trial."""
     console.print()
     table = plain_table(has_heading=True)
     for heading, right in (("side", False), ("claims", False), ("sent", True), ("acked", True), ("stored", True)):

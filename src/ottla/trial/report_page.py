@@ -1,7 +1,7 @@
 """The report of trials as a page (`ottla.page`): verdicts first, then of each side claim, evidence and timeline.
 
-Every anomaly that was kept as evidence leads to its row in the timeline, and from there back. Names and titles come
-from files of users and are shown as they are, never obeyed.
+Every anomaly that was kept as evidence has a link to its row in the timeline, and that row one back. Names and titles
+come from files of users: they are shown as text, and never read as HTML.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ottla.trial.timeline import (
     tell,
 )
 
-# So many partitions are drawn; the rows tell of all.
+# So many partitions are drawn; the rows show all.
 _DRAWN_MAX = 6
 # With more lanes there is no room for a word above one.
 _LANES_WIDE = 5

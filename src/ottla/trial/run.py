@@ -1,6 +1,6 @@
-"""Runs a scenario: side by side, each where it is alone, the same records and the same faults; then the audit.
+"""Runs a scenario: one side after the other, each where it is alone, the same records and faults; then the audit.
 
-    cluster -> topic -> hand over, faults begin and end by count -> all told -> healed -> read -> audit -> verdict
+    cluster -> topic -> hand over, faults begin and end by count -> all settled -> healed -> read -> audit -> verdict
 
 Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`, healing by the cluster (`settle`).
 """
@@ -88,7 +88,7 @@ def run_scenario(
 
 
 class _Sent(NamedTuple):
-    """What was told of the records of a side, and by whom: fields of `SideOutcome`."""
+    """What was reported of the records of a side, and by which client: fields of `SideOutcome`."""
 
     ledger: SideLedger
     who: dict[str, Any]
@@ -166,8 +166,7 @@ def _not_tried(side: Side, why: str) -> SideOutcome:
 
 
 def _with_problems(who: dict[str, Any], ledger: SideLedger, unsettled: str | None) -> dict[str, Any]:
-    """Who sent, and what is not whole: nobody told in which partition to look for a record, or records came too late
-    to be read."""
+    """The client, and what is not complete: a record's partition is unknown, or records came too late to be read."""
     problems = [*who.get("problems", ())]
     if ledger.placeless:
         problems.append(f"of {ledger.placeless:,} records nobody told for which partition they were")
@@ -191,7 +190,7 @@ def _counts(
 
 
 def _read(cluster: SideCluster, scenario: Scenario, side: Side, ledger: SideLedger) -> list[PartitionHistory]:
-    """What was told beside what is there, by partition."""
+    """The audit of what was told and what is stored, partition by partition."""
     topic = cluster.topic
     spans: dict[Place, tuple[int, End]] = {(topic, index): (0, "latest") for index in range(scenario.partitions)}
     rounds = read_round(

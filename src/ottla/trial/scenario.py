@@ -35,11 +35,11 @@ RECORDS_MAX = 200_000
 
 @dataclass(slots=True, frozen=True)
 class TimedFault:
-    """A fault in force from when `after` records were handed over until `until` were (None: all, and all told).
+    """A fault in force from when `after` records were handed over until `until` were (None: until all are settled).
 
-    `sides`: the names of those that have it; () for all.
-    `role`: its broker is the one that is that of the trial's first partition when it begins; "" for the one it names.
-    `in_sync`: when it has begun, the next record waits until that partition has so many replicas in sync.
+    `sides`: the names of those that have it; () for all. `role`: its broker is the one with this role for the trial's
+    first partition when it begins; "" for the one it names. `in_sync`: when it has begun, the next record waits until
+    that partition has so many replicas in sync.
     """
 
     fault: Fault
@@ -91,7 +91,7 @@ class Side:
 
     @property
     def is_control(self) -> bool:
-        """Whether something has to show that would not if nothing went wrong."""
+        """Whether it expects something that does not appear without a fault."""
         return self.control or self.expect == BROKEN or bool(self.shows) or bool(self.errors)
 
     def faults_of(self, scenario: Scenario) -> tuple[TimedFault, ...]:

@@ -1,4 +1,4 @@
-"""Scenarios from TOML files: those that come with ottla, and those of a user. A mistake is told with its place.
+"""Scenarios from TOML files: those that come with ottla, and those of a user. An error names the table and the key.
 
 Everything that can be known of a file is checked before anything is started.
 """
@@ -71,14 +71,14 @@ def shipped_text(name: str) -> str:
 
 
 def _shipped() -> dict[str, Traversable]:
-    """Files such as 01-lost-ack.toml: the number is their place."""
+    """Files such as 01-lost-ack.toml, in the order of their numbers."""
     folder = files("ottla.trial") / "scenarios"
     found = sorted((each for each in folder.iterdir() if each.name.endswith(".toml")), key=lambda each: each.name)
     return {each.name.removesuffix(".toml").partition("-")[2]: each for each in found}
 
 
 def load_file(path: Path, *, for_ottla: bool = True, is_embedded: bool = True) -> Scenario:
-    """The scenario in a file; UserMistake where it cannot be read, ConfigError with the place of what is wrong.
+    """The scenario in a file; UserMistake where it cannot be read, ConfigError says where something is wrong.
 
     `for_ottla`, `is_embedded`: see `read_scenario`.
     """
@@ -111,14 +111,14 @@ _OF_SIDE = {
     "group", "offsets",
 } | _OF_BOTH  # fmt: skip
 _ERRORS = 'errors, such as ["NOT_ENOUGH_REPLICAS"]'
-# The runner's own: where the records go, and by what they are known again.
+# The trial's own settings: where the records go, and by what they are recognised.
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
 
 def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True, is_embedded: bool = True) -> Scenario:
-    """The scenario that a TOML text describes; ConfigError says the place in the file and what is allowed there.
+    """The scenario that a TOML text describes; ConfigError says where it is wrong, and what is allowed there.
 
-    `for_ottla`: ottla's producer sends, so its settings are checked, too; other clients say themselves what they lack.
+    `for_ottla`: ottla's producer sends, so its settings are checked, too; other clients report which ones they lack.
     `is_embedded`: the brokers are ottla's, so the topic's settings are; another Kafka may know more of them.
     """
     reading = _Reading(TomlText(text, where), for_ottla=for_ottla, is_embedded=is_embedded)
@@ -194,7 +194,7 @@ class _Reading:
         if not isinstance(value, str) or not value.strip():
             raise self.wrong(f"it needs a text {name!r}", self.line(name, header))
         text = " ".join(value.split())
-        # Nothing in a file of somebody else's may move a terminal's cursor.
+        # A file may come from elsewhere: no text in it may move a terminal's cursor.
         if not text.isprintable():
             unprintable = next(each for each in text if not each.isprintable())
             raise self.wrong(f"{name} has a character that cannot be printed: {unprintable!r}", self.line(name, header))

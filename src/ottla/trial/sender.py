@@ -1,7 +1,8 @@
 """A client that sends a side's records in place of ottla's producer, and what it has to do.
 
-A runner hands records over one by one, flushes, and closes. What became of each record is told into the side's ledger;
-what is not told there is unknown. A sender that cannot go on raises ClientEnded, once; `close` is called all the same.
+A side hands records over one by one, flushes, and closes. The sender notes the outcome of each record in the side's
+ledger; a record without one is unknown. A sender that cannot go on raises ClientEnded, once; `close` is called all the
+same.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SendingOrder:
 
     @property
     def is_answered(self) -> bool:
-        """Whether brokers tell what became of a record (False for acks=0)."""
+        """Whether brokers acknowledge records (False for acks=0)."""
         return str(self.settings.get("acks", "all")) != "0"
 
     def shown(self, name: str) -> str:
@@ -88,7 +89,7 @@ class Sender(Protocol):
         """Wait until all records that were handed over have an outcome."""
 
     def close(self) -> None:
-        """Wait for all outcomes and end; after this everything is told that ever will be."""
+        """Wait for all outcomes and end; after this no outcome comes any more."""
 
     def abandon(self) -> None:
         """End at once, and wait for nothing: the trial is over. May be called more than once."""

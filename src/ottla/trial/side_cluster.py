@@ -1,7 +1,7 @@
 """The Kafka that one side of a trial is sent to: an embedded cluster of its own, or a topic of its own on any Kafka.
 
-A runner asks it where clients send and where the topic is read, puts faults in force there, and waits for it to settle.
-`foreign_side.py` is the other one.
+The run of a side asks it where clients send and where the topic is read, puts faults in force there, and waits until
+all is settled. `foreign_side.py` has the second kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SideCluster(ABC):
     """A context manager: the topic can be used within it.
 
     `bootstrap_servers`, `client_settings`: what a client that sends is given, under names of Python. `read_from`,
-    `reader_settings`: the same for whoever reads the topic when all was told. `faults`: what can go wrong here.
+    `reader_settings`: the same for the reader of the topic when all is settled. `faults`: what can go wrong here.
     """
 
     topic: str = TOPIC
@@ -99,7 +99,7 @@ class SideCluster(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise Unreachable where it has gone away; asked before each record."""
+        """Raise Unreachable where it does not answer any more; called before each record."""
 
     def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
         """What the brokers saw, where that was asked for and can be had."""
@@ -151,7 +151,7 @@ class EmbeddedSide(SideCluster):
         return len(self._cluster.isr(self.topic, 0))
 
     def check(self) -> None:
-        """Its brokers go away by faults alone."""
+        """Does nothing: its brokers end by faults alone."""
 
     def settle(self, late_s: float) -> str | None:
         """Until each partition has a leader and all replicas in sync, readers may read all of it, and nothing comes."""
@@ -165,7 +165,7 @@ class EmbeddedSide(SideCluster):
         return None
 
     def _ends(self) -> list[tuple[int, int]]:
-        """To where readers may read each partition, and where it ends."""
+        """How far readers may read each partition, and where it ends."""
         return [
             (each["high_watermark"], each["log_end_offset"])
             for partition in self._cluster.replicas(self.topic)

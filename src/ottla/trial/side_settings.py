@@ -1,6 +1,6 @@
 """Whether producers, topics and brokers take the settings of a side, and errors exist: asked when its file is read.
 
-So a mistake in the last side of a scenario is told before the first one is run.
+So the user learns of a mistake in the last side of a scenario before the first side is run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def producer_mistake(settings: Mapping[str, Any], transactional_id: str | None) 
 def sent_mistake(settings: Mapping[str, Any]) -> str | None:
     """What is wrong with a producer's settings for any client; None where nothing is.
 
-    A client is told them in JSON. A trial itself reads two of them: until when a record has an outcome, and whether
+    A client gets them in JSON. A trial itself reads two of them: until when a record has an outcome, and whether
     records may be reordered.
     """
     for name, value in settings.items():
@@ -55,7 +55,7 @@ def sent_mistake(settings: Mapping[str, Any]) -> str | None:
 
 
 def error_mistake(name: str) -> str | None:
-    """What is wrong with the name of an error that a producer has to tell; None where nothing is."""
+    """What is wrong with the name of an error that a producer has to report; None where nothing is."""
     if name in _ERRORS:
         return None
     if name == "NONE":

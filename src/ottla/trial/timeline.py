@@ -1,10 +1,10 @@
 """The timeline of one side: what its brokers saw, row by row, folded to a readable size, with every anomaly in it.
 
-A row is a moment: a batch arrives at a broker, its answer leaves or is lost, a fault fires, a broker ends, another
-one leads, the producer has been told of all. An anomaly is a row of its own behind the last one about its record, and
-what is about it is marked as evidence.
+A row is a moment: a batch arrives at a broker, its answer leaves or is lost, a fault fires, a broker ends, another one
+leads, all records of the producer have an outcome. An anomaly is a row of its own after the last row about its record,
+and the rows about that record are marked as evidence.
 
-Invariant: whatever is folded, a row that tells an anomaly or is evidence of one stays, and a row says how much is not
+Invariant: whatever is folded, a row that shows an anomaly or is evidence of one stays, and a row says how many are not
 shown. There are never more than about `ROWS_MAX` rows.
 """
 
@@ -47,7 +47,7 @@ _ENDS = {
 
 @dataclass(slots=True)
 class Finding:
-    """Anomalies of one kind whose records were in the same requests. `number`: its place among those of its side."""
+    """Anomalies of one kind whose records were in the same requests. `number`: counted within its side."""
 
     number: int
     kind: str
@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def evidence(self) -> list[str]:
-        """What became of the requests in which the records were, and who had them, a sentence each."""
+        """What became of the requests with these records, and which brokers had them, a sentence each."""
         said = [_fate(each) for each in self.exchanges[:_TOLD]]
         if len(self.exchanges) > _TOLD:
             said.append(f"{len(self.exchanges) - _TOLD} more requests had them.")
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it tells of a batch that was sent once and acknowledged, which is nothing special."""
+        """Whether it is about a batch that was sent once and acknowledged, which is nothing special."""
         each = self.exchange
         return (
             each is not None
@@ -283,7 +283,7 @@ def _findings(anomalies: Sequence[Anomaly], recorded: Recorded) -> list[Finding]
 
 
 def _with_findings(rows: list[Row], findings: Sequence[Finding]) -> list[Row]:
-    """The rows with each finding behind the last row about it, or at the end where there is none."""
+    """The rows with each finding after the last row about it, or at the end where there is none."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         if row.exchange is not None:
@@ -308,7 +308,7 @@ def _with_findings(rows: list[Row], findings: Sequence[Finding]) -> list[Row]:
 
 
 def _fold(rows: Sequence[Row], may_go: Callable[[Row], bool]) -> list[Row]:
-    """The rows with the middle of each run of those that may go in one row."""
+    """The rows, with the middle of each stretch of ordinary rows folded into one."""
     kept: list[Row] = []
     for goes, group in groupby(rows, may_go):
         run = list(group)

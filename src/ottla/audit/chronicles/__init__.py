@@ -1,5 +1,5 @@
 """The judge over chronicles: all that was seen of one run of a cluster, simulated or real.
 
-`chronicle` is what was seen, `case` lays it out, `judgement` asks the checkers, `durability` excuses by name what a
-power cut may take.
+`chronicle` is what was seen, `case` orders it for the checkers, `judgement` asks them, `durability` names the power cut
+or election that excuses a loss.
 """

@@ -1,7 +1,7 @@
 """Aborted and read: a reader with read_committed was given a record of an aborted transaction.
 
-Promise (KIP-98): such a reader never gets one, at no time. What is aborted is known twice: by what the producer was
-told (or never asked for), and by the markers in the log.
+Promise (KIP-98): such a reader never gets one. What is aborted is known from two sources: what the producer was told
+(or that it never asked for a commit), and the markers in the log.
 
 Not observable: which records the markers abort, with foreign brokers; transactions of which nobody knows how they
 ended are judged by the markers alone.

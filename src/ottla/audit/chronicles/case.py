@@ -94,13 +94,13 @@ class Case:
     def shown_end(self, place: Place) -> int | None:
         """Up to where the final read with read_committed could see; None where it failed, or records go by themselves.
 
-        A hanging transaction holds it up, and whoever asks for that is `hanging`.
+        A hanging transaction ends it early; the checker `hanging` reports that.
         """
         read = self.final.get((COMMITTED, place))
         return None if read is None or self.cleans_up(place) else read.end
 
     def excuse_transaction(self, transaction: TransactionSeen, until_us: int = FOREVER) -> str | None:
-        """What took markers, or the coordinator's memory of this transaction, away before it was seen, if that may."""
+        """What may have taken markers, or what the coordinator stored of this transaction, before it was seen."""
         since_us = transaction.began_us
         why = self.ledger.excuse_topic(TRANSACTION_LOG, since_us, until_us)
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
@@ -108,7 +108,7 @@ class Case:
         return why
 
     def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int, until_us: int) -> str | None:
-        """What made another marker than its own show the record of this transaction that lies at an offset by then."""
+        """Why another marker than its own made the record of this transaction at an offset visible by then."""
         return (
             excuse_late_commit(self, transaction)
             or self.excuse_transaction(transaction, until_us)
@@ -136,7 +136,7 @@ class Case:
         return None if not found or None in found else [each for each in found if each is not None]
 
     def excuse(self, record: SentRecord) -> str | None:
-        """What took this acknowledged record away, if anything did that may."""
+        """What took this acknowledged record away; None if nothing did that excuses its loss."""
         promise = self.producers.get(record.producer)
         place = record.topic, record.partition
         if 0 <= record.offset < self.deleted_before(place):

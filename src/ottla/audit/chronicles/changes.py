@@ -1,12 +1,12 @@
 """Changed after it was read: an offset showed one record to one reader and another, or none, to somebody else or later.
 
-Promise: only what is committed is shown to readers, and what is committed has one value for good, on every replica.
-A power cut or an unclean election may take it back, and something else may stand there then; the ledger says so.
-What it took may be no more than the marker: the records of that transaction stay, and read_committed leaves them out
-again, with all behind them, until the next marker of that producer decides for them, which may be an abort.
+Promise: only what is committed is shown to readers, and what is committed has one value for good, on every replica. A
+power cut or an unclean election may take it back, and another record may stand there afterwards; `durability` knows of
+it. If only the marker was lost, the records of that transaction stay. Then read_committed leaves them out again, with
+all behind them, until the next marker of that producer decides for them; it may be an abort.
 
-All reads of the run are held against each other, then against the final read, then against each replica's log below
-its high watermark. Replicas are not observable with foreign brokers.
+All reads of the run are compared with each other, then with the final read, then with each replica's log below its high
+watermark. Replicas are not observable with foreign brokers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All that was seen of one run of a cluster: what was sent and told, read, led, replicated, and what lies in the logs.
 
-Whoever watches a run writes it down here (the simulator sees everything, a run against foreign brokers less), and the
-checkers read nothing else. A list that is None was not observable: its checkers say so instead of passing.
+A witness writes it (that of the simulation sees everything, that of foreign brokers less), and the checkers read
+nothing else. A list that is None was not observable: its checkers say so instead of passing.
 
 Times are microseconds of the run's own clock; `number` is a record's own number (the header `ottla.sequence`), -1 where
 it carries none; CRCs as in the ledger.
@@ -301,12 +301,11 @@ class Chronicle:
     """One run. `healed_us`: when the last fault was over; `ended_us`: when everything was settled, -1 if it never was.
 
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
-    `producer_id_expiration_ms`: how long partitions remember a producer that writes nothing.
-    `severity` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
-    `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
-    `produced`: the Produce requests with acks, in the order of sending; empty if no broker needed time for them.
-    `first_fault_us`: when the first fault was due, -1 where there was none.
-    `redeliveries`: how many requests the network has delivered twice.
+    `producer_id_expiration_ms`: how long partitions remember a producer that writes nothing. `severity` is "mild" where
+    nothing happened that Kafka does not survive without a sync, otherwise "severe". `stuck` names what had not ended
+    when the time limit was over. `trace_hashes`: the fingerprints of runs of the same seed. `produced`: the Produce
+    requests with acks, in the order of sending; empty if no broker needed time for them. `first_fault_us`: when the
+    first fault was due, -1 where there was none. `redeliveries`: how many requests the network has delivered twice.
     `is_cut_short`: something broke in the middle, so that nothing is held to what comes at the end of a run.
     """
 

@@ -1,11 +1,11 @@
-"""Broken promise: what a producer's settings claim, held against what was seen of its records.
+"""Broken promise: what a producer's settings claim, compared with what was seen of its records.
 
 Which guarantee they claim, and what that forbids, stands in `promises`. With acks=1 it holds only as long as its leader
 lives (`durability`).
 
-Nothing new is looked at here: this is the table of what the checkers of single partitions and `losses` found, by
-producer, so that a verdict names the claim that broke. Its tallies are the figures of that table. Not observable:
-partitions whose final read did not reach the end.
+Nothing new is looked at here: this sums what the checkers of single partitions and `losses` found, by producer, so that
+a verdict names the broken claim. Its tallies are these sums. Not observable: partitions whose final read did not reach
+the end.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check_claims(
     *,
     is_redelivered: bool = False,
 ) -> Finding:
-    """Producers that show what they claim never to do; `seen`: producer -> kind of anomaly -> how often."""
+    """Producers with anomalies that their claim forbids; `seen`: producer -> kind of anomaly -> how often."""
     found = Findings(BROKEN_PROMISE, evidence_max)
     for promise in promises:
         counts = seen.get(promise.producer, {})

@@ -1,7 +1,7 @@
 """Control run that was not caught: with the guarantee switched off nothing was found, so a clean run means nothing.
 
-Beside a run that is to show a guarantee there is one without it, under the same faults: there the judge must find at
-least one of the anomalies that the guarantee prevents. Not observable where no control run was made.
+A control is a run without the guarantee, under the same faults: there the judge must find at least one of the anomalies
+that the guarantee prevents. Not observable where there was no control.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.audit.findings import EVIDENCE_MAX, UNCONTROLLED, Finding, Findings
 
 
 def check_controls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Guarantees whose absence nobody noticed."""
+    """Guarantees whose absence showed no anomaly."""
     found = Findings(UNCONTROLLED, evidence_max)
     if case.chronicle.controls is None:
         found.not_seen("a control run with the guarantee switched off")

@@ -1,8 +1,8 @@
 """Corrupt: a batch lies in a replica's log whose CRC does not fit its bytes, or a log whose offsets do not ascend.
 
 Promise: the leader checks a batch's CRC before it appends it and followers copy it byte for byte, so what lies in a log
-at the end is whole; recovery cuts off what a power cut tore, or what was corrupted on purpose while it was down (bytes
-that a CRC covers, as nobody could tell of others), and the leader gives it once more.
+at the end is whole. Recovery cuts off batches that a power cut tore, or that were corrupted on purpose while the broker
+was down (only bytes that a CRC covers), and the replica fetches them from the leader again.
 
 Not observable with foreign brokers.
 """

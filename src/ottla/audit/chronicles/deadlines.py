@@ -1,9 +1,9 @@
 """Told too late: a record had no outcome when `delivery.timeout.ms` was over.
 
-Promise (KIP-91): however long brokers, connections and retries take, what became of a record is told within that time
-of sending it. `slack_us` is what the telling itself may take: a producer looks at its deadlines when it wakes up.
+Promise (KIP-91): however long brokers, connections and retries take, a record has its outcome within that time of being
+sent. `slack_us` is how late this may be: a producer looks at its deadlines when it wakes up.
 
-Not observable: producers whose timeout was not taken down, records whose time of telling was not.
+Not observable: producers whose timeout is not known, records whose time of outcome is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SLACK_US = 1_000_000
 
 
 def check_deadlines(case: Case, evidence_max: int = EVIDENCE_MAX, slack_us: int = SLACK_US) -> Finding:
-    """Records of which nobody told in time, and those of a living producer that were due and never told of."""
+    """Records whose outcome came too late, and those of a living producer that were due and got none."""
     found = Findings(OVERDUE, evidence_max)
     limits = {
         promise.producer: promise.delivery_timeout_ms * 1000

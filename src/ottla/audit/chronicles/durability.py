@@ -1,19 +1,20 @@
-"""The durability ledger: by what a committed record may be gone all the same, each loss put down to it by name.
+"""The durability ledger: by what a committed record may be lost all the same. Each loss is put down to one of these.
 
-Kafka acknowledges what is in memory on the replicas in sync. It promises that such a record survives as long as one of
-them does, and says itself when that ends: an *unclean election* (only where the topic allows it) makes a leader of a
-replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
-counts as in sync, the last one included. A kill loses nothing: the page cache survives it. A leader that was cut off
-when it was replaced so may go on in its own epoch until it hears of it: what it shows then is gone, too, and what it
-commits where the election was unclean. It also goes on to commit what it had heard that the elected replica held,
-before a power cut took it from there, and acknowledges that: a leader that was frozen does so when it wakes up.
+Kafka acknowledges what is in memory on the replicas in sync. Such a record survives as long as one of them does, with
+two exceptions: an *unclean election* (only where the topic allows it) makes a leader of a replica that was not in sync;
+and a *power cut* takes what was not synced from a replica that the controller still counts as in sync, the last one
+included. A kill loses nothing: the page cache survives it. A leader that was cut off when such a replica replaced it
+may go on in its own epoch until it hears of that. What it shows then is lost, too, and so is what it commits if the
+election was unclean. It also goes on to commit, and to acknowledge, what the elected replica had told it to hold before
+a power cut took it from there: a leader that was frozen does so when it wakes up.
 
 What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
-gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
-replica that comes back is dropped from them first, and joins again when it has caught up. (One that falls while its
-leader asks for it to join does join, as long as nobody has noticed.)
+lost. A power cut makes a break only if that broker then leads without having left the replicas in sync in between: a
+replica that comes back is dropped from them first, and joins again when it has caught up. (A replica whose power is cut
+while its leader asks for it to join does join, as long as the controller has not noticed.)
 
-Where nobody saw who fell and who led (foreign brokers), nothing is excused and `is_observable` is False.
+Where it is not known which brokers went down and which led (foreign brokers), nothing is excused and `is_observable` is
+False.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class DurabilityLedger:
                 yield commit
 
     def excuse(self, place: Place, offset: int, since_us: int) -> str | None:
-        """What took away what was committed at an offset since then; None where nothing did that may."""
+        """What took away what was committed at an offset since then; None where nothing did that excuses it."""
         if place not in self.breaks:
             return None
         commit = self.committed(place, offset, since_us)
@@ -109,10 +110,10 @@ class DurabilityLedger:
         return why or self._excuse_unheard(place, offset, shown_us=shown_us)
 
     def excuse_unreplicated(self, record: SentRecord, epoch_there: int | None) -> str | None:
-        """Who led without a record that its leader acknowledged by itself (acks=1); None where nobody did.
+        """Why a record that its leader acknowledged alone (acks=1) may be missing; None where nothing explains it.
 
         A leader that has been replaced, and does not know it yet, acknowledges, too: what counts is its epoch. A later
-        leader that has not followed in that epoch has not got the record, whatever its log holds at that offset.
+        leader that did not follow in that epoch does not have the record, whatever its log holds at that offset.
         `epoch_there` is the leader epoch of what stands there in the end.
         """
         place = record.topic, record.partition
@@ -133,7 +134,7 @@ class DurabilityLedger:
         return None
 
     def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int | None = None) -> str | None:
-        """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then.
+        """The break that the leader which committed this offset had not heard of, in words; None where it had.
 
         `shown_us`: when it showed that; None where it acknowledged it.
         """

@@ -1,9 +1,9 @@
 """Read before its commit: a reader with read_committed had a record before anybody asked for its commit.
 
-Promise: a record of a transaction is shown to read_committed once the transaction is committed, so never in a round
-that ended before its producer had asked for that, or though it never did.
+Promise: a record of a transaction is shown to read_committed once the transaction is committed. So no round that ended
+before its producer asked for the commit has the record, and none has it if the producer never asked.
 
-Not observable where the time of the asking was not taken down.
+Not observable where the time of that request is not known.
 """
 
 from __future__ import annotations

@@ -1,27 +1,26 @@
 """Failed without a cause: nothing had gone wrong, and a record or a commit failed all the same.
 
 Promise: as long as nothing goes wrong, every record is acknowledged and every commit that is asked for is granted. All
-other checkers are content with a cluster that refuses everything: what failed is not stored, and nobody is stuck.
+other checkers pass a cluster that refuses everything: what failed is not stored, and nothing is stuck.
 
-Held of what was told before the first fault was due and the first broker fell, for what comes later cannot be its
-cause. If nothing happened that Kafka does not survive without a sync, it is held again of what began long enough after
-all was healed. It ends for an instance when its process ends or when another one takes over. The next instance is held
-to it only long after the one before has ended: until then requests of that one may come, and the question to the
-coordinator that one of them raises keeps batches of the next instance out. Where the network delivered requests twice,
-a transactional instance that began before all was healed is not held again: a second InitProducerId raises its epoch at
-the coordinator, and nobody tells it.
+Judged are outcomes from before the first fault was due and the first broker went down. If nothing happened that Kafka
+does not survive without a sync, outcomes are judged again that began long enough after all faults had ended. For an
+instance this ends when its process ends or when another one takes over. The next instance is judged only long after the
+one before has ended: until then requests of the earlier one may come, and the question to the coordinator that such a
+request causes keeps batches of the next instance out. Where the network delivered requests twice, a transactional
+instance that began before all faults had ended is not judged again: a second InitProducerId raises its epoch at the
+coordinator, and the instance does not learn of it.
 
-Not held: records with acks=0, which nobody answers; records of transactions that nobody asked to commit; transactions
-that were open for longer than `transaction.timeout.ms`; records that had no answer within `delivery.timeout.ms` from
-brokers that need time. Not held either: with transaction version 1, records of a transactional producer that has stored
-nothing in their partition for `producer.id.expiration.ms`. The partition has forgotten it by then. The marker of a
-transaction that stored nothing there is all that it knows of the producer afterwards, and the next sequence number is
-out of order; Apache Kafka's brokers do the same. Nor records without retries whose partition got another leader since
-the producer's last record there was acknowledged: the next request goes to the leader before. A commit that has no
-answer is `liveness`' business.
+Not judged: records with acks=0, which get no answer; records of transactions whose commit was never asked for;
+transactions that were open for longer than `transaction.timeout.ms`; records that had no answer within
+`delivery.timeout.ms` from brokers that need time. Not judged either: with transaction version 1, records of a
+transactional producer that has stored nothing in their partition for `producer.id.expiration.ms`. The partition has
+forgotten the producer by then. All that it knows of the producer afterwards is the marker of a transaction that stored
+nothing there, and the next sequence number is out of order; Apache Kafka's brokers do the same. Nor records without
+retries whose partition got another leader since the producer's last record there was acknowledged: the next request
+goes to the former leader. A commit that has no answer is for the checker `liveness`.
 
-Not observable: runs with faults of which nobody knows when they began, and runs in which nobody saw whether producers
-died.
+Not observable: runs whose faults began at unknown times, and runs in which it is not known whether producers died.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def check_failures(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 
 def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
-    """Returns the transactions that may fail for the sake of a record that may."""
+    """Returns the transactions that may fail because one of their records may."""
     late: dict[int, None] = {}
     for record in case.chronicle.sent:
         promise = case.producers.get(record.producer)
@@ -158,7 +157,7 @@ class _Calm:
 
 
 def _identity(case: Case, producer: str) -> tuple[str, bool]:
-    """By what a coordinator, or else the application, knows a producer."""
+    """The name by which a coordinator, or else the application, knows a producer."""
     promise = case.producers.get(producer)
     of_coordinator = None if promise is None else promise.transactional_id
     return (producer, False) if of_coordinator is None else (of_coordinator, True)

@@ -3,8 +3,8 @@
 Promise (KIP-98, KIP-890): once a newer epoch of a producer id, or a marker with one, is in a partition, the leader
 refuses whatever comes with an older one; and once a newer instance with the same transactional id has begun, nothing of
 an older instance is appended behind what the newer one wrote. Idempotent producers without a transactional id do not
-fence each other. Where a power cut made coordinators forget who was to be fenced, `forgotten_producers` says what else
-must be true before anything is excused.
+fence each other. Where a power cut made coordinators forget which producer was fenced, `forgotten_producers` says what
+else must be true before anything is excused.
 
 Not observable with foreign brokers, but for the order of instances, which the final read shows as well.
 """

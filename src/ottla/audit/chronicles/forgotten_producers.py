@@ -1,13 +1,14 @@
-"""Producers that were forgotten: what the order of epochs, sequence numbers and instances in a log is excused by.
+"""Producers that were forgotten: what excuses a wrong order of epochs, sequence numbers or instances in a log.
 
-Two memories refuse what is outdated. A coordinator knows the producer id and the newest epoch of each transactional id;
-a power cut may take part of what it wrote. A partition knows the newest epoch and the last sequence number of each
-producer id; it forgets them when the producer has written nothing there for `producer.id.expiration.ms` and has no
-transaction open there. Apache Kafka's brokers forget in the same way, and then three things can stand in a log:
+Outdated requests are refused from two states. A coordinator knows the producer id and the newest epoch of each
+transactional id; a power cut may take part of what it wrote. A partition knows the newest epoch and the last sequence
+number of each producer id; it forgets them when the producer has written nothing there for `producer.id.expiration.ms`
+and has no transaction open there. Apache Kafka's brokers forget in the same way, and then three things can stand in a
+log:
 
 - An older epoch behind a newer one, with sequence number 0 once more (`begun_anew`). A power cut took the newer epoch
-  from the coordinator, which gave the older one out again, and the partition had forgotten the producer by then. One
-  of the two memories is enough to refuse the batch, so both must be gone.
+  from the coordinator, which gave the older one out again, and the partition had forgotten the producer by then. One of
+  the two states is enough to refuse the batch, so both must be lost.
 - A record of an instance that had been replaced, behind one of the newer instance (`excuse_unfenced`). A power cut took
   what the coordinator knew of the older instance, and the newer one was given the same epoch of the same producer id.
   Or it was given another producer id; then the older one can only go on with a transaction that it has open in the
@@ -18,7 +19,7 @@ transaction open there. Apache Kafka's brokers forget in the same way, and then 
   was taken, since a partition that does not know a producer takes any first number. What was refused is stored behind
   it, under a new epoch.
 
-How long a producer wrote nothing is told by the time of the run. Dates of brokers that jump are not considered.
+How long a producer wrote nothing is measured by the time of the run. Clocks of brokers that jump are not considered.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def taken_with_a_gap(case: Case, place: tuple[str, int]) -> dict[int, str]:
 
 
 def excuse_unfenced(case: Case, place: tuple[str, int], late: RecordSeen, newer: RecordSeen) -> str | None:
-    """What let a record stand behind one of a newer instance of its producer; None where nothing did that may."""
+    """Why a record may stand behind one of a newer instance of its producer; None where nothing excuses it."""
     own, newest = _batch_at(case, place, late.offset), _batch_at(case, place, newer.offset)
     transaction = case.transactions.get(case.sent[late.number][0].transaction)
     if own is None or newest is None or transaction is None:

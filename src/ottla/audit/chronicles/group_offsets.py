@@ -1,11 +1,11 @@
-"""Offset apart from its data: a group's committed offset is not that of the transactions that are visible.
+"""Offset without its data: a group's committed offset is not that of the transactions that are visible.
 
 Promise: offsets sent to a transaction are committed with its records or not at all. So in the end a group stands where
 the last committed transaction that took an offset for it put it; a later transaction of which nobody knows how it ended
 moves it exactly if its records can be read.
 
-Not observable: what groups have committed, where nobody asked (`group_offsets` None). A coordinator that lost its log
-to a power cut is excused by the durability ledger.
+Not observable: what groups have committed, where it was not asked for (`group_offsets` None). A coordinator that lost
+its log to a power cut is excused by the durability ledger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Key = tuple[str, str, int]
 
 
 def check_group_offsets(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Groups that stand elsewhere than their transactions put them."""
+    """Groups whose committed offset is not the one of their transactions."""
     found = Findings(GROUP_OFFSET, evidence_max)
     moves: dict[_Key, list[TransactionSeen]] = {}
     for each in case.chronicle.transactions:

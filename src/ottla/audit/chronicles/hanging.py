@@ -1,11 +1,11 @@
-"""Hanging transaction: one that nobody will ever end, and behind which read_committed stands still.
+"""Hanging transaction: nothing will ever end it, and read_committed does not get past it.
 
 Promise: a transaction is ended by its producer, by the next instance, or by its coordinator after
 `transaction.timeout.ms`; so once the run has settled the last stable offset has reached the high watermark, and a
 marker stands behind all transactional records (KIP-890).
 
-Not observable: last stable offsets and markers, with foreign brokers, where the report of whoever asked them for
-hanging transactions counts; and runs that did not settle.
+Not observable: last stable offsets and markers, with foreign brokers, where their own report of hanging transactions
+counts instead; and runs that did not settle.
 """
 
 from __future__ import annotations

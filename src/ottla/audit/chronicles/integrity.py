@@ -1,4 +1,4 @@
-"""Altered, in a whole run: what was read, by whoever and whenever, is not what was sent, or nobody sent it.
+"""Altered, in a whole run: a record that any reader got at any time is not what was sent, or was never sent.
 
 Promise: key, value and headers come back byte for byte. Every record that was ever read is compared with every time it
 was handed over, by the CRCs of its key, its value and (where somebody took them) its headers. A record without a

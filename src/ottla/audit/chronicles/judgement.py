@@ -2,7 +2,7 @@
 
 The checkers of single partitions (`partition`) are asked once for every instance of every producer, since order and
 sameness are promised within one, and only what its settings promise counts; the rest is tallied. The other checkers
-look at the whole case. A finding with something `unseen` is no acquittal.
+look at the whole case. A finding with something `unseen` does not count as passed.
 
 Of a run that was cut short only safety is judged: what must never happen, not what must have happened in the end.
 """
@@ -133,15 +133,15 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
 
 
 def _may_overtake(promise: ProducerPromise | None) -> bool:
-    """Whether one request may be stored before another that was sent first, if its partition forgot the producer."""
+    """Whether a request may be stored before an earlier one, if the partition forgot the producer."""
     return promise is not None and promise.idempotent and promise.max_in_flight > 1
 
 
 def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
     """What each instance of each producer sent to each partition, beside what of it is stored in the end.
 
-    Without what the application handed over more than once: nobody can say which copy came of which time, and whether
-    there are too many is `repetitions`' business.
+    Without records that the application handed over more than once: it is unknown which copy belongs to which time, and
+    whether there are too many is for the checker `repetitions`.
     """
     found = []
     for place, records in case.sent_to.items():

@@ -1,14 +1,14 @@
 """A late end: in transaction version 1 a request of the transaction before it ended this one, as in Kafka.
 
-Before each transaction had an epoch of its own (KIP-890), a request to end a transaction, or to write its markers, that
-comes late, when its sender has asked again and been answered, ends the next one of the same instance. It does what was
-asked for the earlier one: a late commit shows the records of a transaction that its producer aborted, or had not ended
-yet; a late abort hides those of one that was committed; and what comes after it has another marker than what came
-before.
+Before each transaction had an epoch of its own (KIP-890), a request to end a transaction, or to write its markers, may
+come late: after its sender has asked again and been answered. Then it ends the next transaction of the same instance,
+in the way that was asked for the earlier one. A late commit shows the records of a transaction that its producer
+aborted, or had not ended yet; a late abort hides those of a committed one; and records after it have another marker
+than those before it.
 
-The log says whether that happened: the marker that decides for a record says another thing than its producer was told,
-or two markers decide for one transaction in one partition. Where a power cut has taken the records and the markers with
-them, nobody can tell any more. Nothing comes late where nothing goes wrong.
+The log shows whether that happened: the marker that decides for a record differs from what its producer was told, or
+two markers decide for one transaction in one partition. Where a power cut has taken the records and their markers, it
+cannot be known any more. Nothing comes late where nothing goes wrong.
 
 Not observable: markers, with foreign brokers. There a late end can be neither shown nor excluded.
 """
@@ -31,7 +31,7 @@ UNSEEN = "whether a late end of the transaction before it, in transaction versio
 
 
 def may_be_unseen(case: Case) -> bool:
-    """Whether late ends may be the reason for something, and nobody saw the logs that say so."""
+    """Whether late ends may be the reason for something, and the logs that would show it were not seen."""
     return case.chronicle.transaction_version < 2 and case.chronicle.replicas is None
 
 
@@ -94,7 +94,7 @@ def _decided(case: Case, transaction: TransactionSeen) -> Iterator[tuple[tuple[s
 
 
 def _is_gone(case: Case, transaction: TransactionSeen) -> bool:
-    """Whether a partition has lost its records, and the markers with them, so that nobody can tell any more."""
+    """Whether a partition has lost its records and their markers, so that it cannot be known any more."""
     for record in case.of_transaction.get(transaction.number, ()):
         place = record.topic, record.partition
         is_excused = case.ledger.excuse_read(place, -1, transaction.began_us) is not None

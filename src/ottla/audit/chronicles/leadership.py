@@ -2,7 +2,7 @@
 
 Promise: each time a partition gets another leader its epoch grows by the controller's word; one epoch has one leader
 for good, and a log's batches carry epochs in ascending order. Only a replica in sync becomes leader, unless the topic
-allows unclean elections; the coordinators' own topics, of which nobody promised anything, do not.
+allows unclean elections; the coordinators' own topics do not allow them.
 
 Not observable with foreign brokers.
 """

@@ -1,7 +1,7 @@
 """Stuck: once every fault has healed, everything must come to an end.
 
-Whoever watches the run says what had not ended when patience did; a run that never settled is stuck even where nobody
-could say on what.
+The witness names what had not ended when the time limit was over. A run that never settled is stuck even if the witness
+cannot name anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.audit.findings import EVIDENCE_MAX, STUCK, Finding, Findings
 
 
 def check_liveness(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """What had not ended when patience did."""
+    """What had not ended when the time limit was over."""
     found = Findings(STUCK, evidence_max)
     for detail in case.chronicle.stuck:
         found.add(detail, at_us=case.chronicle.ended_us)

@@ -5,8 +5,8 @@ away (`durability`); with acks=1 another leader may be the reason, and with acks
 records are never lost; they are tallied. (`lost` is the checker for a ledger without a chronicle, in which at-most-once
 is meant to show its losses.)
 
-Not observable: partitions whose final read did not reach the end, topics that clean up behind themselves, and, where
-nobody saw who led and who fell, whether a loss was excused.
+Not observable: partitions whose final read did not reach the end, topics with retention or compaction, and, where it is
+not known which brokers led and went down, whether a loss was excused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.ledger.schema import ACKED, NO_PARTITION
 
 
 def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Acknowledged records that are gone although nothing happened that may take them."""
+    """Acknowledged records that are lost although nothing happened that excuses it."""
     found = Findings(LOST, evidence_max)
     for place, sent in case.sent_to.items():
         if place[1] == NO_PARTITION:
@@ -42,7 +42,7 @@ def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 
 def losses_by_producer(case: Case) -> dict[str, int]:
-    """How many acknowledged records of each producer are gone without an excuse."""
+    """How many acknowledged records of each producer are lost without an excuse."""
     counts: dict[str, int] = {}
     for place, sent in case.sent_to.items():
         read = _whole_read(case, place)
@@ -78,7 +78,7 @@ def _missing(case: Case, sent: list[SentRecord], stored: dict[int, list[int]]) -
 
 
 def _whole_read(case: Case, place: Place) -> ReadSeen | None:
-    """The final read of a partition where what is not in it is gone; None where that cannot be said."""
+    """The final read of a partition, if a record that it lacks is lost; None if that cannot be said."""
     topic = case.topics.get(place[0])
     return None if topic is not None and topic.cleanup else case.final.get((UNCOMMITTED, place))
 

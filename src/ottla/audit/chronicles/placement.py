@@ -19,7 +19,7 @@ _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995
 
 
 def check_placement(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Records sent to a partition nobody asked for, and records read where they were not sent."""
+    """Records sent to another partition than was asked for, and records read where they were not sent."""
     found = Findings(MISPLACED, evidence_max)
     hashes: dict[bytes, int] = {}
     for sent in case.chronicle.sent:

@@ -2,9 +2,8 @@
 
 Promise: a reader gets the records of a partition in the order of their offsets; with read_uncommitted all there are
 between the offsets it was told, with read_committed all but those of aborted transactions. Holes are where control
-batches and aborted records stand, so what should have come is taken from the log, and so is what must not: an offset
-at which the log has no record. A round that an error ended is held to nothing behind the last record it returned, and
-nobody is held to what somebody has asked to be deleted.
+batches and aborted records stand, so the log says which offsets a round must return, and which it must not. Of a round
+that an error ended, nothing behind its last record is judged, nor are records whose deletion was asked for.
 
 Not observable: holes, where the log was not seen and transactions were used; topics that clean up; partitions whose
 log was replaced in part by a loss that is excused.
@@ -65,7 +64,7 @@ def check_polls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 
 def _expected(case: Case, found: Findings, place: Place, committed: bool) -> list[int] | None:
-    """The offsets at which data stands that such a reader must be given; None where nobody can say."""
+    """The offsets whose records such a reader must get; None where that is unknown."""
     topic, logs = case.topics.get(place[0]), case.logs.get(place)
     name = f"{place[0]}-{place[1]}"
     if topic is None or topic.cleanup or case.ledger.breaks.get(place):

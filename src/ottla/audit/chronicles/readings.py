@@ -1,7 +1,7 @@
-"""Everything that was ever read: which values each offset showed, in the order of time, and to whom first and last.
+"""Everything that was ever read: which values each offset showed, in the order of time, and in which rounds.
 
 One pass over all rounds of all readers; the checkers that ask what was read look here. An offset shows one value for
-good, unless something was lost that may be: then it shows others later, and every one of them is looked at.
+good, unless there was a loss that is excused: then it shows others later, and each of them is looked at.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Readings:
 
 
 def _note(values: dict[int, list[Shown]], record: RecordSeen, read: ReadSeen) -> Shown | None:
-    """Take down what a round returned, and return what the offset showed before, if that was something else."""
+    """Note what a round returned, and return what the offset showed before, if that was another value."""
     shown = values.get(record.offset)
     if shown is None:
         values[record.offset] = [Shown(record, read, read)]

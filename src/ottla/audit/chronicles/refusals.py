@@ -1,13 +1,13 @@
-"""Refused though stored: a broker did not know a batch again that it had appended, and called it out of order.
+"""Refused though stored: a broker did not recognise a batch that it had appended, and called it out of order.
 
-Promise (KIP-98): a leader remembers the last five batches of each producer, as many as one may have in flight, so that
-every batch that comes again because its answer was lost is answered with the offset it has. A producer that is refused
-must say that it does not know, though nothing went wrong but an answer.
+Promise (KIP-98): a leader remembers the last five batches of each producer, as many as may be in flight, so that every
+batch that comes again because its answer was lost is answered with the offset it has. A producer that is refused
+instead must report the record as unknown, though only an answer was lost.
 
-Held against the first record of an instance in a partition that was not acknowledged (what comes after one that was
-given up may rightly be out of order), and only where one and the same start of a broker has led the partition from its
-beginning: snapshots hold each producer's last batch alone, as Kafka's do, so that restarts and cuts forget the others.
-Not observable where nobody saw who led (foreign brokers).
+Judged is the first record of an instance in a partition that was not acknowledged (records after one that was given up
+may rightly be out of order), and only where one start of a broker has led the partition from its beginning: snapshots
+hold only each producer's last batch, as Kafka's do, so that restarts and power cuts forget the others. Not observable
+where it is not known which broker led (foreign brokers).
 """
 
 from __future__ import annotations

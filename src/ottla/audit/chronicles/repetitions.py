@@ -1,13 +1,13 @@
 """Duplicated by the application: a record that was handed over again, and is stored once for each time.
 
-No broker can see that the second one is the same: idempotence ends with the producer's process. So this is nobody's
-breach; it is tallied, beside what `duplicates` counts (one producer storing one record twice), so that the two are told
-apart. More copies than that are a producer's, and found unless one that handed the record over is not idempotent. What
-a reader returns twice is `polls`' business.
+No broker can see that the second record is the same: idempotence ends with the producer's process. So this breaks no
+promise; it is tallied, apart from what `duplicates` counts (one producer storing one record twice). Further copies come
+from a producer, and are findings unless a producer of the record is not idempotent. What a reader returns twice is for
+the checker `polls`.
 
-The other questions about such records are answered here, too, since a number alone does not say which time a copy came
-of: one more copy than times that did not fail is failed but stored, and an acknowledged offset at which another record
-stands is wrong, where nothing but an idempotent producer had the record.
+The other questions about such records are answered here, too, since a record's number does not say to which time a copy
+belongs: one more copy than times that did not fail is failed but stored, and an acknowledged offset at which another
+record stands is wrong, if all producers of the record are idempotent.
 
 Not observable: partitions whose final read did not reach the end.
 """
@@ -21,7 +21,7 @@ from ottla.ledger.schema import ACKED, FAILED
 
 
 def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Tallies of copies that the application made; copies beyond those are found where they were promised against."""
+    """Tallies of copies that the application made; copies beyond those are findings where a promise excludes them."""
     found = Findings(REPEATED, evidence_max)
     again = {number: sent for number, sent in case.sent.items() if len(sent) > 1}
     if not again:

@@ -14,11 +14,12 @@ same transaction, asks no coordinator, and the coordinator writes no marker ther
 decides for both. And an instance that was to be replaced may ask for the end of its own transaction with that epoch:
 the coordinator takes it for the end of the newer one's.
 
-So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
-newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
-transaction of the first of the two had begun: it had its epoch by then, and goes on with it. And who lies in the log
-behind a record of an earlier transaction, with no marker of their producer between, was shown with that one's next; and
-a transaction was committed against its producer's will if an older instance asked for a commit after it had begun.
+So a record was lost by that power cut if it was acknowledged at the offset of a record that the same producer had sent
+there in an earlier transaction, or a newer instance of it in a later one, and if a power cut took part of the
+coordinators' topic after the transaction of the first of the two had begun: that one had its epoch by then, and goes on
+with it. A record that lies in the log behind one of an earlier transaction, with no marker of their producer between,
+was shown by the next marker of that transaction. And a transaction was committed against its producer's will if an
+older instance asked for a commit after it had begun.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: in
 
 
 def excuse_commit_of_another(case: Case, transaction: TransactionSeen) -> str | None:
-    """What had another instance's commit, in the same epoch, taken for that of this transaction; None for nothing."""
+    """Why another instance's commit, in the same epoch, was taken for that of this transaction; None for no reason."""
     for other in case.chronicle.transactions:
         is_alike = other.producer == transaction.producer and other.instance < transaction.instance
         if not is_alike or not other.commit_asked or 0 <= other.ended_us < transaction.began_us:

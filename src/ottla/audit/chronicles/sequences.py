@@ -5,8 +5,8 @@ sequence number follows upon the last one, from 0 on, and takes one it has alrea
 by comes from the log itself, so that it outlives failovers. A gap is a batch that was passed over; a number that comes
 back is a duplicate that the broker should have known (it remembers five batches).
 
-What a power cut took away, by name of the ledger, may leave a gap: a broker that knows nothing of a producer takes any
-first number. An epoch begins with 0 once more where it was given out again and the partition had forgotten its producer
+A loss that the durability ledger excuses may leave a gap: a broker that knows nothing of a producer takes any first
+number. An epoch begins with 0 once more where it was given out again and the partition had forgotten its producer
 (`forgotten_producers`). Logs that begin later than at 0 do not show first numbers. Not observable with foreign brokers.
 """
 

@@ -1,7 +1,7 @@
-"""Unsettled: a record was handed over and its producer never said what became of it, or said what nobody may say.
+"""Unsettled: a record was handed over and its producer never reported an outcome, or one that cannot be.
 
-Promise: every delivery ends, exactly once, as acked, failed or unknown; `acks=0` is never acked, since nobody was
-asked; only what was acked has an offset. A producer whose process ended owes nothing any more.
+Promise: every delivery ends, exactly once, as acked, failed or unknown; `acks=0` is never acked, since no broker
+answers; only what was acked has an offset. Of a producer whose process ended nothing more is expected.
 
 Not observable without the lives of the producers (`instances`): a silent one may have been killed. Nor in a run that
 was cut short: they might have told later.
@@ -15,7 +15,7 @@ from ottla.ledger.schema import ACKED, NO_OFFSET, OUTCOMES, UNKNOWN
 
 
 def check_settlement(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Records whose producer lived to the end and told nothing, and outcomes that cannot be."""
+    """Records whose producer lived to the end and reported nothing, and outcomes that cannot be."""
     found = Findings(UNSETTLED, evidence_max)
     instances = case.chronicle.instances
     died = {(each.producer, each.instance): each.died_us for each in instances or ()}

@@ -89,7 +89,7 @@ def _check_end(
 
 
 def _excuse(case: Case, transaction: TransactionSeen, record: SentRecord) -> str | None:
-    """What kept an acknowledged record out of its transaction, if anything did that may."""
+    """Why an acknowledged record is not in its transaction; None if nothing excuses it."""
     place = record.topic, record.partition
     return case.excuse(record) or excuse_joining(case, place, record.offset, transaction.began_us)
 

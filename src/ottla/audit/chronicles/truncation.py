@@ -20,7 +20,7 @@ from ottla.audit.chronicles.durability import Break
 from ottla.audit.findings import EVIDENCE_MAX, TRUNCATED, Finding, Findings
 
 _Event = Break | BrokerEnd | Watermark | Committed | Leadership
-# At one and the same moment: what a broker did before it fell of it comes first.
+# At the same moment: what a broker did before it went down comes first.
 _RANK: dict[type, int] = {Watermark: 0, Committed: 1, BrokerEnd: 2, Break: 3, Leadership: 4}
 
 

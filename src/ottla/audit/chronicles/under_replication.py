@@ -8,8 +8,8 @@ the offset that it gets in the end, once power cuts have taken that one away: so
 which the high watermark passed that offset was as it should be. What was taken for another record (`reused_epochs`) had
 been committed before it was sent.
 
-The tallies are the durability ledger's other half: how many replicas held, and how many had synced, each acknowledged
-record. Not observable where nobody saw the high watermarks (foreign brokers).
+The tallies say how many replicas held each acknowledged record, and how many had synced it. Not observable where the
+high watermarks were not seen (foreign brokers).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.ledger.schema import ACKED
 
 
 def check_under_replication(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Records acknowledged by all before all in sync, or too few of them, held them."""
+    """Records acknowledged with acks=all before all replicas in sync, or enough of them, held them."""
     found = Findings(UNDER_REPLICATED, evidence_max)
     if case.chronicle.commits is None:
         found.not_seen("when the high watermark passed a record, and who held it then")
@@ -78,9 +78,9 @@ def _missing(case: Case, place: Place, record: SentRecord, commit: Committed) ->
 
 
 def _moved_away(case: Case, place: Place, record: SentRecord, commit: Committed) -> Iterator[int]:
-    """Who held the record and had removed it when it was committed, as its replica was moved to another broker.
+    """The brokers that held the record and had removed it when it was committed, as their replica was moved away.
 
-    Whoever was in sync then had it, though the leader had not heard of the move yet.
+    A replica that was in sync then had it, though the leader had not heard of the move yet.
     """
     known = [role for role in case.roles.get(place, ()) if role.at_us <= commit.at_us and role.replicas]
     gone: dict[int, None] = {}

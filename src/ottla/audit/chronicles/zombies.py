@@ -8,7 +8,7 @@ A power cut or an unclean election may take that away again. Without the marker 
 the log until the next marker of that producer, which decides for them too; and coordinators that have lost what they
 wrote know of no newer instance. In transaction version 1 a late marker of the transaction before may have shown them.
 
-Not observable where the time of the asking was not taken down.
+Not observable where the time of that request is not known.
 """
 
 from __future__ import annotations

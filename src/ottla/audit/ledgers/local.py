@@ -31,8 +31,8 @@ def audit_tables(
 ) -> Audit:
     """Judge one topic: `sent` and `stored` have the columns of `tables`, and `partition`.
 
-    `bounds` holds the offsets of every partition, the end exclusive. `advance` hears of rows of either side that were
-    judged. Raises ConfigError for an outcome that is none.
+    `bounds` holds the offsets of every partition, the end exclusive. `advance` is called with the number of rows of
+    either side that were judged. Raises ConfigError for an outcome that is none.
     """
     sides = _Side(sent, SENT_COLUMNS, slice_numbers, traits), _Side(stored, STORED_COLUMNS, slice_numbers, traits)
 

@@ -1,13 +1,13 @@
 """Lost: sent, not stored, and not reported failed.
 
-A producer that asks for an answer says itself of which records nobody knows (unknown). Those are tallied and not lost.
-Of one that asks nobody (acks=0), all are unknown, and what is not stored is lost.
+A producer that asks for answers reports itself which records are unknown. Those are tallied, and do not count as lost.
+With acks=0 all records are unknown, and what is not stored is lost.
 
 Only a read that reached the end offset can show it; `counts` is the checker that says whether this one did.
 
-Retention, and whoever deletes records, take what lies below the start of the log; compaction takes a record when a
-newer one of its key has been stored, and a tombstone some time later. Such records are tallied and not lost. A record
-of which nobody knows the offset may have lain there, too.
+Retention and DeleteRecords take what lies below the start of the log; compaction takes a record when a newer one of its
+key has been stored, and a tombstone some time later. Such records are tallied, and do not count as lost. A record whose
+offset is unknown may have been there, too.
 """
 
 from __future__ import annotations

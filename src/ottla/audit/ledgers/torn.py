@@ -1,7 +1,7 @@
 """Torn: some records of a transaction are there for a reader of committed ones, and others are not.
 
-A transaction that was committed is wholly there, and one of which nobody knows is wholly there or not at all. What is
-missing of a committed one is lost besides.
+A committed transaction is wholly there, and an unknown one is wholly there or not at all. Missing records of a
+committed one count as lost, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The guarantee claimed against the guarantee seen.
+"""The guarantee claimed, compared with the guarantee seen.
 
-Each guarantee promises that some kinds of anomaly do not happen, and leaves others open (`promises`). In a run whose
-faults are meant to tell the guarantees apart, what is left open has to show: a run in which at-least-once duplicates
-nothing has proved nothing about exactly-once. Passing is therefore two things, `kept` and `shown`. A verdict never
-proves absence beyond the records it has read.
+Each guarantee promises that some kinds of anomaly do not happen, and allows others (`promises`). In a run whose faults
+are meant to tell the guarantees apart, the anomalies that a guarantee allows must appear: a run in which at-least-once
+duplicates nothing has proved nothing about exactly-once. Passing is therefore two things, `kept` and `shown`. A verdict
+never proves absence beyond the records it has read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def judge(guarantee: str, audit: Audit, *, shows: Collection[str] | None = None, max_in_flight: int = 5) -> Verdict:
-    """Hold an audit against a guarantee's promise, for a producer with so many requests in flight.
+    """Compare an audit with a guarantee's promise, for a producer with so many requests in flight.
 
     `shows`: the kinds that the faults should have brought out, () where nothing was broken on purpose; None: all that
     the guarantee leaves open.

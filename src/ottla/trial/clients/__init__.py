@@ -1,1 +1,1 @@
-"""Clients other than ottla's for trials, each a short program that speaks the lines of docs/trial-clients.md."""
+"""Clients other than ottla's for trials: short programs that read and write the lines of docs/trial-clients.md."""
