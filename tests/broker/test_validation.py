@@ -117,7 +117,7 @@ def test_records_that_are_refused_are_named_with_what_is_wrong_with_each() -> No
     told = refused_records(answer)
     assert list(told) == [1, 2, 3]
     assert told[1] == told[3] == "a record without a key, in a topic with cleanup.policy=compact"
-    assert str(told[2]).startswith(f"timestamp {WALL_MS - 5000} is not between 1000 ms before")
+    assert str(told[2]).startswith(f"timestamp {WALL_MS - 5000} is more than 1000 ms before")
     assert world.end_offset().offset == 0
     assert world.produce(encode_batch(rows[:1])).record_errors == []
 

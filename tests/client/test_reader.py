@@ -222,6 +222,12 @@ def test_what_a_reader_cannot_use_is_a_config_error(arguments: dict[str, Any], s
         Reader("localhost:9092", **arguments)
 
 
+@pytest.mark.parametrize("name", ["key_deserializer", "value_deserializer"])
+def test_a_table_refuses_a_deserializer_because_it_keeps_bytes(name: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=f"{name} has no effect here: a table has keys and values as bytes"):
+        read_table("localhost:9092", "flights", **{name: "string"})  # type: ignore[arg-type]
+
+
 def test_a_table_without_an_end_is_refused() -> None:
     with pytest.raises(ottla.ConfigError, match="would read for ever"):
         read_table("localhost:9092", "flights", end=None)

@@ -79,10 +79,15 @@ def test_an_order_that_fastapi_acknowledges_is_stored(tmp_path: Path, servers: s
     assert b"by fastapi" in orders(servers)
 
 
-@pytest.mark.parametrize("conf", [CONF, PRELOADED], ids=["imported by workers", "preloaded"])
-def test_an_order_that_gunicorn_acknowledges_is_stored(tmp_path: Path, servers: str, conf: str) -> None:
+_NO_PRODUCER = re.sub("^producer = .*$", "producer = None", WSGI, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("app", "conf"), [(WSGI, CONF), (_NO_PRODUCER, CONF + PRELOADED)], ids=["imported by workers", "preloaded"]
+)
+def test_an_order_that_gunicorn_acknowledges_is_stored(tmp_path: Path, servers: str, app: str, conf: str) -> None:
     pytest.importorskip("gunicorn")
-    (tmp_path / "app.py").write_text(WSGI.replace("localhost:9092", servers))
+    (tmp_path / "app.py").write_text(app.replace("localhost:9092", servers))
     (tmp_path / "gunicorn.conf.py").write_text(conf.replace("localhost:9092", servers))
     command = ("-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{free_port()}", "app:app")
     with running(tmp_path, *command) as process:

@@ -95,7 +95,9 @@ class CoroutineWaits:
 
     def is_awaited(self, batch: SealedBatch) -> None:
         """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
-        event_loop = self.bind()
+        event_loop = self.bind(
+            ". The record of this delivery is sent all the same: delivery.result() in a thread says what becomes of it"
+        )
         self._driver.count_wait()
         if self._event_loops_turn is not None:
             self._event_loops_turn.begin_to_await(batch, event_loop)
@@ -185,15 +187,18 @@ class CoroutineWaits:
 
     # ---- what the producer calls, in the event loop -----------------------------------------------------------------
 
-    def bind(self) -> asyncio.AbstractEventLoop:
-        """The event loop that runs here, which is the producer's from now on; no other may use it."""
+    def bind(self, what_of_it: str = "") -> asyncio.AbstractEventLoop:
+        """The event loop that runs here, which is the producer's from now on; no other may use it.
+
+        `what_of_it` is added to the error in another one.
+        """
         self._driver.gate.check_process()
         event_loop = asyncio.get_running_loop()
         if self._event_loop is None:
             self._event_loop = event_loop
         elif self._event_loop is not event_loop:
             raise OttlaError(
-                "this AsyncProducer is used in another event loop than before; make one in each event loop"
+                f"this AsyncProducer is used in another event loop than before; make one in each event loop{what_of_it}"
             )
         return event_loop
 

@@ -103,6 +103,12 @@ def read_table(
 
     if end is None:
         raise ConfigError('end=None would read for ever; give "latest" or an offset, or take a Reader')
+    for name in ("key_deserializer", "value_deserializer"):
+        if settings.get(name) not in (None, "bytes"):
+            raise ConfigError(
+                f"{name} has no effect here: a table has keys and values as bytes. Cast the column, give value_format=, "
+                "or read record by record: Reader(...).records()."
+            )
     decoder = _decoder(topic, value_format, registry, value_schema, value_message, undecodable)
     with Reader(bootstrap_servers, topic, start=start, end=end, **settings) as reader:
         found: dict[tuple[str, int], list[pa.RecordBatch]] = {}

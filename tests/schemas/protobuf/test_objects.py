@@ -79,7 +79,9 @@ def test_a_message_of_the_runtime_is_taken_as_it_is() -> None:
     [
         ({"idd": 1}, "There is no field 'idd'; the fields there are 'id', 'kinds'"),
         ({"inner": {"k": {"idd": 1}}}, "There is no field 'inner.k.idd'"),
-        ({"id": "1"}, "Field 'id': "),
+        ({"id": "1"}, r"Field 'id' is '1' \(str\): its type is int(32|64)\."),
+        ({"kinds": [1, "HUGE", b"x"]}, "Field 'kinds': 'HUGE' is no name of enum shop.Kind"),
+        ({"kinds": [b"x"]}, r"Field 'kinds' is \[b'x'\] \(list\): its type is repeated shop\.Kind\."),
         ({"id": 1 << 40}, "Field 'id': "),
         ({"more": [{}, {"id": None}, None]}, r"Field 'more\[2\]' is None"),
         ({"more": {}}, "Field 'more' is repeated: give a list, not dict"),

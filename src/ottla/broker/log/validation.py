@@ -106,7 +106,9 @@ def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:
     before, after = settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
     if timestamp == NO_TIMESTAMP or -after <= wall_ms - timestamp <= before:
         return ""
-    return f"timestamp {timestamp} is not between {before} ms before and {after} ms after {wall_ms}"
+    if timestamp < wall_ms:
+        return f"timestamp {timestamp} is more than {before} ms before {wall_ms} (message.timestamp.before.max.ms)"
+    return f"timestamp {timestamp} is more than {after} ms after {wall_ms} (message.timestamp.after.max.ms)"
 
 
 def _wanted_codec(header: BatchHeader, settings: TopicSettings) -> str:

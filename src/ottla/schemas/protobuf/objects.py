@@ -17,10 +17,13 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from ottla.schemas.protobuf.errors import ProtobufDataError
+from ottla.schemas.protobuf.parse import SCALARS
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEPTH_MAX: Final = 100
+_SHOWN_MOST: Final = 100
+_NAMES: Final = {number: name for name, number in SCALARS.items()}
 _JSON: Final = {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
 _WRAPPERS: Final = {
     f"google.protobuf.{name}Value"
@@ -159,12 +162,26 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
             _set(message, field, each, inner, depth)
         except ProtobufDataError:
             raise
-        except (TypeError, ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
+        except TypeError:
+            # The library's own text names neither the value nor the type.
+            shown = repr(each)[:_SHOWN_MOST]
+            raise ProtobufDataError(f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}.") from None
+        except (ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
             raise ProtobufDataError(f"Field {inner!r}: {error}"[:300].rstrip(".") + ".") from None
 
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def _type(field: Any) -> str:
+    """A field's type as a .proto file has it."""
+    if _is_map(field):
+        of = field.message_type.fields_by_name
+        return f"map<{_type(of['key'])}, {_type(of['value'])}>"
+    named = field.message_type or field.enum_type
+    name = _NAMES[field.type] if named is None else named.full_name
+    return f"repeated {name}" if field.is_repeated else name
 
 
 def _set(message: Any, field: Any, value: Any, path: str, depth: int) -> None:
