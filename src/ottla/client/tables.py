@@ -106,7 +106,7 @@ def read_table(
     for name in ("key_deserializer", "value_deserializer"):
         if settings.get(name) not in (None, "bytes"):
             raise ConfigError(
-                f"{name} has no effect here: a table has keys and values as bytes. Cast the column, give value_format=, "
+                f"{name} has no effect here: a table has keys and values as bytes. Cast the column, give value_format, "
                 "or read record by record: Reader(...).records()."
             )
     decoder = _decoder(topic, value_format, registry, value_schema, value_message, undecodable)

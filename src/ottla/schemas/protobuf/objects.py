@@ -165,7 +165,9 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
         except TypeError:
             # The library's own text names neither the value nor the type.
             shown = repr(each)[:_SHOWN_MOST]
-            raise ProtobufDataError(f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}.") from None
+            raise ProtobufDataError(
+                f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}."
+            ) from None
         except (ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
             raise ProtobufDataError(f"Field {inner!r}: {error}"[:300].rstrip(".") + ".") from None
 
