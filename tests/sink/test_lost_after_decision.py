@@ -16,7 +16,7 @@ import ottla
 from ottla.cli import main
 from ottla.sink.applying import settle
 from ottla.sink.barriers import Barrier
-from ottla.sink.batch import WRITE, BatchId, Last, Totals
+from ottla.sink.batch import WRITE, BatchId, Last, Prepared, Skipped, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
@@ -30,7 +30,7 @@ from ottla.sink.settings import SinkSettings
 
 from . import driver
 from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
-from .driver import Job, run_batch, run_task
+from .driver import Job, prepare_rows, run_batch, run_task
 
 
 def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> Decision:
@@ -151,6 +151,30 @@ def test_a_part_that_cannot_be_written_again_is_given_up_when_somebody_says_so(
     driver.main(other.text())
     rows = sorted(row for of_partition in visible_rows(job).values() for row in of_partition)
     assert rows == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2), *range(60, 180)])
+
+
+@pytest.mark.parametrize("same_rows", [None, True, False])
+def test_a_write_that_lost_rows_is_not_told_as_done_where_fewer_tasks_come_again(
+    same_rows: bool | None, job: Job
+) -> None:
+    settings = dataclasses.replace(job.settings(), same_rows=same_rows)
+    session, batch = session_of(settings), BatchId("monday", WRITE)
+
+    def prepared(tasks: int) -> list[Prepared | Skipped]:
+        planned = plan(session)
+        return [prepare_rows(settings, planned, batch, task, job, job.rows_of(0, task)) for task in range(tasks)]
+
+    messages = prepared(3)
+    assert isinstance(messages[2], Prepared)
+    assert messages[2].entry is not None
+    decision = _to_decide(session, messages[0].plan, batch, messages, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session, messages[0].plan.coordinator) as writer:
+        decide(writer, messages[0].plan, decision, messages)  # type: ignore[arg-type]
+    ottla.end_transactions([messages[2].entry.identity], False, job.bootstrap_servers)
+    with pytest.raises(ottla.UserMistake, match=r"has 2 tasks and had 3: the rows that were lost by a timeout can onl"):
+        commit(session, prepared(2))
+    commit(session, prepared(3))
+    assert_every_row_once(job, batches=1)
 
 
 def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:

@@ -211,7 +211,7 @@ def test_the_list_has_all_sinks_of_a_control_topic(job: Job, capsys: pytest.Capt
     own = f"{job.topic}_decisions"
     where = ("-b", job.bootstrap_servers, "--control-topic", own)
     assert run("list", *where) == 0
-    assert f"topic '{own}' at {job.bootstrap_servers} has no decision of a sink" in capsys.readouterr().out
+    assert f"there is no topic '{own}' at {job.bootstrap_servers}: no sink has written there" in capsys.readouterr().out
 
     for name, batches in (("first", 2), ("second", 1)):
         for batch in range(batches):
@@ -235,6 +235,21 @@ def test_the_list_has_all_sinks_of_a_control_topic(job: Job, capsys: pytest.Capt
     assert run("list", *where) == 0
     assert "to be committed" in capsys.readouterr().out
     assert run("recover", job.sink_id, *where) == 0
+
+
+def test_a_record_that_is_no_decision_is_named_and_the_list_has_the_others(
+    job: Job, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    own = f"{job.topic}_decisions"
+    where = ("-b", job.bootstrap_servers, "--control-topic", own)
+    driver.run_batch(job, dataclasses.replace(job.settings(), control_topic=own), 0)
+    with ottla.Producer(job.bootstrap_servers, transactional_id=job.topic) as producer, producer.transaction():
+        offset = producer.send(own, b"no decision", "stray").result(30).offset
+    assert run("list", *where, "--json") == 0
+    assert [each["sink"] for each in json.loads(capsys.readouterr().out)["sinks"]] == [job.sink_id]
+    assert f"left out: the record at offset {offset} of topic '{own}' is no decision of a sink" in caplog.text
+    assert run("show", "stray", *where) == 1
+    assert f"offset {offset} of topic '{own}' is no decision" in capsys.readouterr().err
 
 
 def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from ottla.cli import main
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink import topics
 from ottla.sink.barriers import Barrier
-from ottla.sink.batch import WRITE, BatchId, Entry, Totals
+from ottla.sink.batch import WRITE, Attempt, BatchId, Entry, Totals
 from ottla.sink.commit import commit
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
@@ -152,7 +152,7 @@ def test_a_write_that_comes_again_with_other_rows_is_done_only_if_the_settings_s
     write(list(range(60)))
     if same_rows is False:
         write(list(range(50)))
-        assert "None of these is written" in caplog.text
+        assert "It was run again, with 50 rows that are other ones or for another topic" in caplog.text
         assert describe(session).decisions[-1].differed == 1
     else:
         with pytest.raises(ottla.UserMistake, match=r"50 rows where 60 were decided.* set same_rows=False: then it is"):
@@ -160,6 +160,19 @@ def test_a_write_that_comes_again_with_other_rows_is_done_only_if_the_settings_s
     write(list(range(60)))
     found = sorted(row for rows in visible_rows(job).values() for row in rows)
     assert found == list(range(60))
+
+
+def test_two_writes_of_one_run_with_one_id_are_refused_whatever_the_settings_say(job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), same_rows=False)
+    session, batch = session_of(settings), BatchId("1", WRITE)
+
+    def write(rows: list[int]) -> None:
+        planned = plan(session)
+        commit(session, [prepare_rows(settings, planned, batch, 0, job, rows, Attempt(0, 0, run_id="first"))])
+
+    write(list(range(60)))
+    with pytest.raises(ottla.UserMistake, match="in this same run of the query.* the other one gets one of its own"):
+        write(list(range(50)))
 
 
 def test_a_restart_with_other_parallelism_is_well(job: Job) -> None:

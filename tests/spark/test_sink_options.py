@@ -119,6 +119,15 @@ def test_a_margin_goes_to_the_sink_and_must_be_less_than_the_timeout():
         sink_settings(read(streaming=True, sink__margin__ms="60000", **given))
 
 
+@pytest.mark.parametrize("word", ["two\nlines", "\x1b[31m", "x" * 2_000_000])
+def test_a_write_id_beside_a_sink_id_must_be_one_that_can_be_shown(word):
+    with pytest.raises(
+        ConfigError, match=r"The option write\.id is .*: it must be printable characters, 200"
+    ) as caught:
+        read(sink__id="s", write__id=word)
+    assert len(str(caught.value)) < 400
+
+
 @pytest.mark.parametrize(("text", "value"), [(None, None), ("TRUE", True), ("false", False)])
 def test_whether_rows_must_be_the_same_is_not_decided_where_nobody_says(text, value):
     given = {} if text is None else {"sink__same__rows": text}

@@ -16,6 +16,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
 from ottla.errors import OttlaError, ProducerFenced, UserMistake
 from ottla.nearest import nearest_name
+from ottla.printable import printable
 
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
@@ -61,7 +62,8 @@ def list_sinks(
     not in the list.
     """
     settings = _settings(_ANY, bootstrap_servers, command_config, control_topic)
-    found = sorted(_known(settings), key=lambda decision: -decision.decided_ms)
+    known = _known(settings)
+    found = sorted(known or [], key=lambda decision: -decision.decided_ms)
     if as_json:
         sinks = [{"sink": each.sink_id, **_batch_as_json(each), "state": _state(each)} for each in found]
         typer.echo(json.dumps({"sinks": sinks}))
@@ -71,16 +73,21 @@ def list_sinks(
             rows = f"{each.totals.rows:,}"
             table.add_row(each.sink_id, _number(each), _time(each.decided_ms), rows, _state(each))
         tell(table)
+    elif known is None:
+        tell(
+            f"there is no topic {control_topic!r} at {settings.bootstrap_servers}: no sink has written there. If the "
+            "queries have another control topic, give --control-topic"
+        )
     else:
         tell(f"topic {control_topic!r} at {settings.bootstrap_servers} has no decision of a sink")
 
 
-def _known(settings: SinkSettings) -> list[Decision]:
-    """The last decision of each sink."""
+def _known(settings: SinkSettings) -> list[Decision] | None:
+    """The last decision of each sink; None if the control topic does not exist."""
     from ottla.sink.session import session_of
 
     session = session_of(settings)
-    return session.last_decisions() if session.has_decisions() else []
+    return session.last_decisions() if session.has_decisions() else None
 
 
 @sink.command(cls=Command)
@@ -161,7 +168,11 @@ def recover(
         }
         typer.echo(json.dumps(told))
     else:
-        decided = "nothing was decided" if done.decision is None else f"the last decision is {done.decision.batch}"
+        decided = (
+            "nothing was decided"
+            if done.decision is None
+            else f"the last decision is {printable(str(done.decision.batch))}"
+        )
         tell(f"sink {sink_id}: {decided}")
         tell(f"{counted(len(done.committed), 'transaction')} committed, {len(done.aborted)} aborted")
     decision = done.decision
@@ -187,7 +198,7 @@ def _tasks(entries: Iterable[Entry]) -> str:
 
 
 def _unknown(settings: SinkSettings) -> UserMistake:
-    near = nearest_name(settings.sink_id, [each.sink_id for each in _known(settings)])
+    near = nearest_name(settings.sink_id, [each.sink_id for each in _known(settings) or ()])
     advice = f"did you mean {near!r}?" if near else "check the sink.id of the query; ottla sink list shows all sinks."
     return UserMistake(
         f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}, topic {settings.control_topic!r}: "
@@ -280,7 +291,7 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
     if state.decisions:
         last = state.decisions[-1]
         tell(
-            f"sink {state.sink_id}: {last.batch}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}, "
+            f"sink {state.sink_id}: {printable(str(last.batch))}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}, "
             f"decided {_time(last.decided_ms)}"
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
@@ -322,7 +333,7 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
 
 def _number(decision: Decision) -> str:
     """The batch's number; of a batch write its write.id."""
-    return decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
+    return printable(decision.batch.query_id) if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
 
 
 def _fate(state: SinkState, entry: Entry) -> str:

@@ -14,7 +14,7 @@ from ottla.errors import OttlaError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.applying import apply
 from ottla.sink.barriers import Barrier, reach
-from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
+from ottla.sink.batch import WRITE, BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
@@ -77,14 +77,20 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
     found = sum_of(messages)
     decision = session.read_decision()
     is_lossy = decision is not None and decision.loss_accepted
+    why = (
+        "It was run again"
+        if plan.last.batch.batch_id == WRITE
+        else "The query ended before its checkpoint had this batch as done, so Spark ran it again"
+    )
     _log.warning(
-        "%s of sink %r is done with the %d rows it had when it was decided%s. The query ended before its checkpoint "
-        "had this batch as done, so Spark ran it again, with %d rows that are other ones. None of these is written. "
-        "(If two writes of one micro-batch have this sink.id, the rows of the second are lost: give each its own)",
+        "%s of sink %r is done with the %d rows it had when it was decided%s. %s, with %d rows that are other ones or "
+        "for another topic. None of these is written. (If two writes of one micro-batch have this sink.id, the rows of "
+        "the second are lost: give each its own)",
         plan.last.batch,
         session.settings.sink_id,
         plan.last.totals.rows,
         ", without those that --accept-loss has given up" if is_lossy else "",
+        why,
         found.rows,
     )
     if decision is not None and decision.batch == plan.last.batch:

@@ -95,14 +95,14 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-def decode(value: bytes) -> Decision:
-    """Read a record's value; OttlaError for one that this version of ottla cannot read."""
+def decode(value: bytes, at: str = "") -> Decision:
+    """Read a record's value; OttlaError for one that this version of ottla cannot read, with where it is stored."""
     try:
         told = json.loads(value)
         version = told["version"]
         if version != _VERSION:
             raise OttlaError(
-                f"the sink's last decision has format {version!r}, which this version of ottla does not know; "
+                f"the decision {at or 'of this sink'} has format {version!r}, which this version of ottla does not know; "
                 "go on with the version that wrote it, or a newer one"
             )
         return Decision(
@@ -119,8 +119,8 @@ def decode(value: bytes) -> Decision:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OttlaError(
-            f"a record of the control topic is no decision of a sink ({type(error).__name__}: {error}); "
-            "nobody but ottla may write there"
+            f"the record {at or 'of the control topic'} is no decision of a sink ({type(error).__name__}: {error}): "
+            "only ottla may write to a sink's control topic. Is that the control topic of the sink?"
         ) from None
 
 

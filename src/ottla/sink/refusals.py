@@ -120,9 +120,9 @@ def or_accept(settings: SinkSettings) -> str:
     return f". If that is not possible, this command lets the batch count as done without them: {command}"
 
 
-def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> TransactionError:
+def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> UserMistake:
     """The error if a batch with lost rows came again with other tasks."""
-    return TransactionError(
+    return UserMistake(
         f"{last.batch} of sink {settings.sink_id!r} has {tasks} tasks and had {last.tasks}: the rows that were lost "
         f"by a timeout can only be written again by the same tasks; {_again(settings, last)}"
     )
@@ -158,35 +158,39 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
 
     A batch that is done may have other rows if the engine crashed before it noted that the batch is done: `rand()`,
     clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because no
-    engine runs a batch twice in one run, and also if some of its rows are lost. A batch write has no run: it may have
-    other rows if the settings say so.
+    engine runs a batch twice in one run, and also if some of its rows are lost. A batch write may have other rows only
+    if the settings say so.
     """
     sink_id, totals = settings.sink_id, sum_of(messages)
+    if last.lost and len(messages) != last.tasks:
+        # Rows that are there were not read again, so the totals of other tasks mean nothing.
+        raise other_tasks(settings, last, len(messages))
     if totals == last.totals:
         return True
     told = f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written"
-    is_write = last.batch.batch_id == WRITE
-    if is_write and settings.same_rows is not False:
-        raise UserMistake(
-            f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
-            "the same write, it is done: do not run it again. (If Spark runs it again, because it is part of a "
-            f"micro-batch, set {settings.other_rows_name}: then it is done with the rows it had.) If it is another "
-            "write, give it a write.id of its own"
-        )
     if last.lost:
         raise UserMistake(
             f"{told}: a part of the batch was lost by a timeout, and only the same rows can complete it; "
             f"{_again(settings, last)}"
         )
-    if is_write:
-        return False
+    is_write = last.batch.batch_id == WRITE
     run_id = messages[0].attempt.run_id
-    if not run_id or run_id == last.run_id:
+    # A batch write outside of a query has no run.
+    if run_id == last.run_id if run_id else not is_write:
         raise UserMistake(
             f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
             "writes of a micro-batch have the same sink.id: the write whose rows are stored keeps it, and the other "
             "one gets one of its own. (If there is one write: start the query again, do not write again within a "
             "run. If your program sets a job group that is the same in each run, do not set it)"
+        )
+    if is_write:
+        if settings.same_rows is False:
+            return False
+        raise UserMistake(
+            f"{told}: a write.id is for the same rows to the same topic, however often they are written. If this is "
+            "the same write, it is done: do not run it again. (If Spark runs it again, because it is part of a "
+            f"micro-batch, set {settings.other_rows_name}: then it is done with the rows it had.) If it is another "
+            "write, give it a write.id of its own; two writes of one micro-batch also need a sink.id each"
         )
     if settings.same_rows:
         raise UserMistake(

@@ -6,6 +6,7 @@ made or read again at any time: nothing else depends on it.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,9 @@ from ottla.sink.marker import Written, decode_marker
 from ottla.sink.refusals import taken_over
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fates
-from ottla.sink.transaction_log import Fate, TransactionLog
+from ottla.sink.transaction_log import Fate, Stored, TransactionLog
+
+_log = logging.getLogger("ottla.sink")
 
 _SESSIONS_MAX = 32
 
@@ -68,7 +71,7 @@ class Session:
         log.forget_old()
         self._decisions = log
         last = log.last_committed
-        return None if last is None else decode(last.record.value or b"")
+        return None if last is None else self._decode(last)
 
     @property
     def identity_after_decision(self) -> TransactionIdentity | None:
@@ -82,7 +85,7 @@ class Session:
         found: list[Decision] = []
         for each in log.settled:
             if each.fate is Fate.COMMITTED:
-                decision = decode(each.record.value or b"")
+                decision = self._decode(each)
                 if found and is_same(found[-1], decision):
                     # The same decision, written again with its notes.
                     found.pop()
@@ -90,15 +93,28 @@ class Session:
         return found
 
     def last_decisions(self, part: str = "") -> list[Decision]:
-        """The last decision of each sink in the control topic, of those whose record contains this text."""
+        """The last decision of each sink in the control topic, of those whose record contains this text.
+
+        A record that is no decision is left out, and logged.
+        """
         told = part.encode()
         log = TransactionLog(lambda record: told in (record.value or b""))
         newest = {
-            each.record.key: each.record.value or b""
+            each.record.key: each
             for each in self._read(self.settings.control_topic, log).settled
             if each.fate is Fate.COMMITTED
         }
-        return [decode(value) for value in newest.values()]
+        found = []
+        for each in newest.values():
+            try:
+                found.append(self._decode(each))
+            except OttlaError as error:
+                _log.warning("left out: %s", error)
+        return found
+
+    def _decode(self, stored: Stored) -> Decision:
+        offset = stored.record.offset
+        return decode(stored.record.value or b"", f"at offset {offset} of topic {self.settings.control_topic!r}")
 
     def sink_of(self, query_id: str) -> str | None:
         """The id of another sink whose last decision is of this query."""
@@ -112,7 +128,7 @@ class Session:
         the driver's transactional id can never be committed.
         """
         of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
-        return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)
+        return any(but is None or not is_same(self._decode(each), but) for each in of_producer)
 
     def fates(self, entries: Sequence[Entry], patience_s: float | None = None) -> dict[int, Fate | None]:
         """What became of entries, by the offset of their marker; None if the topic no longer goes back so far.

@@ -180,7 +180,8 @@ def _write(
     rows: SinkRows,
     batches: Iterator[pa.RecordBatch],
 ) -> Outcome:
-    run_id = context.getLocalProperty(_RUN_ID) or ""
+    # Outside of a query the job group is the program's own.
+    run_id = "" if _micro_batch(context) is None else context.getLocalProperty(_RUN_ID) or ""
     attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber(), run_id)
     message = prepare(
         session_of(settings),

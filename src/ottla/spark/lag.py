@@ -69,7 +69,7 @@ class LagListener(StreamingQueryListener):
         progress = event.progress
         name = self._names.setdefault(str(progress.id), progress.name or str(progress.id))
         self.latest[name] = offsets_behind_latest(progress)
-        for metrics in self.latest[name]:
+        for metrics in filter(None, self.latest[name]):
             _log.info("query %s: %s", name, ", ".join(f"{key} {value}" for key, value in metrics.items()))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:

@@ -47,6 +47,7 @@ _CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
 # Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
+_SHOWN_MOST = SINK_ID_BYTES_MAX
 _MARGIN_MS_LEAST = 15_000
 # What exactly-once needs and sets by itself, in all the words for it.
 _SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
@@ -165,11 +166,11 @@ def _read_control_topic(given: Mapping[str, str]) -> str:
 
 
 def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
-    sink_id = _read_sink_name("sink.id", given)
+    sink_id = _read_id("sink.id", given)
     if sink_id is not None:
         return sink_id
     if not streaming:
-        write_id = _read_sink_name("write.id", given)
+        write_id = _read_id("write.id", given)
         if write_id is not None:
             return write_id
         raise ConfigError(
@@ -201,18 +202,17 @@ def _shortened(location: str) -> str:
 
 
 def _read_id(name: str, given: Mapping[str, str]) -> str | None:
+    """A sink's or a write's name: transactional ids are made of it, and commands show it."""
     text = given.get(name)
-    if text is not None and not text.strip():
+    if text is None:
+        return None
+    word = text.strip()
+    if not word:
         raise ConfigError(f"The option {name} is empty: give it a name, or leave it out.")
-    return None if text is None else text.strip()
-
-
-def _read_sink_name(name: str, given: Mapping[str, str]) -> str | None:
-    """A name that transactional ids are made of."""
-    word = _read_id(name, given)
-    if word is not None and (not word.isprintable() or len(word.encode()) > SINK_ID_BYTES_MAX):
+    if not word.isprintable() or len(word.encode()) > SINK_ID_BYTES_MAX:
+        shown = repr(word) if len(word) <= _SHOWN_MOST else f"{word[:_SHOWN_MOST]!r}... ({len(word)} characters)"
         raise ConfigError(
-            f"The option {name} is {word!r}: it must be printable characters, {SINK_ID_BYTES_MAX} bytes at most."
+            f"The option {name} is {shown}: it must be printable characters, {SINK_ID_BYTES_MAX} bytes at most."
         )
     return word
 
