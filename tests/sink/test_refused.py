@@ -171,7 +171,7 @@ def test_two_writes_of_one_run_with_one_id_are_refused_whatever_the_settings_say
         commit(session, [prepare_rows(settings, planned, batch, 0, job, rows, Attempt(0, 0, run_id="first"))])
 
     write(list(range(60)))
-    with pytest.raises(ottla.UserMistake, match="in this same run of the query.* the other one gets one of its own"):
+    with pytest.raises(ottla.UserMistake, match=r"in this same run of the query.* the other one gets one of its own"):
         write(list(range(50)))
 
 

@@ -291,7 +291,8 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
     if state.decisions:
         last = state.decisions[-1]
         tell(
-            f"sink {state.sink_id}: {printable(str(last.batch))}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}, "
+            f"sink {state.sink_id}: {printable(str(last.batch))}, {counted(last.totals.rows, 'row')} of "
+            f"{counted(last.tasks, 'task')}, "
             f"decided {_time(last.decided_ms)}"
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))

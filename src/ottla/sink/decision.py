@@ -102,8 +102,8 @@ def decode(value: bytes, at: str = "") -> Decision:
         version = told["version"]
         if version != _VERSION:
             raise OttlaError(
-                f"the decision {at or 'of this sink'} has format {version!r}, which this version of ottla does not know; "
-                "go on with the version that wrote it, or a newer one"
+                f"the decision {at or 'of this sink'} has format {version!r}, which this version of ottla does not "
+                "know; go on with the version that wrote it, or a newer one"
             )
         return Decision(
             told["sink"],

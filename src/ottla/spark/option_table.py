@@ -174,8 +174,8 @@ OPTIONS = (
     Option("assign", "JSON {topic: [partition, ...]}", "", "These partitions alone."),
     Option(
         "startingOffsets",
-        f"earliest, latest (streaming only) or {_OFFSETS}, naming every partition; there -2 is earliest, -1 latest (streaming "
-        "only)",
+        f"earliest, latest (streaming only) or {_OFFSETS}, naming every partition; there -2 is earliest, -1 latest "
+        "(streaming only)",
         "earliest for a batch, latest for a stream",
         "Where to begin; a stream that has a checkpoint goes on from there instead.",
     ),
