@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
@@ -61,7 +62,15 @@ def test_messages_behind_one_another_are_merged(data: Any) -> None:
         fill(data.draw, message)
         payload += message.SerializeToString()
     merged = kind.FromString(payload)
-    assert comparable(columns(schema, [payload, payload]).to_pylist()) == [row_of(merged)] * 2
+    try:
+        found = columns(schema, [payload, payload])
+    except ProtobufDataError as error:
+        # The seconds of one Duration and the nanos of another one may have two signs.
+        assert "not a time that Protobuf has" in str(error)
+        with pytest.raises(Exception, match="Duration is not valid"):
+            json_format.MessageToDict(merged)
+        return
+    assert comparable(found.to_pylist()) == [row_of(merged)] * 2
 
 
 @THOROUGH
