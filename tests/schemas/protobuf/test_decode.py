@@ -62,15 +62,20 @@ def test_messages_behind_one_another_are_merged(data: Any) -> None:
         fill(data.draw, message)
         payload += message.SerializeToString()
     merged = kind.FromString(payload)
-    try:
-        found = columns(schema, [payload, payload])
-    except ProtobufDataError as error:
-        # The seconds of one Duration and the nanos of another one may have two signs.
-        assert "not a time that Protobuf has" in str(error)
-        with pytest.raises(Exception, match="Duration is not valid"):
-            json_format.MessageToDict(merged)
+    if has_two_signs(merged):
+        with pytest.raises(ProtobufDataError, match="not a time that Protobuf has"):
+            columns(schema, [payload, payload])
         return
-    assert comparable(found.to_pylist()) == [row_of(merged)] * 2
+    assert comparable(columns(schema, [payload, payload]).to_pylist()) == [row_of(merged)] * 2
+
+
+def has_two_signs(message: Any) -> bool:
+    """Whether it has the seconds of one Duration and the nanos of another one, which are no time together."""
+    try:
+        json_format.MessageToDict(message)
+    except json_format.SerializeToJsonError as error:
+        return "Sign mismatch" in str(error)
+    return False
 
 
 @THOROUGH
