@@ -391,6 +391,9 @@ def with_b(schema: dict[str, Any]) -> dict[str, Any]:
         ({"not": False}, True, None),
         ({"type": "string"}, {"type": "string", "not": {"type": "null"}}, None),
         ({"not": {}}, {"type": "string"}, "NOT_ALLOWED"),
+        # What allows nothing deep inside allows nothing.
+        ({"enum": [1]}, {"allOf": [{"allOf": [False]}]}, None),
+        ({"not": {"type": "string"}}, {"anyOf": [{"allOf": [{"allOf": [False]}]}]}, None),
         # Of a tuple there are no more items than it allows.
         ({"items": [OPEN], "additionalItems": False}, {"type": "array", "items": [OPEN], "maxItems": 1}, None),
         ({"items": [OPEN], "maxItems": 1}, {"type": "array", "items": [OPEN], "additionalItems": False}, None),

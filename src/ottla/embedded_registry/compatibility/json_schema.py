@@ -98,6 +98,8 @@ class _Comparison:
         if "allOf" in written:
             writer = _joined(self._writer, writer, self._budget, depth)
             written = writer[0]
+            if written is False:
+                return []
         found = []
         for part in allowed.get("allOf", ()):
             found += self.compare((part, reader[1]), writer, path, depth + 1)
