@@ -87,8 +87,10 @@ def counted(told: str) -> int:
 
 # ---- Ctrl+C, from outside -------------------------------------------------------------------------------------------
 
+# Python looks for a signal, then sleeps: one that comes in between is handled when the sleep ends. So no sleep here is
+# without end: a thread sleeps in short pieces, and an event loop with a signal handler is woken by every signal.
 _BEGINS = """
-import signal, sys, ottla
+import asyncio, signal, sys, time, ottla
 from ottla.client import leaving
 leaving.LAST_ANSWERS_S = 3600  # only Ctrl+C ends it before that
 servers, topic = sys.argv[1:]
@@ -100,12 +102,19 @@ def stall(producer):
     for _ in range(3):
         producer.send(topic, b"x")
     print("sent", flush=True)
+
+def wait_for_ctrl_c():
+    while True:
+        time.sleep(0.05)
+
+def be_woken_by_signals():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: None)
 """
 
 _IN_THE_BLOCK = """
 with ottla.Producer(servers) as producer:
     stall(producer)
-    signal.pause()
+    wait_for_ctrl_c()
 """
 _AT_ITS_END = """
 leaving.QUIET_S = 0.01
@@ -119,9 +128,8 @@ with ottla.Producer(servers) as producer:
     producer.flush()
 """
 _IN_A_COROUTINE = """
-import asyncio
-
 async def main():
+    be_woken_by_signals()
     async with ottla.AsyncProducer(servers) as producer:
         await (await producer.send(topic, b"before"))
         print("ready", flush=True)
@@ -136,9 +144,8 @@ asyncio.run(main())
 
 
 _IN_A_TRANSACTION_OF_COROUTINES = """
-import asyncio
-
 async def main():
+    be_woken_by_signals()
     async with ottla.AsyncProducer(servers, transactional_id="t") as producer:
         async with producer.transaction():
             await (await producer.send(topic, b"before"))
@@ -261,7 +268,7 @@ def test_ctrl_c_in_a_transaction_tells_what_is_waited_for_and_a_second_one_ends_
 with ottla.Producer(servers, transactional_id="t") as producer:
     with producer.transaction():
         stall(producer)
-        signal.pause()
+        wait_for_ctrl_c()
 """
     with Child(cluster, script) as child:
         child.interrupt()
