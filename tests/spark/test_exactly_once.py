@@ -287,6 +287,24 @@ def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
 
 
+def test_other_rows_under_the_id_of_a_write_are_done_where_the_option_says_so_but_not_within_one_run(
+    spark: SparkSession, stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    other_rows = {"sink__same__rows": "false"}
+    for end in (500, 499):
+        write(numbers(spark, 0, end), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday", **other_rows)
+    assert visible(kafka_cluster, kafka_topic) == list(range(500))
+
+    def twice(rows: DataFrame, batch_id: int) -> None:
+        for changed in (rows, rows.selectExpr("cast(value + 10 as string) value")):
+            write(changed, kafka_cluster, kafka_topic, sink__id=kafka_topic, write__id=str(batch_id), **other_rows)
+
+    stream.add(1000, 2000)
+    with pytest.raises(PySparkException, match=r"in this same run.*have the same sink\.id"):
+        stream.run(foreach=twice)
+    assert visible(kafka_cluster, kafka_topic) == [*range(500), 1000, 2000]
+
+
 def test_decisions_are_kept_where_the_option_says(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
 ) -> None:
