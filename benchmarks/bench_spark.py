@@ -6,6 +6,7 @@ Spark keeps what one DataFrame has shuffled. Logs lie in memory, as in the other
 
 - `source`: `count` and `sum(length(value))` over a topic of six partitions, all columns and, by the option `columns`,
   `value` alone (Spark's own source has no such option and reads all of them).
+- `partitions`: the same over a topic of 2,000 partitions with 50 records each.
 - `sink`: rows that Spark makes as it goes, written to a fresh topic; Spark's own sink is at-least-once.
 - `micro_batches`: a stream of small batches (4 tasks, 6 partitions), what one takes when warm, at-least-once and
   exactly-once in turns.
@@ -46,11 +47,12 @@ PARTITIONS = 6
 TASKS = 4
 RECORD_BYTES = 100
 MIB = 1 << 20
-SOURCE_MUST = {"columns": 1.8, "all_columns": 1.3}
+SOURCE_MUST = {"columns": 4, "all_columns": 1.3}
+PARTITIONS_MUST = {"columns": 1, "all_columns": 1}
 SINK_MUST = {"at_least_once": 1.4, "exactly_once": 1.3}
 EXACTLY_ONCE_COST_MUST_MS = 150
 WORKER_MUST_MIB = 400
-_TOPIC = "bench-spark"
+_MANY_PARTITIONS, _RECORDS_PER_PARTITION = 2_000, 50
 # Micro-batches of one stream: so many until it is warm, and so many that count.
 _COLD, _WARM, _ROWS_PER_BATCH = 5, 12, 4_000
 _SAMPLE_S = 0.02
@@ -83,20 +85,21 @@ class Bench:
         self.spark, self.servers, self.records, self.rounds, self.scratch = spark, servers, records, rounds, scratch
         self._numbers = itertools.count()
 
-    def in_turns(self, sides: Sides) -> list[dict[str, float]]:
+    def in_turns(self, sides: Sides, records: int | None = None) -> list[dict[str, float]]:
         """Rows per second of each side, round by round, the first round aside."""
-        rounds = [{name: self.records / side() for name, side in sides.items()} for _ in range(self.rounds + 1)]
+        count = self.records if records is None else records
+        rounds = [{name: count / side() for name, side in sides.items()} for _ in range(self.rounds + 1)]
         return rounds[1:]
 
     def new_name(self) -> str:
         return f"bench-{os.getpid()}-{next(self._numbers)}"
 
     @contextmanager
-    def fresh_topic(self, records: int) -> Iterator[str]:
+    def fresh_topic(self, records: int, partitions: int = PARTITIONS) -> Iterator[str]:
         """An empty topic, and as much memory touched as its log will take."""
         topic = self.new_name()
         touch_memory(log_folder(), records * (RECORD_BYTES + 20))
-        create_topics(self.servers, [topic], PARTITIONS, 1)
+        create_topics(self.servers, [topic], partitions, 1)
         yield topic
         delete_topic(self.servers, topic)
 
@@ -116,40 +119,48 @@ class Bench:
 
 def source(bench: Bench) -> dict[str, Any]:
     """Records per second of `count` and `sum(length(value))`."""
-    _fill(bench)
-    sides: Sides = {
-        "spark": lambda: _read(bench, "kafka"),
-        "columns": lambda: _read(bench, "ottla", columns="value"),
-        "all_columns": lambda: _read(bench, "ottla"),
-    }
-    rounds = bench.in_turns(sides)
-    delete_topic(bench.servers, _TOPIC)
-    return against_spark(rounds, SOURCE_MUST)
+    return against_spark(_read_in_turns(bench, PARTITIONS, bench.records), SOURCE_MUST)
 
 
-def _fill(bench: Bench) -> None:
+def partitions(bench: Bench) -> dict[str, Any]:
+    """The same where the topic has thousands of partitions, so that what each of them costs decides."""
+    return against_spark(
+        _read_in_turns(bench, _MANY_PARTITIONS, _MANY_PARTITIONS * _RECORDS_PER_PARTITION), PARTITIONS_MUST
+    )
+
+
+def _read_in_turns(bench: Bench, partitions: int, records: int) -> list[dict[str, float]]:
+    with bench.fresh_topic(records, partitions) as topic:
+        _fill(bench, topic, records)
+        sides: Sides = {
+            "spark": lambda: _read(bench, topic, records, "kafka"),
+            "columns": lambda: _read(bench, topic, records, "ottla", columns="value"),
+            "all_columns": lambda: _read(bench, topic, records, "ottla"),
+        }
+        return bench.in_turns(sides, records)
+
+
+def _fill(bench: Bench, topic: str, records: int) -> None:
     import pyarrow as pa
 
     keys, values = payload(RECORD_BYTES, keyed=True)
     table = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
-    touch_memory(log_folder(), bench.records * (RECORD_BYTES + 20))
-    create_topics(bench.servers, [_TOPIC], PARTITIONS, 1)
     with ottla.Producer(bench.servers) as producer:
-        left = bench.records
+        left = records
         while left:
             part = table.slice(0, min(left, table.num_rows))
-            producer.send_table(_TOPIC, part, key="key", value="value")
+            producer.send_table(topic, part, key="key", value="value")
             left -= part.num_rows
 
 
-def _read(bench: Bench, name: str, **options: str) -> float:
-    given = {"kafka.bootstrap.servers": bench.servers, "subscribe": _TOPIC, **options}
+def _read(bench: Bench, topic: str, records: int, name: str, **options: str) -> float:
+    given = {"kafka.bootstrap.servers": bench.servers, "subscribe": topic, **options}
     began = time.perf_counter()
     frame = bench.spark.read.format(name).options(**given).load()
     ((count, nbytes),) = frame.selectExpr("count(*)", "sum(length(value))").collect()
     took_s = time.perf_counter() - began
-    assert count == bench.records, f"{name} read {count} of {bench.records} records"
-    assert nbytes == bench.records * (RECORD_BYTES - 8)
+    assert count == records, f"{name} read {count} of {records} records"
+    assert nbytes == records * (RECORD_BYTES - 8)
     return took_s
 
 
@@ -299,6 +310,7 @@ def _sizes_of_workers() -> list[int]:
 
 PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "source": source,
+    "partitions": partitions,
     "sink": sink,
     "micro_batches": micro_batches,
     "memory": memory,

@@ -24,6 +24,7 @@ from ottla.audit.findings import REPEATED
 SEEDS_MOST = 2_000
 # Where the search begins, for weaknesses that few seeds bring to light; 0 for all others.
 BEGIN = {
+    "aborted_index_lost": 7,
     "closes_by_clock": 95,
     "commit_timeout_aborts": 25,
     "dedupe_window_of_four": 55,
@@ -31,6 +32,8 @@ BEGIN = {
     "group_offsets_before_commit": 18,
     "moved_before_they_are_in_sync": 49,
     "no_transaction_verification": 24,
+    "reorders_on_retry": 8,
+    "skips_after_leader_change": 7,
     REPEATED: 939,
 }
 
