@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 import pytest
 
 import ottla
 from ottla.cli import main
+from ottla.client.producer import Producer
+from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
@@ -16,9 +19,10 @@ from ottla.sink.planning import plan
 from ottla.sink.recovery import recover
 from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
+from ottla.sink.task import prepare
 
-from .conftest import await_quiet
-from .driver import Job, run_task
+from .conftest import assert_every_row_once, await_quiet
+from .driver import Job, run_batch, run_task
 
 
 def decided_without_markers(cluster: ottla.Cluster, job: Job, committed: bool) -> SinkSettings:
@@ -64,3 +68,24 @@ def test_a_topic_that_was_made_again_does_not_promise_that_the_next_start_commit
     planned = plan(session_of(settings))
     assert planned.last is not None
     assert planned.last.lost == {}
+
+
+def test_a_control_marker_where_the_marker_was_does_not_say_that_rows_are_lost(
+    cluster: ottla.Cluster, job: Job
+) -> None:
+    job.tasks = 1
+    settings = decided_without_markers(cluster, job, committed=True)
+    # Another sink makes the topic again, and its first attempt fails: only a control marker comes from that.
+    other = dataclasses.replace(settings, sink_id=f"{job.sink_id}-other")
+
+    def fail(producer: Callable[[], Producer]) -> Totals:
+        producer().send(job.topic, b"not to be read").result()
+        raise ottla.OttlaError("the task fails here")
+
+    planned = plan(session_of(other))
+    with pytest.raises(ottla.OttlaError, match="the task fails here"):
+        prepare(session_of(other), planned, BatchId("other", 0), Attempt(0, 0), fail, Totals)
+    await_quiet(job)
+    with pytest.raises(ottla.OttlaError, match="nothing tells it any more"):
+        run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)

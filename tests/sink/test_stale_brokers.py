@@ -20,7 +20,7 @@ from ottla.sink.identities import coordinator_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import look, plan
 from ottla.sink.session import Session, session_of
-from ottla.sink.settings import CONTROL_TOPIC
+from ottla.sink.settings import CONTROL_TOPIC, SinkSettings
 
 from .conftest import assert_every_row_once, make_job
 from .driver import Job, run_batch, run_task
@@ -185,6 +185,58 @@ def test_a_cut_off_coordinator_that_knows_an_id_from_earlier_batches_is_not_beli
         messages = [run_task(job, others, planned, 5, task, 5 * job.tasks + task) for task in range(job.tasks)]
         commit(committing, messages)
     assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others.bootstrap_servers), batches=6)
+
+
+def test_a_commit_does_not_complete_a_batch_from_an_old_decision(cluster: ottla.Cluster, job: Job) -> None:
+    job.same_rows = True
+    decided_in_part(job, job.settings(), lost=(1, 2))
+    stale, _, others = cut_off(cluster, job)
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
+    committing = Session(settings, Kafka(settings))
+    # It remembers which broker leads the topic.
+    assert committing.read_decision() is not None
+    with cluster.faults.isolate(stale):
+        cluster.await_leader(CONTROL_TOPIC, 0, other_than=stale, timeout=30)
+        decided_in_part(dataclasses.replace(job, bootstrap_servers=others), settings, lost=(2,))
+        planned = plan(session_of(settings))
+        assert planned.last is not None
+        assert set(planned.last.lost) == {2}
+        messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+        with pytest.raises(ottla.OttlaError, match="is behind"):
+            commit(committing, messages)
+        run_batch(job, settings, 0)
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=1)
+
+
+def test_a_batch_that_comes_again_does_not_bring_an_old_decision_back(cluster: ottla.Cluster, job: Job) -> None:
+    job.same_rows = True
+    decided_in_part(job, job.settings(), lost=(1, 2))
+    stale, _, others = cut_off(cluster, job)
+    settings = dataclasses.replace(job.settings(), bootstrap_servers=others, same_rows=None)
+    committing = Session(settings, Kafka(settings))
+    assert committing.read_decision() is not None
+    with cluster.faults.isolate(stale):
+        cluster.await_leader(CONTROL_TOPIC, 0, other_than=stale, timeout=30)
+        run_batch(job, settings, 0)
+        # The driver died before the engine noted that the batch is done, and now it has other rows.
+        other = dataclasses.replace(job, rows_per_batch=50, run_id="again")
+        planned = plan(session_of(settings))
+        commit(committing, [run_task(other, settings, planned, 0, task, task) for task in range(job.tasks)])
+        last = plan(session_of(settings)).last
+        assert last is not None
+        assert last.lost == {}
+    assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=1)
+
+
+def decided_in_part(job: Job, settings: SinkSettings, lost: tuple[int, ...]) -> None:
+    """Run batch 0; the transactions of these tasks have timed out before it is decided."""
+    planned = plan(session_of(settings))
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    entries = [message.entry for message in messages if isinstance(message, Prepared) and message.entry is not None]
+    late = [entry.identity for entry in entries if entry.partition_id in lost]
+    assert not any(ottla.end_transactions(late, False, job.bootstrap_servers).values())
+    with pytest.raises(ottla.TransactionError, match="rows are there"):
+        commit(session_of(settings), messages)
 
 
 def following(transactional_id: str) -> str:

@@ -15,12 +15,13 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.applying import apply
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import WRITE, BatchId, Entry, Plan, Prepared, Skipped
-from ottla.sink.deciding import decide
+from ottla.sink.deciding import decide, decided_by
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.planning import abort_strays, check_moved, look
+from ottla.sink.planning import abort_strays, check_moved, last_of, look
 from ottla.sink.refusals import (
     Message,
+    behind_plan,
     check_together,
     is_same_again,
     other_tasks,
@@ -75,7 +76,7 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
     """A batch that is done came again with other rows: they are not written. Log that, and count it in R."""
     assert plan.last is not None
     found = sum_of(messages)
-    decision = session.read_decision()
+    decision = _decision_of_plan(session, plan)
     is_lossy = decision is not None and decision.loss_accepted
     why = (
         "It was run again"
@@ -93,9 +94,19 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
         why,
         found.rows,
     )
-    if decision is not None and decision.batch == plan.last.batch:
+    if decision is not None:
         with DecisionWriter(session, plan.coordinator) as writer:
             writer.try_to_write_again(decision._replace(differed=decision.differed + 1))
+
+
+def _decision_of_plan(session: Session, plan: Plan) -> Decision | None:
+    """R as the plan has read it, None if another one is read.
+
+    An isolated broker that is no longer the leader returns an older one. That says of rows that they are lost, though
+    they have been written again since, or does not say yet what became of a transaction.
+    """
+    found = session.read_decision()
+    return None if found is None or found.unsettled or last_of(found) != plan.last else found
 
 
 def _sweep(
@@ -129,10 +140,13 @@ def _to_decide(
     kept: list[Entry] = []
     if last is not None and last.batch == batch and not last.is_void:
         is_same_again(settings, last, messages)
-        before = session.read_decision()
         rewritten = {entry.partition_id for entry in written}
-        if before is None or before.batch != batch or len(messages) != last.tasks or rewritten != set(last.lost):
+        if len(messages) != last.tasks or rewritten != set(last.lost):
             raise other_tasks(settings, last, len(messages))
+        # If `commit` is called again, this plan may have decided the batch already.
+        before = decided_by(session, plan.coordinator, batch) or _decision_of_plan(session, plan)
+        if before is None:
+            raise behind_plan(settings, batch)
         kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
     else:
         for message in messages:

@@ -114,6 +114,15 @@ def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
     )
 
 
+def behind_plan(settings: SinkSettings, batch: BatchId) -> TransactionError:
+    """The error if the leader of the control topic does not have the decision that the plan has read."""
+    return TransactionError(
+        f"{batch} of sink {settings.sink_id!r} cannot be completed now, and nothing of this run is visible: the broker "
+        f"that answers as the leader of topic {settings.control_topic!r} is behind, and does not have the last "
+        "decision. Check whether it is cut off from the other brokers, and start again"
+    )
+
+
 def or_accept(settings: SinkSettings) -> str:
     """The remedy if the rows cannot be computed again."""
     command = recover_command(settings, "--accept-loss")

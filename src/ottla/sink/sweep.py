@@ -65,13 +65,16 @@ def fates(entries: Iterable[Entry], log: TransactionLog) -> dict[int, Fate | Non
 
     The topic is compacted by transactional id. Compaction removes aborted markers, and a committed marker whose id has
     a newer committed one. While a decision names an id without a note, that id is committed for nothing else. So a
-    marker that is gone was aborted.
+    marker that is gone was aborted. Where another record is at its offset, somebody has deleted the topic, and it was
+    made again: then it is unknown.
     """
     stored = {each.record.offset: each for each in (*log.settled, *log.open)}
     found: dict[int, Fate | None] = {}
     for entry in entries:
         marker = stored.get(entry.marker_offset)
-        if marker is None:
+        if entry.marker_offset in log.ends:
+            found[entry.marker_offset] = None
+        elif marker is None:
             if entry.marker_offset < log.next_offset:
                 found[entry.marker_offset] = Fate.ABORTED if entry.marker_offset >= log.first_offset else None
         else:

@@ -47,6 +47,8 @@ class TransactionLog:
 
     def __init__(self, wanted: Callable[[Record], bool], first_offset: int = 0) -> None:
         self.settled: list[Stored] = []
+        self.ends: set[int] = set()
+        """The offsets of control markers for which `wanted` is true."""
         self.first_offset = self.next_offset = first_offset
         self._wanted = wanted
         self._open: dict[int, list[Stored]] = {}
@@ -83,6 +85,7 @@ class TransactionLog:
             if header.is_control:
                 fate = Fate.COMMITTED if _is_commit(records) else Fate.ABORTED
                 ended = self._open.pop(header.producer_id, ())
+                self.ends.update(record.offset for record in records if self._wanted(record))
                 self.has_awaited = self.has_awaited or self._is_awaited(header.producer_id, header.producer_epoch)
                 self.settled += [stored._replace(fate=fate, end_epoch=header.producer_epoch) for stored in ended]
             elif header.is_transactional:
