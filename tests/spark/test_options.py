@@ -146,6 +146,7 @@ def test_what_bounds_micro_batches_is_ignored_by_a_batch_with_a_warning(caplog: 
         ({"subscribePattern": "[a-z&&[^b]]"}, "subscribePattern is '[a-z&&[^b]]' (Possible set intersection"),
         ({"subscribePattern": " "}, "subscribePattern is ' ': it must be a regular expression"),
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
+        ({"topic": "x"}, "'topic' is an option of the ottla sink, not of the source: leave it out"),
         ({"zzz": "1"}, "'zzz' is not an option of the ottla source: use kafka.bootstrap.servers"),
         ({"startingOffsets": "latest"}, "startingOffsets is 'latest': it must be earliest or JSON"),
         ({"endingOffsets": "earliest"}, "endingOffsets is 'earliest': it must be latest or JSON"),

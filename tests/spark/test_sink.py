@@ -142,6 +142,16 @@ def test_an_unknown_topic_is_waited_for_as_long_as_the_options_say_and_named_whe
     )
 
 
+def test_a_name_that_no_topic_can_have_says_what_is_allowed(kafka_cluster: Cluster) -> None:
+    options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "topic": "or ders"}
+    with pytest.raises(UserMistake) as refused:
+        sink.batch_writer(options, StructType([StructField("value", StringType())]), overwrite=False)
+    assert str(refused.value) == (
+        "The topic to write to is 'or ders', which cannot be a topic's name: allowed are up to 249 letters, digits, "
+        "'.', '_' and '-'."
+    )
+
+
 @pytest.mark.parametrize("options", [{"delivery": "at-least-once"}, {"sink.id": "of-a-topic-that-is-gone"}])
 def test_a_topic_that_is_gone_keeps_nobody_from_aborting(kafka_cluster: Cluster, options: dict[str, str]) -> None:
     servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "kafka.max.block.ms": "2000"}

@@ -215,7 +215,7 @@ def test_columns_of_another_type_are_refused_when_the_write_is_planned(given: di
         ({}, StructType([ORDER["id"], ORDER["id"]]), "'id' is there 2 times"),
         ({"value.format": "xml"}, VALUE, "avro or protobuf or json"),
         ({"registry": None}, VALUE, "needs the option registry"),
-        ({"undecodable": "null"}, VALUE, "'undecodable' is not an option of the ottla sink"),
+        ({"undecodable": "null"}, VALUE, "'undecodable' is an option of the ottla source, not of the sink"),
         ({"value.format": None}, VALUE, "add the option value.format"),
         ({}, StructType([StructField("a b", LongType())]), "'a b' cannot be a field of Avro"),
     ],

@@ -50,6 +50,8 @@ def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id
         if decided.batch_id == batch.batch_id == WRITE:
             _refuse_lost(settings, last)
             return Role.WRITE
+        if WRITE in (decided.batch_id, batch.batch_id):
+            raise _other_kind(sink_id, decided, f"{batch}")
         raise _foreign(sink_id, decided, f"{batch}")
     if batch.batch_id < decided.batch_id:
         raise UserMistake(
@@ -67,7 +69,8 @@ def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id
 def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
     """UserMistake if the last decision is of another query; called before a plan, if the query is known by then."""
     if last.query_id != query_id:
-        raise _foreign(sink_id, last, f"query {query_id}")
+        this = f"query {query_id}"
+        raise _other_kind(sink_id, last, this) if last.batch_id == WRITE else _foreign(sink_id, last, this)
 
 
 def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
@@ -84,6 +87,15 @@ def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     return UserMistake(
         f"sink {sink_id!r} belongs to {last}, and this is {this}: the checkpoint was lost, or another query has the "
         f"same sink.id; {_CHECKPOINT}"
+    )
+
+
+def _other_kind(sink_id: str, last: BatchId, this: str) -> UserMistake:
+    """The error if a query meets the sink of a batch write, which has no checkpoint; or the other way round."""
+    own = _OTHER_ID if last.batch_id == WRITE else "give this write a sink.id of its own"
+    return UserMistake(
+        f"sink {sink_id!r} belongs to {last}, and this is {this}: a sink.id is either of one query or of batch writes; "
+        f"{own}"
     )
 
 

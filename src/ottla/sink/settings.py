@@ -78,8 +78,8 @@ class SinkSettings:
             raise ConfigError(f"{self.timeout_name}={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
         if not 0 <= self.margin < self.transaction_timeout_ms:
             raise ConfigError(
-                f"{self.margin_name}={self.margin_ms} must be from 0 to below {self.timeout_name} "
-                f"({self.transaction_timeout_ms})"
+                f"{self.margin_name}={self.margin_ms} must be less than {self.timeout_name} "
+                f"({self.transaction_timeout_ms}), and not negative"
             )
         for name in self.client_settings:
             if name.replace(".", "_") in _OWN:

@@ -80,5 +80,6 @@ def _too_late(session: Session, batch: BatchId, attempt: Attempt) -> OttlaError:
     return kafka_error(
         ErrorCode.PRODUCER_FENCED,
         f"{batch} of sink {session.settings.sink_id!r} is over for partition {attempt.partition_id}: it was committed "
-        "by other attempts or was aborted, or another driver has taken the sink over",
+        "by other attempts or was aborted, or another driver has taken the sink over, or ottla sink recover has: "
+        "queries, and writes that run at the same time, need a sink.id each",
     )

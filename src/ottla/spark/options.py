@@ -28,6 +28,7 @@ from ottla.spark.option_table import (
     STREAMING,
     WITHOUT_EFFECT,
 )
+from ottla.spark.sink_options import SINK_OPTIONS
 from ottla.spark.value_options import REGISTRY_SETTING, SUBJECT, UNDECODABLE, ValueOptions, read_value_options
 
 if TYPE_CHECKING:
@@ -175,6 +176,10 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             continue
         if any(row.name == name for row in READER_SETTINGS):
             raise ConfigError(f"{name!r} is not an option of the ottla source: give it as kafka.{name}.")
+        if name in SINK_OPTIONS:
+            raise ConfigError(
+                f"{SINK_OPTIONS[name]!r} is an option of the ottla sink, not of the source: leave it out when you read."
+            )
         known = [row.name for row in _ROWS.values()]
         near = nearest_name(name, known)
         advice = f"did you mean {near}?" if near else f"use {_words(known)}."

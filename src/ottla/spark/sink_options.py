@@ -23,6 +23,7 @@ from ottla.producer.settings import ProducerSettings
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX, topics_of
 from ottla.spark import value_options
+from ottla.spark.option_table import OPTIONS
 from ottla.spark.value_options import REGISTRY_SETTING, ValueOptions, read_value_options
 
 EXACTLY_ONCE = "exactly-once"
@@ -40,11 +41,13 @@ _TAKEN = (
     "write.id",
     *value_options.NAMES,
 )
+SINK_OPTIONS = {name.lower(): name for name in _TAKEN}
 # Of Kafka's 249 the topic of markers needs some for itself.
 _CONTROL_TOPIC_LENGTH_MAX = 241
 _CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX}}}")
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
+_OF_SOURCE = {row.name.lower(): row.name for row in OPTIONS}
 _ASYNC_PROGRESS = "asyncprogresstracking"
 # Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
 _SHOWN_MOST = SINK_ID_BYTES_MAX
@@ -123,9 +126,8 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
 
 
 def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
-    taken = {name.lower() for name in _TAKEN}
     for name in given:
-        if name in taken or name.startswith(("kafka.", REGISTRY_SETTING)) or (streaming and name in _SPARKS):
+        if name in SINK_OPTIONS or name.startswith(("kafka.", REGISTRY_SETTING)) or (streaming and name in _SPARKS):
             continue
         if name.startswith(_ASYNC_PROGRESS):
             if name == f"{_ASYNC_PROGRESS}enabled" and given[name].strip().lower() == "false":
@@ -136,6 +138,17 @@ def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
             )
         if any(row.name == name for row in PRODUCER_SETTINGS):
             raise ConfigError(f"{name!r} is not an option of the ottla sink: give it as kafka.{name}.")
+        if name == "checkpointlocation":
+            raise ConfigError(
+                "The option checkpointLocation is for streaming queries: leave it out. For exactly-once give write.id, "
+                "or within foreachBatch sink.id."
+            )
+        if name == "queryname":
+            raise ConfigError("The option queryName is for streaming queries: leave it out.")
+        if name in _OF_SOURCE:
+            raise ConfigError(
+                f"{_OF_SOURCE[name]!r} is an option of the ottla source, not of the sink: leave it out when you write."
+            )
         near = nearest_name(name, _TAKEN)
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
         raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")

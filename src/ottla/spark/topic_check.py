@@ -48,6 +48,8 @@ def check_topic(options: SinkOptions) -> None:
                 "on the topic.",
                 "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
                 f"{block_ms} ms; kafka.max.block.ms says how long).",
+                "INVALID_TOPIC_EXCEPTION": "which cannot be a topic's name: allowed are up to 249 letters, digits, "
+                "'.', '_' and '-'.",
             }.get(error.name)
             if why is None:
                 raise
