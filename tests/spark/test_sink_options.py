@@ -161,3 +161,8 @@ def test_secrets_are_in_no_repr_and_no_error():
     with pytest.raises(ConfigError) as caught:
         read(**given, kafka__acks="3")
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_table_of_sparks_catalog_has_no_options() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing.*no options for a table of its cat"):
+        read_sink_options({}, streaming=False)

@@ -95,7 +95,12 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     _refuse_unknown(given, streaming)
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:
-        raise ConfigError("The option kafka.bootstrap.servers is missing: give it as host:port, several with commas.")
+        told = "The option kafka.bootstrap.servers is missing: give it as host:port, several with commas."
+        if not given:
+            told += (
+                ' Spark keeps no options for a table of its catalog: write with df.write.format("ottla").options(...).'
+            )
+        raise ConfigError(told)
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("The option topic is empty: name a topic, or leave the option out and give a column topic.")
