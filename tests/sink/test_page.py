@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "exactly-once-sink.md").read_text()
-_HEADER = "| schedule | what happens | tests |\n|---|---|---|\n"
+_HEADER = "| case | what happens | tests |\n|---|---|---|\n"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.partition(_HEADER)[2].partition("\n\n")[0].splitlines()

@@ -29,7 +29,7 @@ _PATIENCE_MS = 10_000
 # Of the driver's own transaction, in which this command writes at most one record.
 _TIMEOUT_MS = 60_000
 _LOST = "lost by timeout"
-# Of no sink: for settings that are used to read about all of them.
+# For settings that are used to read about all sinks.
 _ANY = "-"
 
 SinkId = Annotated[str, typer.Argument(metavar="ID", help="The option sink.id of the query.")]
@@ -154,8 +154,8 @@ def recover(
         done = recovery.recover(session, accept_loss)
     except ProducerFenced:
         raise OttlaError(
-            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and brings it to an "
-            "end; ottla sink show tells what is left"
+            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and ends its "
+            "transactions; ottla sink show tells what is left"
         ) from None
     if as_json:
         written = session.written((*done.committed, *done.lost))
@@ -276,7 +276,7 @@ def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
 
 
 def _settled_as_json(state: SinkState, decision: Decision, entry: Entry) -> dict[str, Any]:
-    """A task of any batch: of an earlier one the decision itself says what is lost."""
+    """A task of any batch; what became of an earlier batch's tasks is noted in its decision."""
     if decision is state.decisions[-1]:
         return _task_as_json(state, entry)
     return {**_entry_as_json(entry, state.written), "state": _LOST if entry.lost else "committed"}
@@ -354,7 +354,7 @@ def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def _places(written: Sequence[Written | None]) -> list[tuple[str, str]]:
-    """Partitions and offsets, a line each; the last lines say what the markers do not tell."""
+    """Partitions and offsets, a line each; the last lines say that some are not known."""
     known = [each for each in written if each is not None]
     places = [
         (f"{span.topic}-{span.partition}", f"{span.first_offset} to {span.last_offset} ({span.rows:,})")

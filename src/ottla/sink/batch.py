@@ -70,8 +70,8 @@ class Span(NamedTuple):
 class Entry(NamedTuple):
     """A task's transaction, as a decision names it; `marker_offset` is the offset of its marker.
 
-    `landed` notes that it was committed, `lost` that it timed out or had too little time left. Without a note the
-    transaction is open, or its marker says what became of it.
+    `landed` notes that it was committed, `lost` that it timed out or had too little time left. Without such a note, its
+    marker says what became of it.
     """
 
     partition_id: int

@@ -37,10 +37,10 @@ _log = logging.getLogger("ottla.sink")
 def commit(session: Session, messages: Sequence[Message]) -> None:
     """Decide the batch of these messages and commit its transactions; returns when all are committed.
 
-    Raises UserMistake or TransactionError if the batch is refused and none of its rows is visible; TransactionError
-    also if a part of it is visible and the same tasks must write the rest; ProducerFenced if another driver has taken
-    over; TransactionUnfinished if the batch is decided, or may be, and the next plan completes it. The call may be
-    repeated.
+    Raises UserMistake or TransactionError if the batch is refused and nothing that these tasks wrote is visible;
+    TransactionError also if a part of it is visible and the same tasks must write the rest; ProducerFenced if another
+    driver has taken over; TransactionUnfinished if the batch is decided, or may be, and the next plan completes it. The
+    call may be repeated.
     """
     if not messages:
         return
@@ -116,8 +116,8 @@ def _sweep(
 
     While this driver is the newest, no task of the next batch can have begun. Attempts that are still alive find that
     their identity has ended, also if they have sent nothing yet. Attempts without an identity find that the plan's
-    identity is no longer the newest. (Before transaction version 2, KIP-890, the end of a transaction does not change
-    the identity, and such an attempt may begin again.) An error here is only logged: the batch is done, or has failed.
+    identity is no longer the newest. (Before transaction version 2, KIP-890, the end of a transaction changes no
+    identity, and both may begin a transaction.) An error here is only logged: the batch is done, or has failed.
     """
     if coordinator is None:
         return

@@ -37,7 +37,7 @@ from ottla.sink.transaction_log import Fate
 _log = logging.getLogger("ottla.sink")
 
 _ASKED_TIMES = 3
-# Of a leader that answers: the log of markers is read from the first of these transactions on.
+# A leader that answers sends something within this time, because the log is read from the first of these markers on.
 _MARKERS_WITHIN_S = 2.0
 
 
@@ -55,8 +55,8 @@ def decide(
     """Check what these tasks prepared, write R and commit it; when this returns, the batch is decided.
 
     Returns R as it was committed: with `same_rows`, entries whose transactions have too little time left are noted in
-    it as lost. Also returns the driver's identity after that, None if it is not known. Raises TransactionError or
-    ProducerFenced if the batch is not decided, TransactionUnfinished if that is not known.
+    it as lost. Also returns the driver's identity after that, None if it is not known. Raises UserMistake,
+    TransactionError or ProducerFenced if the batch is not decided, TransactionUnfinished if that is not known.
     """
     session = writer.session
     began_s = session.port.passed_s()
@@ -120,8 +120,8 @@ def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, Transa
     """What the coordinators know of these transactions and of R's own.
 
     A coordinator may say that a transaction is not open, and the log of markers that it is. Then that broker may be cut
-    off from the others, and another one is the coordinator by now. So it is looked for again, for half of the time that
-    R's own transaction may last.
+    off from the others, and another one is the coordinator by now. So the coordinator is looked for again, for half
+    of the time that R's own transaction may last.
     """
     port = session.port
     deadline = port.passed_s() + session.settings.decision_timeout_ms / 2000
@@ -136,7 +136,7 @@ def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, Transa
 
 
 def _may_be_open(session: Session, entries: Sequence[Entry]) -> bool:
-    """Whether one of these transactions is open by the log of markers; also if its leader may be cut off, too."""
+    """Whether one of these transactions is open by the log of markers; also True if its leader may be cut off, too."""
     if not entries:
         return False
     try:
@@ -167,7 +167,7 @@ def _warn_of_length(
     earliest_ms: int,
     now_ms: int,
 ) -> None:
-    """Say it before batches are too long for their transactions."""
+    """Warn before batches take too long for their transactions."""
     begun_ms = [max(earliest_ms, each.started_ms) for each in described if each.started_ms is not None]
     took_ms = now_ms - min(begun_ms, default=now_ms)
     allowed_ms = settings.transaction_timeout_ms - settings.margin
@@ -188,7 +188,7 @@ def _warn_of_length(
 
 
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:
-    """This error, in words that say what is decided and what is not."""
+    """The error to raise in place of this one: it says whether the batch is decided."""
     what = f"{decision.batch} of sink {session.settings.sink_id!r}"
     if isinstance(error, UserMistake):
         return error

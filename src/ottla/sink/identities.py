@@ -5,11 +5,12 @@
     ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 with number 0; it never has a transaction
     ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: slot 2, transaction.timeout.ms=60000
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
-    ottla-sink-6-orders@own/17/0/turn   the count of a sink that keeps its decisions in topic `own`
+    ottla-sink-6-orders@own/17/0/turn   the same count for a sink with the control topic `own`
 
-The length of the sink id comes first, so that the ids of one sink never begin with the prefix of another. A reader of
-another topic than the one where a sink decides would abort what is decided, and so does not find its tasks. The driver
-has one id whatever the topic is: of two drivers with one sink id only the newest can decide.
+The length of the sink id comes first, so that the ids of one sink never begin with the prefix of another. A program
+that reads another control topic does not find the decision. It does not find the tasks' ids either, so it cannot abort
+what is decided. The driver's id does not depend on the topic: of two drivers with one sink id only the newest can
+decide.
 
 Two attempts that may be alive must not have the same id. To ask whether an id is in use is not enough: an attempt may
 be delayed between the answer and the request that takes the id. So an attempt first sends InitProducerId for the id
@@ -31,7 +32,7 @@ from ottla.sink.settings import CONTROL_TOPIC
 
 SLOTS = 4
 TICKETS_MOST = 4 * SLOTS
-# As brokers have it in their logs: sinks of earlier releases named tickets so, and their counts go on.
+# Not to be changed: brokers have stored the counts of earlier releases under this name.
 _TICKET = "/turn"
 _FREE = ("CompleteCommit", "CompleteAbort")
 _EPOCH_MAX = 32_767

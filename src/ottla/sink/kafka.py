@@ -1,8 +1,8 @@
 """All requests of the sink to Kafka, by ottla's own clients, and all its reads of this machine's clocks.
 
 A `Session` has it as its `port`. Nothing else in this package uses sockets or clocks, except the modules that this one
-calls (`topics`, `verification`, `kept_producers`), and `barriers`. Tests replace it by simulated clients and clocks, so
-that days pass in seconds and every process can be killed or delayed at every request.
+calls (`topics`, `verification`, `kept_producers`), and `barriers`. Tests give it simulated clients and clocks, so that
+days pass in seconds and every process can be killed or delayed at every request.
 """
 
 from __future__ import annotations

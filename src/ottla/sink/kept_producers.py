@@ -66,7 +66,7 @@ class KeptProducers:
             try:
                 return self._begin(producer, identity, hears)
             except OttlaError as error:
-                _log.info("the producer before cannot be used any more: %s", error)
+                _log.info("the kept producer cannot be used any more: %s", error)
         kept = _Kept(settings)
         given = {**settings, "transactional.id": identity.transactional_id, "interceptor.classes": [kept.relay]}
         producer = Producer.from_config(given)

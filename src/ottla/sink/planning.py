@@ -25,7 +25,7 @@ from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
-# A plan names at most so many. If a task finds another idle id, it takes another ticket.
+# A plan names at most so many idle identities. If a task finds another one, it takes another ticket.
 _IDLE_MOST = 100
 _PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 
@@ -55,7 +55,7 @@ def _become_coordinator(
 ) -> tuple[TransactionIdentity, Decision | None, tuple[TransactionIdentity, ...]]:
     """Fence, complete the last decision, and sweep; returns the identity, R as it was read, and the idle identities.
 
-    If R lacked a note at a transaction, this writes R again, and the caller must call it again, for a new identity.
+    If R has no note at a transaction, this writes R again. Then it must be called again, for a new identity.
     Before transaction version 2 the identity stays the same after that write, and brokers would take the next decision
     for a duplicate of it. With a newer identity R must be read again: another driver may have decided meanwhile.
     """
@@ -172,9 +172,9 @@ def survey(session: Session, decision: Decision | None) -> Sweep:
 
 
 def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> set[TransactionIdentity]:
-    """Abort transactions that R does not name; returns those with an error, which have ended otherwise meanwhile.
+    """Abort transactions that R does not name; returns those with an error: they have ended otherwise, or never began.
 
-    From transaction version 2 on (KIP-890), this also gives a new epoch to an identity that has sent nothing.
+    From transaction version 2 on (KIP-890), this also gives a new epoch to an identity without a transaction.
     """
     told = session.end(identities, committed=False)
     for error in told.values():

@@ -21,8 +21,8 @@ from ottla.sink.transaction_log import Fate
 class SinkState(NamedTuple):
     """One sink as it is now.
 
-    `decisions` are those that the topic still has, the last one at the end. `fates` says what became of its entries, by
-    the offset of their marker (None: unknown). `open` are transactions that no decision names. `deciding`: a decision
+    `decisions` are those that the topic still has, in order. `fates` says what became of the last one's entries, by the
+    offset of their marker (None: unknown). `open` are transactions that no decision names. `deciding`: a decision
     is being written. `written` has the offsets in the markers that are still there, by the marker's own offset.
     """
 
@@ -55,7 +55,7 @@ class Recovered(NamedTuple):
 def describe(session: Session, history: bool = False) -> SinkState:
     """Read what was decided and what became of it; raises Unreachable, KafkaError.
 
-    `written` is that of the last decision, with `history` that of all decisions that the topic still has.
+    `written` has the markers of the last decision, with `history` those of all decisions that the topic still has.
     """
     if not session.has_decisions():
         return SinkState(session.settings.sink_id, (), {}, (), False, {})

@@ -41,7 +41,7 @@ class Role(Enum):
 
 
 def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id: int) -> Role:
-    """What this task must do with its rows; UserMistake if the batch is not a next one after the last decision."""
+    """What this task must do with its rows; UserMistake if the batch cannot follow the last decision."""
     if last is None:
         return Role.WRITE
     sink_id, decided = settings.sink_id, last.batch
@@ -150,10 +150,7 @@ def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> UserMistake:
 
 
 def _again(settings: SinkSettings, last: Last) -> str:
-    return (
-        f"run it with the number of partitions it had ({last.tasks}) and a source that repeats itself"
-        f"{or_accept(settings)}"
-    )
+    return f"run it with the number of partitions it had ({last.tasks}) and the same rows{or_accept(settings)}"
 
 
 def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:

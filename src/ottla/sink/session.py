@@ -1,7 +1,7 @@
-"""What a process keeps of a sink from one batch to the next: connections, and the decisions as far as it has read.
+"""What a process keeps of a sink from one batch to the next: connections, and the last decision that it has read.
 
 Plan and commit run in processes that outlive a batch; `session_of` returns what the batch before used. All of it can be
-made or read again at any time: nothing else depends on it.
+made or read again at any time.
 """
 
 from __future__ import annotations

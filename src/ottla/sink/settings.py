@@ -121,13 +121,13 @@ class SinkSettings:
             "client.id": f"ottla-sink-{self.sink_id}",
             **given,
             "bootstrap.servers": self.bootstrap_servers,
-            # Not sent by this producer: InitProducerId, which got the identity, has sent it. A producer must have one.
+            # A producer must have one. This one does not send it: InitProducerId has set it for the identity.
             "transaction.timeout.ms": self.transaction_timeout_ms,
         }
 
 
 def settings_for_reading(client_settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer's settings that other clients have, too, with underscores, as their keywords."""
+    """Those settings of the producer that other clients have, too, as their keywords (with underscores)."""
     known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
     keywords = {name.replace(".", "_") for name in known}
     return {

@@ -41,7 +41,7 @@ def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[s
 
 
 def sweep(described: Mapping[str, TransactionDescription], decision: Decision | None) -> Sweep:
-    """Separate the transactions of a decision from all others; `described` are those of `to_describe`."""
+    """Divide the transactions into those of the decision and all others; `described` are those of `to_describe`."""
     entries = () if decision is None else decision.unsettled
     open_now = {_identity(each) for each in described.values() if each.state == _ONGOING}
     decided = {entry.identity for entry in entries}

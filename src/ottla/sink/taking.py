@@ -3,9 +3,9 @@
 From transaction version 2 on (KIP-890) every end of a transaction gives its id a new epoch. An attempt that finds an id
 without an open transaction begins one with exactly the producer id and epoch that it found (AddPartitionsToTxn). If
 another attempt has used the id since, brokers refuse this without effect. Brokers let two attempts begin if both found
-the same. So each then asks for the newest ticket: if a later ticket leads to the same slot, the attempt does not use
-the id, in which it has sent nothing, and takes another ticket. If an id does not exist, InitProducerId creates it, with
-the ticket's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
+the same. So each then asks for the newest ticket: if a later ticket leads to the same slot, the attempt, which has sent
+nothing yet, takes another ticket and does not use the id. If an id does not exist, InitProducerId creates it, with the
+ticket's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
 
 In version 1 the end of a transaction does not change the epoch, and an id can be taken only by InitProducerId, which
 aborts a transaction that is open under it. If an attempt is delayed before that until a later ticket leads to its slot,
@@ -27,8 +27,8 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
 
     Raises ProducerFenced if the plan is no longer the newest, TransactionError if all slots are in use.
 
-    To commit or abort the batch, a driver first gets a new identity, and then ends all identities of tasks that it
-    finds. So this checks the driver's identity last: after that, a task that is still alive opens no transaction.
+    From transaction version 2 on, a driver that commits or aborts the batch first gets a new identity, and then ends
+    all identities of tasks that it finds. So this checks the driver's identity last.
     """
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
     tickets = ticket_id(session.prefix, attempt.partition_id, attempt.attempt_number)

@@ -86,8 +86,8 @@ def _ensure(admin: Admin, topic: str, replicas: int, configs: Mapping[str, objec
             if error.code not in _SETTINGS_REFUSED:
                 raise
             _log.warning(
-                "topic %r is made with cleanup.policy=compact alone, since the brokers refuse the settings that suit "
-                "it better: %s. It may become larger before it is compacted, which makes starts of queries slower",
+                "topic %r is made with cleanup.policy=compact alone, since the brokers refuse its other settings: "
+                "%s. It may become larger before it is compacted, which makes starts of queries slower",
                 topic,
                 error,
             )

@@ -33,7 +33,7 @@ name_this_python(os.environ)
 
 
 def __getattr__(name: str) -> Any:
-    # They bring PySpark's sessions along, which a driver's source has no need of.
+    # They import PySpark's sessions, which the source does not need on the driver.
     if name in ("LagListener", "offsets_behind_latest"):
         from ottla.spark import lag
 

@@ -16,7 +16,7 @@ from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import Place
 from ottla.spark.stream_offsets import count_available
 
-# So old may an average be: each look is one request more to each leader, and a measurement of folders for the broker.
+# How old an average may be: each look costs a request to each leader, and the broker measures its folders.
 _MAX_AGE_S = 10.0
 
 
@@ -49,7 +49,7 @@ class BytesPerOffset:
 
     def _look(self, places: list[Place]) -> None:
         sizes = self._sizes(places)
-        # All that the log holds, also behind a transaction that is open: the size is that of all.
+        # Up to the end of the log, also behind an open transaction: the size is that of the whole log.
         first, end = self._lookup.offsets_of(
             [dict.fromkeys(places, EARLIEST_OFFSET), dict.fromkeys(places, LATEST_OFFSET)], read_committed=False
         )

@@ -1,4 +1,4 @@
-"""Refuses continuous processing into the sink: Spark lets it through, and then drops every row without a word.
+"""Refuses continuous processing into the sink: Spark allows it, and then drops every row without an error.
 
 Spark passes whole partitions to a Python sink. In a continuous query Spark has rows one by one, and passes nothing: no
 task calls `write`, each epoch is committed with None in place of the tasks' messages, and the checkpoint goes on past
@@ -39,7 +39,7 @@ def refuse_continuous_query(checkpoint: str | None) -> None:
 
 
 def refuse_epoch(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """UserMistake for a commit without a message of each task: no micro-batch is committed so."""
+    """UserMistake if a task's message is missing, which never happens in the commit of a micro-batch."""
     if None in messages:
         raise UserMistake(_REFUSED)
 

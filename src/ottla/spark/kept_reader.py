@@ -22,7 +22,7 @@ _KEPT_S = 1.0
 
 
 class _Kept:
-    """The reader that waits for a task, and of which kind it is."""
+    """The reader that no task uses now, and the key of its plan and settings."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

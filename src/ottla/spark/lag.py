@@ -1,7 +1,7 @@
 """How far streams are behind, under the names that Spark's own Kafka source uses for it.
 
-Spark takes metrics from a source written in Java only, so that `sources[].metrics` of a query's progress is empty here.
-The offsets they are made of are in the progress: `LagListener` computes them there after every micro-batch.
+Spark takes metrics only from sources written in Java, so `sources[].metrics` of a query's progress is empty. But the
+progress has the offsets: `LagListener` computes the metrics from them after every micro-batch.
 """
 
 # ruff: noqa: N802  (methods are called as Spark calls them)

@@ -26,8 +26,8 @@ PartitionOffsets = dict[str, dict[int, int]]
 class Limit:
     """One end of what is read; exactly one of `word`, `offsets` (-2 earliest, -1 latest), `time_ms`, `times_ms` is set.
 
-    `option` is the option that said so, for messages. `or_end`: where no record is as young as a time, take the
-    partition's end rather than failing.
+    `option` is the option that said so, for messages. `or_end`: if no record has the time or a later one, take
+    the partition's end rather than failing.
     """
 
     option: str
@@ -44,7 +44,7 @@ class Limit:
 
 
 def read_start(values: Mapping[str, Any], *, streaming: bool) -> Limit:
-    """The start, of options already taken apart; ConfigError for what cannot be one."""
+    """The start, by the options' values; ConfigError for what cannot be one."""
     or_end = values.get("startingOffsetsByTimestampStrategy") == "latest"
     if "startingTimestamp" in values:
         return Limit("startingTimestamp", time_ms=values["startingTimestamp"], or_end=or_end)

@@ -2,8 +2,8 @@
 
 Loading includes a first small job, so that the Python workers, too, are there before the first real one needs them.
 
-Spark works in a Java process of its own. Where that dies under the work (killed, out of memory), whatever exception
-Spark's Python side has for it becomes one sentence at the end of the block.
+Spark works in a Java process of its own. Where that dies under the work (killed, out of memory), the exception of
+PySpark, whichever it is, becomes an OttlaError of one sentence at the end of the block.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
-# From so many records on, Java's best compiler and the queries that Spark compiles earn back what they cost.
+# From so many records on, Java's C2 compiler and Spark's compiled queries save more time than they take.
 _MANY_RECORDS = 1_000_000
-# A JVM that lives for half a minute does not: without that compiler it takes a third less CPU on two cores.
+# A JVM that lives for half a minute takes a third less CPU without C2, on two cores.
 _SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-# Likewise what Spark would write for each query in Java, and compile: seconds, for a row or two of a query's plan.
+# Without these, Spark writes Java code for each query and compiles it, which takes seconds.
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -55,7 +55,7 @@ class SparkLoading:
         self._thread = threading.Thread(target=self._load, name="ottla-spark-loading", daemon=True)
 
     def session(self) -> SparkSession:
-        """The session, once it is there and warm; raises what loading it ended with."""
+        """Wait until the session is there and its first job is done; raises the error of loading it."""
         self._thread.join(_PATIENCE_S)
         if self._thread.is_alive():
             raise OttlaError(f"Spark did not start within {_PATIENCE_S:.0f} s")
@@ -69,7 +69,7 @@ class SparkLoading:
         try:
             self._thread.start()
         except BaseException:
-            # Interrupted while it waited for the thread to begin, which it does all the same.
+            # Interrupted while this waited for the thread to start; the thread starts all the same.
             self._given_up = True
             raise
         return self

@@ -32,7 +32,7 @@ def while_pickling(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answe
 
 
 def each_plainly(items: Iterator[_Answer]) -> Iterator[_Answer]:
-    """The same items, gone through by Spark."""
+    """The same items, for Spark to iterate over."""
     try:
         yield from items
     except OttlaError as error:

@@ -61,7 +61,7 @@ def place_limit(
 
     `first` and `end`: what the partition holds; `by_time`: what the brokers found for the limit's times, -1 for none.
     Raises UserMistake for partitions that are not named or not there, for offsets that are gone or not yet written, and
-    for times that no record is as young as.
+    for times that are later than all records.
     """
     if limit.named is not None:
         check_named(limit, places)

@@ -1,7 +1,7 @@
 """From options to partitions and offsets, by asking the brokers: the planning of batches and of streams.
 
-What cannot be read is said here, before any task runs: topics and partitions that do not exist or may not be read,
-settings that cannot be used, offsets that are gone, times that lie ahead.
+What cannot be read is refused here, before any task runs: topics and partitions that do not exist or may not be read,
+settings that cannot be used, offsets that are gone, times later than all records.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PartitionsToRead:
     def _ask(self) -> tuple[Place, ...]:
         options, lookup = self._options, self.lookup
         if options.pattern is not None:
-            # As Kafka's own internal topics, and those of the sink: a stream into it would have something new for ever.
+            # Not the sink's topics: a stream that also writes would find new records in them for ever.
             topics = [name for name in lookup.topics() if options.pattern.search(name) and name not in SINK_TOPICS]
             found = lookup.known_partitions(topics)
         elif options.assigned is not None:
@@ -122,7 +122,7 @@ class PartitionsToRead:
         return all(self._topic_ids[topic] == topic_id for topic, topic_id in known.items())
 
     def identified(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """The ranges, marked as planned together, each with its topic's id: a task takes no other topic for it."""
+        """The ranges, marked as planned together, with their topics' ids: a task reads no other topic of that name."""
         plan, none = os.urandom(8).hex(), bytes(16)
         ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic_id != none}
         return [replace(span, topic_id=ids.get(span.topic, b""), plan=plan) for span in ranges]

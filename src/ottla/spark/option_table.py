@@ -1,7 +1,8 @@
 """Every option of the source in one table: what it takes, which kind of query uses it, what it does.
 
 `options` reads by it, and the table in docs/spark-source.md is written from it (`tools/generate_spark_options.py`).
-Names and meanings are those of Spark's own Kafka source, but for `columns` and those of values with a schema.
+Names and meanings are those of Spark's own Kafka source, but for `columns`, `maxBytesPerTrigger` and the options of
+values with a schema.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BOTH = "both"
 
 class Option(NamedTuple):
     """One row. `takes` completes the sentence "it must be ..."; `read` makes the value of the text, or raises
-    ValueError. `used_by`: who uses it; a query of the other kind refuses it where `refused` says why, else ignores it.
+    ValueError. `used_by`: which queries use it. Others refuse it if `refused` says why; otherwise they ignore it.
     """
 
     name: str
@@ -117,7 +118,7 @@ def _read_pattern(text: str) -> re.Pattern[str]:
         raise ValueError
     try:
         with warnings.catch_warnings():
-            # Of what means another thing in Java, such as [a-z&&[^b]], Python only warns.
+            # Python only warns of patterns that mean something else in Java, such as [a-z&&[^b]].
             warnings.simplefilter("error", FutureWarning)
             return re.compile(text.strip())
     except (re.error, FutureWarning) as error:
@@ -320,7 +321,7 @@ OPTIONS = (
 """In the order of the documentation."""
 
 WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
-"""Options of Spark's that only tune its consumers: taken, and nothing to be done."""
+"""Options of Spark's that only tune its consumers: accepted, and without effect."""
 
 REFUSED_SETTINGS = {
     "kafka.auto.offset.reset": "use startingOffsets and failOnDataLoss instead",
@@ -352,4 +353,4 @@ SETTINGS_WITHOUT_EFFECT = frozenset(
         "session.timeout.ms",
     )
 )
-"""Settings of Kafka's consumer about what there is not here (members of groups, polling, metrics): without effect."""
+"""Settings of Kafka's consumer about membership in groups, polling and metrics, which a source does not have."""

@@ -1,7 +1,7 @@
 """The source's options, named and read as Spark's own Kafka source reads them (`option_table`).
 
-Option names arrive in lower case. Those of Spark's that only tune its consumer are taken and have no effect; one that
-is not known is refused, never ignored. `kafka.<setting>` goes to the reader as `<setting>`.
+Option names arrive in lower case. Those of Spark's that only tune its consumer have no effect. An unknown option is
+refused. `kafka.<setting>` goes to the reader as `<setting>`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
 
 
 def _read_any(options: Mapping[str, str]) -> dict[str, Any]:
-    """Each option, for whichever kind of query, by its name as it is written."""
+    """Each option of both kinds of query, by its name as it is written."""
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given)
     return {row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given}

@@ -34,7 +34,7 @@ def watching(spark: SparkSession, step: Step) -> Iterator[None]:
 
 
 def _watch(tracker: Any, known: set[int], step: Step, ended: threading.Event) -> None:
-    # Where Spark is gone, whoever waits for its answer hears of it; there is nothing left to show.
+    # If Spark is gone, the caller that waits for its answer gets the error; there is nothing left to show.
     with suppress(Exception):
         _show_tasks(tracker, known, step, ended)
 

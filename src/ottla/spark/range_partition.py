@@ -1,4 +1,4 @@
-"""A task's share as Spark carries it, and how its reading begins: the same for batches and streams."""
+"""What Spark passes to a task that reads, and how reading begins: the same for batches and streams."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def read_partition(options: SourceOptions, partition: InputPartition, schema: St
 
 
 class _Spared:
-    """Whether this process's collector was spared already; to count what is frozen takes as long as to look at it."""
+    """Whether this process has frozen its objects; gc.get_freeze_count() takes as long as a collection."""
 
     done = False
 
 
 def _spare_the_collector() -> None:
-    """Once in a worker, keep what its imports have left from being looked through again and again.
+    """Once in a worker, exclude the objects of its imports from garbage collection.
 
     Spark's workers collect garbage after every task. With pyarrow, pandas and PySpark loaded that is 50 ms, ten times
     what a task of a small micro-batch takes otherwise; none of those objects ever goes away.

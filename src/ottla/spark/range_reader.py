@@ -28,10 +28,10 @@ _log = logging.getLogger("ottla.spark")
 
 _PIECE_ROWS = 16_384
 _PIECE_BYTES = 2 << 20
-"""A piece to decode and hand on ends with the record batch that brings it to as many rows or bytes."""
+"""A piece to decode ends with the record batch with which it has so many rows or bytes."""
 
 _SLICE_ROWS_MAX = 65_536
-"""Rows handed to the JVM at once, where one record batch has very many: it holds them outside its heap."""
+"""Rows passed to the JVM at once, if one record batch has more: the JVM holds them outside its heap."""
 
 _PREFETCH_MAX_BYTES = 16 << 20
 """Read ahead of Spark, unless kafka.prefetch.max.bytes says otherwise: every task of an executor has as much."""
@@ -40,7 +40,7 @@ _CONSTANT = ("topic", "partition")
 # What the decoder calls differently.
 _DECODED = {"timestampType": "timestamp_type"}
 
-# A range of few records is not worth a fetch of 8 MiB; what a guess leaves out, the next fetch brings.
+# A range of few records needs no fetch of 8 MiB. If the guess is too small, there is another fetch.
 _RECORD_BYTES_GUESSED = 1024
 _FETCH_BYTES_MIN = 64 << 10
 _FETCH_BYTES_MAX = 8 << 20
@@ -85,7 +85,7 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
     settings: dict[str, Any] = {
         "prefetch.max.bytes": _PREFETCH_MAX_BYTES,
         "max.partition.fetch.bytes": fetch_bytes,
-        # A reader of its own would give up sooner, above all one that begins while all brokers are down for a while.
+        # By default a reader gives up sooner, mainly one that starts while all brokers are down.
         "default.api.timeout.ms": options.poll_timeout_ms,
         "bootstrap.refused.timeout.ms": options.poll_timeout_ms,
         **options.settings,
@@ -112,7 +112,7 @@ def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Ite
 
 
 class _Constants:
-    """Columns that say the same in every row, made once for as many rows as a piece may have."""
+    """Columns with the same value in every row, made once for as many rows as a piece may have."""
 
     def __init__(self, span: OffsetRange) -> None:
         self.place = f"Partition {span.partition} of {span.topic}"
@@ -171,7 +171,7 @@ def _null_where_none(headers: Any) -> Any:
 
 
 def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError) -> None:
-    """Fail, or say what is left out and go on behind it."""
+    """Fail, or log what is left out and go on after it."""
     span = progress.span
     where = f"partition {span.partition} of {span.topic}"
     if isinstance(error, LogTruncated):
@@ -192,7 +192,7 @@ def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError)
             first, end = lookup.offsets_of([{place: EARLIEST_OFFSET}, {place: LATEST_OFFSET}])
         finally:
             lookup.close()
-        # Where the partition now ends before what was planned, nothing behind that place is the same any more.
+        # If the partition is shorter now, offsets from its end on may belong to other records.
         follows = min(first[place], span.end) if first[place] > progress.offset else span.end
         holds = f"it now holds {first[place]} to {end[place]}"
         told = f"offsets {progress.offset} to {follows - 1} of {where} are gone: {holds}"

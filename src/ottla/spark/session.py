@@ -53,8 +53,8 @@ def local_session(
     Where a session is already running in this process, Spark returns that one.
     """
     own = {
-        # The same for all, and not there: Java shares prepared classes only among those who have one classpath, which
-        # begins with this folder.
+        # Always the same folder, which does not exist: the classpath begins with it, and Java shares prepared classes
+        # only between processes with one classpath.
         "SPARK_CONF_DIR": str(_pyspark_folder() / "no-conf"),
         "SPARK_LOCAL_IP": LOOPBACK,
     }
@@ -67,7 +67,7 @@ def session_at(master: str | None, app_name: str, *, settings: dict[str, str] | 
 
     A program that `spark-submit` has started gets the session of its options, whatever `master` says. A cluster's
     session is configured as the user's others are, but for `settings` and what `ottla` needs. UserMistake for a master
-    that there is not, or that takes no connection, else as `local_session`.
+    that is unknown to Spark or takes no connection; otherwise as `local_session`.
     """
     if is_submitted():
         from pyspark.sql import SparkSession
@@ -175,7 +175,7 @@ def _start(app_name: str, master: str, settings: dict[str, str], folder: Path, o
 
 
 def how_java_ended(patience_s: float) -> str | None:
-    """How the Java process behind this program's Spark came to its end, in words; None where it is alive.
+    """How the Java process of this program's Spark ended, in words; None if it is alive.
 
     Where it was killed, its sockets break a moment before its parent can learn how it ended: `patience_s` is for that.
     """
@@ -185,7 +185,7 @@ def how_java_ended(patience_s: float) -> str | None:
 
 
 def _java_that_never_came_up(error: BaseException) -> subprocess.Popen[bytes] | None:
-    """The Java process that PySpark has waited for in vain: it tells nobody of it, but its frame still knows it."""
+    """The Java process that PySpark waited for in vain; only a local variable in PySpark's frame has it."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         process = frame.f_locals.get("proc")
         if isinstance(process, subprocess.Popen):

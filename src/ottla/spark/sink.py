@@ -1,9 +1,9 @@
 """The sink `format("ottla")`: what Spark calls, for batch writes and streaming queries, and at-least-once itself.
 
-Spark asks for a writer on the driver when a write is planned (for a streaming query: once for every micro-batch), and
-there everything is checked that can be: options, columns, the topic. It calls `write` in one task for each of Spark's
-partitions, with the rows as Arrow RecordBatches. At-least-once sends them and waits for every acknowledgement: a task
-that runs again writes its rows again. Exactly-once is in `exactly_once.py`.
+Spark asks for a writer on the driver (for a streaming query: twice for every micro-batch, to plan and to commit).
+Options and columns are checked then, and the topic when the write is planned. Spark calls `write` in one task for each
+of its partitions, with the rows as Arrow RecordBatches. At-least-once sends them and waits for every acknowledgement: a
+task that runs again writes its rows again. Exactly-once is in `exactly_once.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Written(WriterCommitMessage):
 
 
 class AtLeastOnceWriter(DataSourceArrowWriter):
-    """A batch write whose rows are there once the task that sent them has ended well, and twice if it ran twice."""
+    """A batch write: rows are stored when their task has succeeded; a task that ran twice has stored them twice."""
 
     def __init__(self, plan: SinkPlan) -> None:
         self._plan = plan

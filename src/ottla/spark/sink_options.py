@@ -42,17 +42,17 @@ _TAKEN = (
     *value_options.NAMES,
 )
 SINK_OPTIONS = {name.lower(): name for name in _TAKEN}
-# Of Kafka's 249 the topic of markers needs some for itself.
+# Kafka allows 249, and the topic of markers has a longer name.
 _CONTROL_TOPIC_LENGTH_MAX = 241
 _CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX}}}")
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _OF_SOURCE = {row.name.lower(): row.name for row in OPTIONS}
 _ASYNC_PROGRESS = "asyncprogresstracking"
-# Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
 _SHOWN_MOST = SINK_ID_BYTES_MAX
+# Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
 _MARGIN_MS_LEAST = 15_000
-# What exactly-once needs and sets by itself, in all the words for it.
+# Settings that exactly-once sets itself, with the values that the user may give.
 _SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _REFUSED_SETTINGS = {
     "key.serializer": "keys are sent as the bytes they are",
@@ -65,7 +65,7 @@ _REFUSED_SETTINGS = {
 
 @dataclass(slots=True, frozen=True)
 class SinkOptions:
-    """How to write. `topic` None: the column says. `settings` are the producer's, by Kafka's dotted names.
+    """How to write. `topic` None: the column `topic` says it. `settings` are the producer's, by Kafka's dotted names.
 
     `sink_id` is None for at-least-once. A batch write with a `write_id` and no `sink.id` is its own sink, with the
     `write_id` as its name. `checkpoint` is the option checkpointLocation of a streaming query. `control_topic`: the
@@ -206,13 +206,13 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
 
 
 def _read_checkpoint(given: Mapping[str, str]) -> str:
-    # One place has several spellings, of which Spark itself prints file:/.
+    # One location can be written in several ways; Spark itself prints file:/.
     location = re.sub("^(file:)?/+", "/", given.get("checkpointlocation", "").strip())
     return posixpath.normpath(location) if location.startswith("/") else location.rstrip("/")
 
 
 def _shortened(location: str) -> str:
-    """The location itself, or as much of its end as a sink id may have, and a hash of the whole."""
+    """The location itself; if it is too long for a sink id, a hash of it and its end."""
     if len(location.encode()) <= SINK_ID_BYTES_MAX:
         return location
     end = location.encode()[-SINK_ID_BYTES_MAX // 2 :].decode(errors="ignore")

@@ -1,7 +1,7 @@
 """Rows from Spark to a producer: Arrow RecordBatches in, `send_table` out, never a Python object per row.
 
-Spark hands batches of 10,000 rows. They are gathered into pieces worth sending, each piece's rows are brought together
-by topic (one stable sort where a column names it), and nobody waits for an acknowledgement before the end.
+Spark passes batches of 10,000 rows by default. They are joined to pieces of about 4 MiB, each piece's rows are sorted
+by topic (a stable sort) where a column names it, and acknowledgements are waited for only at the end.
 
 Invariants
 - Rows of one Kafka partition keep the order they had in the task.
@@ -69,7 +69,7 @@ class SinkRows(NamedTuple):
 
     @property
     def taken(self) -> list[str]:
-        """The columns that are needed of what Spark hands over."""
+        """Those of Spark's columns that are needed."""
         values = self.values
         if values is None:
             return list(self.columns)
@@ -148,14 +148,14 @@ def _refuse_other_case(names: list[str]) -> None:
 
 @functools.cache
 def _warn_of(columns: tuple[str, ...]) -> None:
-    """Once, where the same process plans one micro-batch after the other."""
+    """Warn once in a process, which plans many micro-batches."""
     _log.warning("columns that no Kafka record has are not written: %s", ", ".join(columns))
 
 
 def send_rows(
     batches: Iterable[pa.RecordBatch], shape: SinkRows, producer: Callable[[], Producer], *, digest: bool = False
 ) -> Totals:
-    """Send every row and return what they come to, before they are acknowledged; `digest` 0 where it is not wanted.
+    """Send every row and return their totals, before all are acknowledged; without `digest`, that of the totals is 0.
 
     `producer` is called when there is a row to send. Raises RecordError naming column and row for what cannot be sent,
     and what `Producer.send_table` raises.
@@ -182,7 +182,7 @@ def send_rows(
 
 
 def count_rows(batches: Iterable[pa.RecordBatch], shape: SinkRows) -> Totals:
-    """What rows come to, without sending them."""
+    """The totals of the rows, without sending them."""
     totals = Totals(0, 0)
     for batch in batches:
         if batch.num_rows:
@@ -214,7 +214,7 @@ def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> T
     columns: dict[str, str | None] = {name: shape.column(name) for name in _TYPES}
     if shape.topic is None:
         return Totals(rows.num_rows, digest_rows(rows, **columns))
-    # Where the option says the topic, it is as much a part of every row as where the column does.
+    # A topic that the option names is a part of every row's hash, too.
     columns["topic"] = None
     topic = int.from_bytes(hashlib.blake2b(shape.topic.encode(), digest_size=8).digest(), "big")
     return Totals().plus(Totals(rows.num_rows, digest_rows(rows, **columns) + rows.num_rows * topic))

@@ -61,8 +61,8 @@ _TYPES: dict[str, DataType] = {
 class OttlaDataSource(DataSource):
     """`spark.read` and `spark.readStream` with `.format("ottla")`: the options and columns of Spark's Kafka source.
 
-    The page "Reading from Kafka in PySpark" of the documentation tells of every option; `columns` (ours) names the
-    columns to read, as Spark does not say which it needs.
+    The page "Reading from Kafka in PySpark" of the documentation describes every option; `columns` (ottla's own)
+    names the columns to read, because Spark does not say which it needs.
     """
 
     @classmethod
@@ -70,7 +70,7 @@ class OttlaDataSource(DataSource):
         """The word for `format()`."""
         return "ottla"
 
-    # Asked of the registry once, with the schema; Spark carries it on with this object to where readers are made.
+    # The registry is asked once, for the schema. Spark pickles this object for the process that makes readers.
     _decoder: ValueDecoder | None = None
 
     @plainly
@@ -121,7 +121,7 @@ class OttlaDataSource(DataSource):
 
 def _decoder_of(reading: ValueReading) -> ValueDecoder:
     """What tasks decode by, with the schema that the registry tells."""
-    # It brings pyarrow along, which a driver's source of bytes has no need of.
+    # It imports pyarrow, which the driver does not need if values are bytes.
     from ottla.spark.value_decoding import value_decoder
 
     values = reading.values

@@ -93,8 +93,8 @@ def plan_micro_batch(
 def consumer_lag(progress: Any) -> dict[str, dict[str, int]]:
     """How many offsets a stream of this source is behind, {topic: {partition: count}}.
 
-    `progress` is what `query.lastProgress` or a listener gives; where a query reads several topics or sources, they are
-    all told. Empty before the first micro-batch.
+    `progress` is what `query.lastProgress` or a listener gives. All topics and sources of the query are included. Empty
+    before the first micro-batch.
     """
     lags: dict[Place, int] = {}
     for source in (progress or {})["sources"] if progress else ():

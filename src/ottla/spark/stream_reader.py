@@ -1,11 +1,11 @@
 """The streaming source: micro-batches of offsets, planned on the driver over connections that stay open.
 
 Spark keeps one `OttlaStreamReader` in a process of its own for as long as a query runs, and asks it: how far may the
-next micro-batch go (`latestOffset`), which ranges is that (`partitions`). What there is to know survives in Spark's
-checkpoint alone, so a restarted query goes on where it stopped.
+next micro-batch go (`latestOffset`), which ranges is that (`partitions`). A restarted query goes on from Spark's
+checkpoint.
 
-Partitions are looked for at most once a second, and where each begins and ends is asked in one go: a micro-batch costs
-one round trip. Tasks read with `range_reader`.
+Where all partitions begin and end is asked at the same time. Partitions are looked for at most once a second, and once
+more if there is something to read (`are_the_same`). Tasks read with `range_reader`.
 """
 
 # ruff: noqa: N802  (methods are called as Spark calls them)
@@ -63,7 +63,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._partitions: PartitionsToRead | None = None
         self._bytes_per_offset: BytesPerOffset | None = None
-        # As of the last look: where the partitions there are begin and end.
+        # Where the partitions began and ended at the last look.
         self._first: dict[Place, int] = {}
         self._latest: dict[Place, int] = {}
         self._available_now = False
@@ -199,7 +199,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except KafkaError as error:
             if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise
-            # Deleted since partitions were looked for: what is lost by that is told when the micro-batch is planned.
+            # The topic was deleted meanwhile: what is lost is reported when the micro-batch is planned.
             self._ask_offsets(self._opened().find())
 
     def _forget_made_anew(self, begun: Mapping[Place, int]) -> None:
@@ -233,7 +233,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _log.warning("%s; the next micro-batch commits again", error)
 
     def _first_offsets(self, stops: Mapping[Place, int]) -> Mapping[Place, int]:
-        """Where the partitions of a micro-batch begin; asked for where a restarted query repeats its last one."""
+        """Where the partitions of a micro-batch begin; they are asked for if a restarted query repeats its last one."""
         if not all(place in self._first for place in stops):
             self._look(0.0)
         return self._first

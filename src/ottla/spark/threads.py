@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 def thread_target(session: SparkSession) -> Callable[[Callable[_Given, _Answer]], Callable[_Given, _Answer]]:
     """`Thread(target=thread_target(rows.sparkSession)(function))`: the function can write in that thread.
 
-    Within foreachBatch it writes as a part of the micro-batch. Call it in the thread that starts the other one. It does
+    Within foreachBatch its rows belong to the micro-batch. Call this in the thread that starts the other one. It does
     what `pyspark.inheritable_thread_target` does, and makes this session the thread's active one.
     """
     from pyspark import inheritable_thread_target

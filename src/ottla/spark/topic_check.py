@@ -24,7 +24,7 @@ _known_topics: set[tuple[str, str]] = set()
 def check_topic(options: SinkOptions) -> None:
     """Ask for the topic that the option names, once in this process; UserMistake for an unknown or forbidden one.
 
-    Where brokers make topics that are asked for, this makes it. It is waited for as long as `kafka.max.block.ms` says.
+    Where brokers make topics that are asked for, this makes it. It is waited for `kafka.max.block.ms`, 5 s by default.
     """
     from ottla.client.admin import Admin
     from ottla.sink.settings import settings_for_reading

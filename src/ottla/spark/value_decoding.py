@@ -50,7 +50,7 @@ class ValueDecoder:
         wanted = to_arrow_type(self.type, timezone="UTC")
         if found.type == wanted:
             return found
-        # Spark's times are of microseconds: what is smaller is cut off.
+        # Spark's times have microseconds: smaller parts are cut off.
         cast: Any = pc.cast  # whose stubs want the type twice
         return cast(found, options=pc.CastOptions(wanted, allow_time_truncate=True))
 
@@ -83,7 +83,7 @@ class PieceDecoder:
     def stored(self, wanted: Sequence[str]) -> list[str]:
         """The columns of the records that must be read to make the wanted ones."""
         self._is_told = any(name in DEAD_LETTER_COLUMNS for name in wanted)
-        # Headers may name schemas; offsets tell where an error is.
+        # Headers may name schemas; errors name the record's offset.
         made = (name for name in wanted if name not in DEAD_LETTER_COLUMNS)
         return list(dict.fromkeys((*made, "value", HEADERS, "offset")))
 

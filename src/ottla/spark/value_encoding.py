@@ -25,7 +25,7 @@ _KINDS = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
 
 
 class Values(NamedTuple):
-    """What values are made of: `columns`, or (None) the struct column `value`. `schema` is there once it is registered.
+    """What values are made of: `columns`, or (None) the struct column `value`. `schema` is None until it is registered.
 
     `fields` are those of the values, as Arrow has them. `makes_headers`: rows have no headers but that of the schema.
     """

@@ -37,7 +37,7 @@ class ValueOptions:
 
 
 def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
-    """By names in lower case; None where values are bytes as they are. ConfigError, which tells no password."""
+    """By names in lower case; None where values are bytes as they are. ConfigError, without passwords."""
     value_format = given.get(VALUE_FORMAT)
     others = [name for name in given if name in (*NAMES, UNDECODABLE) or name.startswith(REGISTRY_SETTING)]
     if value_format is None:
@@ -69,6 +69,6 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
 
 
 def _read_schema(text: str | None) -> str | int | None:
-    # No schema is a number: in JSON neither Avro nor JSON Schema know one, and no .proto file is one.
+    # A number is never a schema: not in Avro, not in JSON Schema, and not in a .proto file.
     word = (text or "").strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= len(str(2**31)) else text

@@ -1,8 +1,8 @@
 """Which Python Spark's workers run; these look for `format("ottla")`.
 
 It is `PYSPARK_PYTHON`, else the first `python3` on PATH. If the virtual environment is not activated (`venv/bin/python
-job.py`), that is another Python than the program's, and ottla is not installed there. The JVM reads both variables when
-it starts, so they must be right before the first session is made.
+job.py`), that is another Python than the program's, and ottla is not installed there. The JVM reads PYSPARK_PYTHON and
+PATH when it starts, so they must be right before the first session is made.
 """
 
 from __future__ import annotations
