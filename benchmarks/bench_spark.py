@@ -85,10 +85,9 @@ class Bench:
         self.spark, self.servers, self.records, self.rounds, self.scratch = spark, servers, records, rounds, scratch
         self._numbers = itertools.count()
 
-    def in_turns(self, sides: Sides, records: int | None = None) -> list[dict[str, float]]:
+    def in_turns(self, sides: Sides) -> list[dict[str, float]]:
         """Rows per second of each side, round by round, the first round aside."""
-        count = self.records if records is None else records
-        rounds = [{name: count / side() for name, side in sides.items()} for _ in range(self.rounds + 1)]
+        rounds = [{name: self.records / side() for name, side in sides.items()} for _ in range(self.rounds + 1)]
         return rounds[1:]
 
     def new_name(self) -> str:
@@ -119,25 +118,27 @@ class Bench:
 
 def source(bench: Bench) -> dict[str, Any]:
     """Records per second of `count` and `sum(length(value))`."""
-    return against_spark(_read_in_turns(bench, PARTITIONS, bench.records), SOURCE_MUST)
+    with _filled(bench, PARTITIONS, bench.records) as sides:
+        return against_spark(bench.in_turns(sides), SOURCE_MUST)
 
 
 def partitions(bench: Bench) -> dict[str, Any]:
-    """The same where the topic has thousands of partitions, so that what each of them costs decides."""
-    return against_spark(
-        _read_in_turns(bench, _MANY_PARTITIONS, _MANY_PARTITIONS * _RECORDS_PER_PARTITION), PARTITIONS_MUST
-    )
+    """The same where what each partition costs decides; one round, of which Spark's own source takes minutes."""
+    records = _MANY_PARTITIONS * _RECORDS_PER_PARTITION
+    with _filled(bench, _MANY_PARTITIONS, records) as sides:
+        return against_spark([{name: records / side() for name, side in sides.items()}], PARTITIONS_MUST)
 
 
-def _read_in_turns(bench: Bench, partitions: int, records: int) -> list[dict[str, float]]:
+@contextmanager
+def _filled(bench: Bench, partitions: int, records: int) -> Iterator[Sides]:
+    """What each side does with a topic that has so many records."""
     with bench.fresh_topic(records, partitions) as topic:
         _fill(bench, topic, records)
-        sides: Sides = {
+        yield {
             "spark": lambda: _read(bench, topic, records, "kafka"),
             "columns": lambda: _read(bench, topic, records, "ottla", columns="value"),
             "all_columns": lambda: _read(bench, topic, records, "ottla"),
         }
-        return bench.in_turns(sides, records)
 
 
 def _fill(bench: Bench, topic: str, records: int) -> None:
