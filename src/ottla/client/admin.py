@@ -1,8 +1,8 @@
-"""`Admin`: topics, settings, offsets, records to delete and the cluster, asked for synchronously.
+"""`Admin`: calls about topics, settings, offsets, records, transactions and the cluster; each waits for its answer.
 
-What is asked, and what the answers mean, stands in one file for each subject: `topic_admin.py`, `config_admin.py`,
-`partition_admin.py`, `log_dirs.py`, `transaction_admin.py`. `AdminDriver` asks on an I/O thread of its own and waits;
-what can be tried again (a leader that moves, a controller that changes) is tried again until `default.api.timeout.ms`.
+The requests and their answers are handled in one file for each subject: `topic_admin.py`, `config_admin.py`,
+`partition_admin.py`, `log_dirs.py`, `transaction_admin.py`. `AdminDriver` sends them on an I/O thread of its own.
+Errors that may pass (a leader moves, a controller changes) are retried until `default.api.timeout.ms` is over.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 class Admin(OfOneProcess):
-    """Makes, changes, deletes and describes topics, changes settings, and tells offsets; `with` closes it.
+    """Makes, changes, deletes and describes topics, changes settings, looks up offsets; `with` closes it.
 
-    Settings are keywords, Kafka's names with underscores; `help("ottla.client.reader_settings_keywords")` tells of
-    every one. Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka when no broker answers
+    Settings are keywords, Kafka's names with underscores; `help("ottla.client.reader_settings_keywords")` lists them.
+    Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka when no broker answers
     within `default.api.timeout.ms`.
     """
 
     @servers_come_first
     @named_in_help(READER_SETTINGS)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ReaderSettingsKeywords]) -> None:
-        # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
+        # The reader's settings: a program that plans a read by Admin and reads by Reader passes the same ones to both.
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         self._driver = driver = AdminDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
@@ -95,7 +95,7 @@ class Admin(OfOneProcess):
     def describe(self, topic: str, *, include_authorized_operations: bool = False) -> TopicDescription:
         """The topic's id and partitions; KafkaError where there is no such topic.
 
-        What this user may do is told by brokers from Kafka 2.3 on.
+        With `include_authorized_operations` also what this user may do with it (brokers from Kafka 2.3 on).
         """
         return self._topics.describe(topic, include_authorized_operations=include_authorized_operations)
 
@@ -106,10 +106,10 @@ class Admin(OfOneProcess):
     def describe_log_dirs(self, broker_ids: Iterable[int] | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
         """{broker id: its folders of logs}, with the size of every log in them, in bytes as stored (compressed).
 
-        Of these brokers, or of all there are. KafkaError (CLUSTER_AUTHORIZATION_FAILED) for a user without DESCRIBE on
+        Without `broker_ids`, of all brokers. KafkaError (CLUSTER_AUTHORIZATION_FAILED) for a user without DESCRIBE on
         the cluster.
         """
-        # Imported here: most do not ask for it.
+        # Imported here: most programs never call this.
         from ottla.client.log_dirs import describe_log_dirs
 
         ids = [broker.broker_id for broker in self.cluster().brokers] if broker_ids is None else list(broker_ids)
@@ -155,8 +155,8 @@ class Admin(OfOneProcess):
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
         """Delete the records before these offsets, {partition: offset}; -1 deletes all that consumers could read.
 
-        Returns {partition: offset of its first record} once all living replicas have followed. KafkaError:
-        OFFSET_OUT_OF_RANGE where an offset lies behind the last record, POLICY_VIOLATION for topics that are compacted.
+        Returns {partition: offset of its first record} once all replicas on live brokers have deleted them. KafkaError:
+        OFFSET_OUT_OF_RANGE for an offset above the high watermark, POLICY_VIOLATION for a topic that is only compacted.
         """
         return self._partitions.delete_records(topic, offsets)
 
@@ -165,22 +165,22 @@ class Admin(OfOneProcess):
     def list_transactions(self, prefix: str = "", states: Iterable[str] = ()) -> list[ListedTransaction]:
         """The transactional ids that begin with `prefix`, of all coordinators, sorted by id, each with its state.
 
-        With `states` ("Ongoing", "Empty", ...) only those in one of them: the brokers leave the others out.
-        Asked of every broker; a broker that is gone or still loading is waited for until others coordinate what it did.
+        With `states` ("Ongoing", "Empty", ...) only those in one of them. Every broker is asked; one that is gone or
+        still loading is waited for, until it answers or is no longer among the cluster's brokers.
         """
         return transactions_of(self).listed(prefix, _names("list_transactions", states))
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """What coordinators know of these transactional ids; ids that nobody has used are left out."""
+        """What coordinators have stored of these transactional ids; ids that were never used are left out."""
         return transactions_of(self).describe(_names("describe_transactions", transactional_ids))
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
     ) -> dict[str, TransactionIdentity]:
-        """Fence all producers of these transactional ids, and return the identity that follows theirs, by id.
+        """Fence all producers of these transactional ids, and return {transactional id: its next identity}.
 
-        What they left open is aborted, a commit that was asked for is completed first. `Producer.init_transactions`
-        takes the identity, whose transactions may then last `transaction_timeout_ms`. Raises KafkaError.
+        Open transactions are aborted; a commit that has begun is completed first. `Producer.init_transactions` takes
+        the identity, whose transactions may then last `transaction_timeout_ms`. Raises KafkaError.
         """
         ids = _names("fence_producers", transactional_ids)
         return transactions_of(self).fence(ids, transaction_timeout_ms)
@@ -207,9 +207,9 @@ class Admin(OfOneProcess):
 
 
 def transactions_of(admin: Admin) -> TransactionAdmin:
-    """What this admin client asks about transactions; more than its own calls, for the rest of ottla."""
+    """This client's `TransactionAdmin`: for other parts of ottla, which call more of it than `Admin` does."""
     if admin._transactions is None:
-        # Imported here: most have nothing to do with transactions.
+        # Imported here: most programs use no transactions.
         from ottla.client.transaction_admin import TransactionAdmin
 
         admin._transactions = TransactionAdmin(admin._driver, admin._settings)
@@ -217,7 +217,7 @@ def transactions_of(admin: Admin) -> TransactionAdmin:
 
 
 def _names(call: str, given: str | Iterable[str]) -> list[str]:
-    """The names that a call was given, each once; UserMistake for a mapping and for what is no name."""
+    """The names given to a call, each once; UserMistake for a mapping, and for what is not a str."""
     if isinstance(given, Mapping):
         raise UserMistake(f"{call} takes a name or a list of names, not {{name: ...}}: give list(...) of it.")
     names = [given] if isinstance(given, str) else list(given)

@@ -1,4 +1,4 @@
-"""Single questions to a cluster: one request, one answer, on an I/O thread of its own.
+"""Single requests to a cluster, each with its answer, on an I/O thread of its own.
 
 `AdminDriver` runs an `AskingCore` on that thread, and waits for its answers on the user's thread.
 """
@@ -19,12 +19,12 @@ from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable, UserMistake
 from ottla.reader.settings import ReaderSettings
 
-# A leader that is gone is not waited for longer than this before the others are asked who leads now.
+# How long to wait for a leader's answer before other brokers are asked which one leads now.
 LEADER_PATIENCE_MS = 2_000
 
 
 class AdminDriver(Driver):
-    """Front of the loop that asks."""
+    """Front of an admin client's I/O loop."""
 
     KIND = "admin client"
     THREAD = "ottla-admin"
@@ -41,13 +41,13 @@ class AdminDriver(Driver):
 
     @property
     def features(self) -> Mapping[str, int]:
-        """The cluster's features in force (KIP-584), as far as a broker has told."""
+        """The cluster's finalized features (KIP-584); empty until a broker has sent them."""
         return self._core.features
 
     def ask(self, message: Any, where: int, *, timeout_ms: int | None = None, reach_ms: int | None = None) -> Answer:
-        """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`.
+        """The answer to this request; Unreachable or NotKafka where there is none.
 
-        Or in `timeout_ms`, where that is given; `reach_ms` is that of `ask_all`.
+        Waits at most `timeout_ms`, by default `default.api.timeout.ms`; `reach_ms` is that of `ask_all`.
         """
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
@@ -74,10 +74,10 @@ class AdminDriver(Driver):
     def ask_all(
         self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None, version: int = -1
     ) -> list[Answer | None]:
-        """What was answered to each (request, node), asked at the same time; without a message where nothing was.
+        """The answer to each (request, node), all sent at the same time; None or without a message where none came.
 
-        `reach_ms`: give up sooner on a node that cannot even be reached. `version`: that of all requests; -1: the usual
-        one. Raises only what asking again cannot mend.
+        `reach_ms`: how long to try to send a request; by default `timeout_ms`. `version`: that of all requests; -1: the
+        highest that both sides have. Raises only errors that a retry does not remove.
         """
         self.standing.check_usable()
         tokens = [next(self._tokens) for _ in questions]
@@ -107,9 +107,9 @@ class AdminDriver(Driver):
         timeout_ms: int | None = None,
         first_pause_ms: int | None = None,
     ) -> None:
-        """Repeat while it says an error that passes, with growing pauses; raise the error that does not.
+        """Call `attempt` until it returns None; raise the error it returns once that is not retriable, or time is over.
 
-        For `default.api.timeout.ms` and beginning with `retry.backoff.ms`, unless something else is given.
+        The time is `default.api.timeout.ms`, the first pause `retry.backoff.ms`, unless given; pauses grow.
         """
         connection = self._settings.connection
         pause_ms = connection.retry_backoff_ms if first_pause_ms is None else first_pause_ms
@@ -127,14 +127,14 @@ class AdminDriver(Driver):
             pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
 
     def perform(self, output: Any) -> None:
-        """Hand an answer over."""
+        """Keep an answer for the thread that waits for it."""
         if isinstance(output, Answer):
             self._answers[output.token] = output
             self._changed = True
 
 
 def unanswered(what: str, answer: Answer | None, where: int) -> Unreachable:
-    """The error for a question, named by its API, that this node (or any, below 0) has not answered."""
+    """The error for a request of the API `what` that node `where` did not answer; below 0: that no node did."""
     return _not_asked(what, where, answer.failure if answer is not None and answer.failure else "no answer")
 
 
@@ -151,9 +151,9 @@ def _not_asked(what: str, where: int, reason: str) -> Unreachable:
 
 
 def _bears_repeating(answer: Answer, where: int) -> bool:
-    """Whether a connection ended with the question, and asking it once more does nothing twice.
+    """Whether a request failed with its connection, and may be sent again without doing anything twice.
 
-    What never left does not; nor does what any broker may be asked: it changes nothing, or nothing more the second
+    That is so if it never left, and if any broker may get it: such requests change nothing, or nothing more the second
     time.
     """
     if answer.message is not None or answer.node_id is None or answer.unsupported or answer.unsendable:

@@ -1,4 +1,4 @@
-"""pyarrow is an extra: who calls what needs it without having it is told so in one sentence."""
+"""pyarrow is an extra: without it, calls that need it raise MissingExtra, which names the command to install it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt)
 
 @contextlib.contextmanager
 def told_of(driver: ProducerDriver, verb: str, timeout_s: float | None) -> Iterator[None]:
-    """Log what the block waits for if it takes long, as `LongWaits.wait` does."""
+    """Log once what the block waits for if it takes long, as `LongWaits.wait` does."""
     look = Look(driver, driver.waits.long.cause, verb, timeout_s)
     if timeout_s is not None and timeout_s <= look.pause_s:
         yield

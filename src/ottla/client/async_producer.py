@@ -1,9 +1,8 @@
 """`AsyncProducer`: the producer for coroutines.
 
-What `Producer` is to threads: an `Appender` in the caller's thread, which here is the event loop's, and one I/O
-thread that does the rest. `send` is the appender's own compiled method; what it returns is nearly always done
-already, so that neither a task nor a turn of the event loop is spent on a record. `coroutine_waits.py` has what
-there is to await.
+Like `Producer` it has an `Appender`, here called in the event loop's thread, and one I/O thread that does the rest.
+`send` is the appender's own compiled method. What it returns is nearly always done already: awaiting it then needs
+neither a task nor a turn of the event loop. What has to be waited for is in `coroutine_waits.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class AsyncProducer(ProducerBase[CoroutineWaits]):
-    """Sends records to Kafka from coroutines, and learns what became of each.
+    """Sends records to Kafka from coroutines, and returns the outcome of each.
 
     Settings are those of `Producer`. It belongs to the event loop it is first used in; make one in each. `async with`
     closes it.
@@ -66,16 +65,16 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Append one record to its partition's batch; `await` gives its `Delivery`, at once while there is room.
+        """Append one record to its partition's batch; `await` gives its `Delivery`, nearly always at once.
 
-        What is awaited is room: the topic's metadata, or memory where `buffer.memory` is full, `max.block.ms` at most,
-        in the order of asking; and now and then a turn for others. Before the first record of a topic, serializers with
-        a schema registry ask it, in a thread. The event loop goes on meanwhile. Awaiting the
+        `await` waits for the topic's metadata before its first record, and for memory where `buffer.memory` is full, in
+        the order of the calls: `max.block.ms` at most. Now and then it lets other tasks run. Before the first record of
+        a topic, serializers with a schema registry ask it, in a thread. The event loop goes on meanwhile. Awaiting the
         `Delivery` waits for the acknowledgement: it gives a RecordMetadata, or raises DeliveryFailed (certainly not
         stored) or DeliveryUnknown (perhaps stored). `on_delivery` is called in the event loop.
 
-        Cancelled while it waits for room, the record is not sent; once `send` has returned, it is. Cancelling who
-        awaits a `Delivery` stops the waiting and nothing else. Arguments and errors are those of `Producer.send`;
+        A record is not sent if `send` is cancelled while it waits; once `send` has returned, it is sent. Cancelling the
+        wait for a `Delivery` ends that wait and nothing else. Arguments and errors are those of `Producer.send`;
         RecordError may be raised before anything is awaited.
         """
         # Instances have the appender's own method; this one is for subclasses that override it, and for its docstring.
@@ -110,8 +109,8 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
 
         Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
         table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while
-        the event loop goes on. Cancelled, it waits until no more rows are being queued, and stops: those queued by then
-        are delivered, and waited for by `flush`; the others are not sent. An exception that ends it, also the
+        the event loop goes on. If it is cancelled, it stops after the rows that are being queued: the queued rows are
+        delivered, and `flush` waits for them; the others are not sent. An exception that ends it, also the
         CancelledError, has the AsyncTableDelivery as its attribute `table`.
         """
         from ottla.client.schema_columns import SchemaChoice
@@ -153,15 +152,15 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing.
 
-        Cancelled, it may be open or not: `abort_transaction` ends it.
+        If this is cancelled, the transaction may be open or not: `abort_transaction` ends it.
         """
         await self._carry_out(self._transactions.begin())
 
     async def commit_transaction(self) -> None:
         """Wait until everything sent in the transaction is stored, and commit it; errors as in `Producer`.
 
-        Cancelled, or with TransactionUnfinished, it goes on: await it again to hear how it went. It never turns into
-        an abort.
+        If it is cancelled, or raises TransactionUnfinished, the commit goes on: await it again for the outcome. It
+        never turns into an abort.
         """
         await self._carry_out(self._transactions.end(True))
 
@@ -170,7 +169,7 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
         await self._carry_out(self._transactions.end(False))
 
     async def prepare_transaction(self) -> TransactionIdentity:
-        """Leave the end of the transaction to who has the identity returned, as `Producer.prepare_transaction` does."""
+        """As `Producer.prepare_transaction`: whoever has the returned identity can commit or abort the transaction."""
         await self._carry_out(self._transactions.end(None))
         return self._prepared()
 
@@ -202,8 +201,8 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
 
-        Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
-        `timeout` seconds. Either way, and when it is cancelled, nothing is lost and flush can be called again.
+        Raises DeliveryError when records failed or are unknown and their deliveries were not asked, TimeoutError after
+        `timeout` seconds. Either way, and when it is cancelled, sending goes on and flush can be called again.
         """
         with told_of(self._driver, "flush", seconds(timeout)):
             await self._waits.flush(timeout)
@@ -213,7 +212,7 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
 
         What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left. An open
         transaction is aborted, one that is being committed goes on for `max.block.ms`, a prepared one stays.
-        Cancelled, the producer is closed nevertheless; call it again to wait for that.
+        If it is cancelled, closing goes on; call it again to wait for the end.
         """
         with told_of(self._driver, "close", seconds(timeout)):
             await self._waits.close(timeout)

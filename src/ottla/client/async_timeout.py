@@ -1,7 +1,7 @@
 """Timeouts of coroutines, by the client's clock.
 
-asyncio's own timeouts go by the event loop's clock. Where the client has one that a test moves, the timeout is looked
-at again whenever that clock is moved.
+asyncio's own timeouts go by the event loop's clock. A client may have another clock, which a test moves; then the time
+left is computed again whenever that clock is moved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.clock import MACHINE, MachineClock
 
 @contextlib.asynccontextmanager
 async def timeout_at(clock: MachineClock, due_us: int | None) -> AsyncIterator[None]:
-    """Cancel what is in the block when the clock shows `due_us` (None: never), and raise TimeoutError after it."""
+    """Cancel the block when the clock shows `due_us` (None: never), and raise TimeoutError."""
     event_loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:
         if due_us is None:
@@ -30,7 +30,7 @@ async def timeout_at(clock: MachineClock, due_us: int | None) -> AsyncIterator[N
                 timeout.reschedule(None)
 
         def moved() -> None:
-            # The event loop may have ended, and nobody waits any more.
+            # The event loop may have ended; then nothing waits any more.
             with contextlib.suppress(RuntimeError):
                 event_loop.call_soon_threadsafe(look_once_more)
 
@@ -51,5 +51,5 @@ async def timeout_at(clock: MachineClock, due_us: int | None) -> AsyncIterator[N
 
 
 def due_in(clock: MachineClock, timeout_s: float | None) -> int | None:
-    """What the clock shows then."""
+    """What the clock shows in `timeout_s`; None for None."""
     return None if timeout_s is None else clock.now_us() + int(timeout_s * 1_000_000)

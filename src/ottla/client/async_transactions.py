@@ -1,7 +1,7 @@
 """Transactions in an event loop: the verbs of `transaction_verbs.py`, awaited, and `async with producer.transaction()`.
 
-Whoever is cancelled stops waiting and changes nothing: an end that was asked for goes on, and the same verb must be
-awaited again to hear how it went. A block that is cancelled is aborted like one that raises.
+Cancelling a verb ends only the wait: the commit or abort goes on, and the same verb must be awaited again for its
+outcome. If a block is cancelled, its transaction is aborted, as if it had raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("ottla.producer")
 
 
 async def carry_out(driver: ProducerDriver, waits: CoroutineWaits, calls: Iterator[Call]) -> None:
-    """Carry a verb out, awaiting each of its calls `max.block.ms` at most."""
+    """Carry a verb out: wait for each of its calls in turn, `max.block.ms` at most."""
     transactions = driver.transactions
     waits.bind()
     for call in calls:
@@ -44,7 +44,7 @@ class AsyncTransaction:
         try:
             await self._producer.begin_transaction()
         except asyncio.CancelledError as cancelled:
-            # It may be open by now.
+            # The transaction may be open by now.
             await self._abort(cancelled)
             raise
         return self._producer
@@ -71,5 +71,5 @@ class AsyncTransaction:
             else:
                 await self._producer.abort_transaction()
         except OttlaError as failure:
-            # The error that ended the block is the one to hear of.
+            # Only logged: the error that ended the block is the one that is raised.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

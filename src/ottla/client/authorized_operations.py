@@ -1,7 +1,7 @@
 """What brokers say a user may do with a topic (KIP-430): a bit for each of Kafka's AclOperations.
 
-Who may describe a topic and not do more is told so by no broker before the first request that needs it; `check_allowed`
-says it at once.
+A user who may only describe a topic gets no error from brokers until a request needs more; `check_allowed` raises it at
+once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OF_TOPICS = {
 
 
 def read_operations(bits: int) -> frozenset[str] | None:
-    """The operations' names; None where the broker does not tell."""
+    """The operations' names; None where the broker has not sent any."""
     if bits == _NOT_TOLD:
         return None
     return frozenset(name for number, name in _OF_TOPICS.items() if bits & 1 << number)
 
 
 def check_allowed(topic: str, allowed: Set[str] | None, needed: Set[str]) -> None:
-    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where what is needed is not allowed; None: nobody knows."""
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) if a needed operation is not allowed (None: not known)."""
     if allowed is not None and not needed <= allowed:
         lacking = " and ".join(sorted(needed - allowed))
         raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {lacking} on the topic", topic=topic)

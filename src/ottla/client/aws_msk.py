@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK clusters with IAM: name `ottla.client.aws_msk:iam_token` as the token provider.
 
-Amazon's own signer (extra `aws`) makes them on this machine: a token is a signed URL, good for 15 minutes, and nobody
-is asked for it. Credentials come from where Amazon's tools find them: environment, profile, role of the machine.
+Amazon's own signer (extra `aws`) makes them on this machine, without any request: a token is a signed URL that is valid
+for 15 minutes. Credentials come from where Amazon's tools find them: environment, profile, role of the machine.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ except ImportError:
 
 
 def iam_token() -> OAuthBearerToken:
-    """A token for the clusters of one region, by the credentials that Amazon's tools would use; UserMistake where the
-    region or the credentials are not found."""
+    """A token for one region's clusters, by the credentials of Amazon's tools; UserMistake where either is missing."""
     try:
         value, expires_at_ms = _signer.generate_auth_token(_region())
     except (AttributeError, ValueError):
-        # What the signer raises where there are no credentials, or empty ones.
+        # The signer raises these where there are no credentials, or empty ones.
         raise UserMistake(
             "ottla.client.aws_msk found no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
             "AWS_PROFILE, or give this machine a role (in Spark every executor, too)"

@@ -1,32 +1,32 @@
 """One record at a time: the thread that waits for a record sends it and takes its answer itself.
 
 Otherwise one record needs three changes of threads: the I/O thread is woken to send, woken again by the answer, and
-wakes the thread that waits. Each of them needs the interpreter, which beside a thread that computes means 5 ms each
-time. Where one thread has waited for each of its records for a while, its `send` does at once what the I/O thread would
-do, which sleeps on: it takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back. Its wait for the
-record is one for the socket, without the interpreter, and it takes the turn once more for the answer. Meanwhile that
-connection is not the I/O thread's to read (`Channel.borrowed`); all else is.
+wakes the thread that waits. Each change needs the interpreter lock. If another thread computes, that takes 5 ms each
+time. So once a thread has waited for `ALONE_AFTER` records in a row, its `send` does what the I/O thread would do, and
+the I/O thread sleeps on: `send` takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back. Then
+the thread waits for the socket, without the interpreter lock, and takes the turn once more for the answer. Meanwhile
+the I/O thread does not read this connection (`Channel.borrowed`), but all others.
 
 A caller does only what a healthy connection needs, when nothing else is due: it sends Produce requests, and takes in
 answers without an error for batches without callbacks. Everything else it leaves to the I/O thread, in order: other
 work and other outputs of the core, other answers, the end of a connection. Python runs signal handlers on the main
-thread wherever an interpreted function is called; what is done here is compiled and calls none, so that Ctrl+C cannot
-strike inside the core, and signals that come meanwhile are heard as soon as the turn is over.
+thread wherever an interpreted function is called. The code here is compiled and calls none, so Ctrl+C cannot interrupt
+the core; handlers of signals that come meanwhile run when the turn is over.
 
-Only where there is epoll, and only for a thread that is alone: where several send and wait, the I/O thread puts their
-records into common requests, which is worth more. Who does not wait for a record, or is not alone any more, wakes the
-I/O thread with the next one.
+All this needs epoll, and one thread that is the only one to send and wait: where several do, the I/O thread puts their
+records into common requests, which saves more. A record that nobody waited for, and a second thread, wake the I/O
+thread as usual.
 
-An event loop is such a thread, too (`EventLoopsTurn`), but does not wait for one socket. The connections on which it
-sends one by one stay borrowed, and are watched by an epoll of their own, which the event loop watches as one more file
-it reads. So a record costs no change of what anybody watches, the I/O thread may take a connection back or close it
-without asking the event loop, and no number of a closed file stays with the event loop. Alone is an event loop whose
-records are awaited before the next one is sent. With the first that overtakes another everything goes back to the I/O
-thread, and so it does after a while without records, or where the event loop is held up by something else:
-`thread_looks` sees to that within two seconds, so answers are in time for any request whose timeout is longer.
-Callbacks and those who await are let go in the event loop as ever, right after the turn.
+An event loop can do the same (`EventLoopsTurn`), but does not wait for one socket. The connections on which it sends
+one by one stay borrowed. An epoll of their own watches them, and the event loop watches that epoll as one file. So a
+record changes nothing in what is watched, the I/O thread may take a connection back or close it without the event
+loop, and the event loop never keeps the number of a closed file. The condition is that each record has its outcome
+before the next one is sent. When one is sent earlier, everything goes back to the I/O thread. The same happens after a
+while without records, and where something else blocks the event loop: `thread_looks` takes the connections back within
+two seconds, so answers are in time for every request with a longer timeout. Callbacks and waiting coroutines run in the
+event loop as always, right after the turn.
 
-Of this the loop knows its `Guest`, and which channels are `borrowed`.
+The loop knows only its `Guest`, and which channels are `borrowed`.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ if TYPE_CHECKING:
     from ottla.client.producer_driver import ProducerDriver
     from ottla.records.delivery import SealedBatch
 
-# How many waits in a row one thread must have made before it counts as alone.
+# How many waits in a row one thread must have made before it sends by itself.
 ALONE_AFTER = 16
-# How long the I/O thread sleeps meanwhile; it looks whether the thread still sends one by one.
+# How long the I/O thread sleeps meanwhile at most. Then it looks whether the thread still sends one by one.
 LOOK_US = 1_000_000
-# Longer than that nobody waits here: the turn was worth taking for an answer that comes soon.
+# How long a caller waits for the socket itself. After that it waits as usual: only soon answers are worth the effort.
 ANSWER_MS_MAX = 50
-# An event loop's requests: what leaves the I/O thread time to take a connection back before one times out.
+# The shortest request timeout with an event loop: the I/O thread needs time to take a connection back before that.
 REQUEST_TIMEOUT_US_MIN = 5 * LOOK_US
 
 
 class CallersTurn:
     """A producer's callers call `send_at_once` and `await_answer`, its I/O thread `thread_looks`.
 
-    Invariant: the I/O thread that sleeps on while a request is sent wakes up before that request's timeout.
+    Invariant: if the I/O thread sleeps while a request is sent, it wakes up before that request's timeout.
     """
 
     def __init__(
         self, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int, *, settles_all: bool = False
     ) -> None:
-        """With `settles_all` callbacks are called later and elsewhere: batches that have some may be settled here."""
+        """`settles_all`: callbacks run later, in an event loop, so batches with callbacks may be settled here, too."""
         self._driver = driver
         self._loop = loop
         self._core = core
@@ -79,21 +79,21 @@ class CallersTurn:
         # The thread that waited last, and how often in a row.
         self._caller = 0
         self._waits = 0
-        # Where the record went that was sent last, until somebody waits.
+        # The connection of the record sent last, until a thread waits for it.
         self._begun: Channel | None = None
         self._settles_all = settles_all
-        # For the I/O thread: outputs of the core, connections to be watched again, and what broke a turn so that nobody
-        # knows what state the core is in.
+        # For the I/O thread: outputs of the core, connections to be watched again, and the exception that ended a turn:
+        # after that the core's state is not known.
         self._left: list[Any] = []
         self._given_back: deque[Channel] = deque()
         self._broken: BaseException | None = None
-        # How many turns there were (for tests), and when it was last seen that they are of use.
+        # How many turns there were (for tests), and when the last one was taken, or the mode began.
         self.taken = 0
         self._used_us = 0
         loop.guest = self
 
     def send_at_once(self) -> bool:
-        """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
+        """Send what was just appended; False where the I/O thread must be woken, to send it or for its timeout."""
         loop = self._loop
         if get_ident() != self._caller or not self._is_alone():
             self._begun = None
@@ -118,17 +118,17 @@ class CallersTurn:
             loop.turn.release()
 
     def await_answer(self, batch: SealedBatch, timeout_s: float | None) -> None:
-        """Wait a while for what was sent at once; returns at once where it was not."""
+        """Wait a while for a record that `send_at_once` sent; return at once for any other."""
         channel = self._waits_now()
         if channel is None or batch.outcome or not self._borrow(channel):
             return
         self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
 
     def thread_looks(self) -> None:
-        """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
+        """On the I/O thread, after its own turn: stop this mode if no caller has taken a turn for a while."""
         if self._driver.appender.is_eager and self._loop.now_us() - self._used_us > LOOK_US:
             self._leave_to_thread()
-        # In this order: who becomes eager meanwhile says afterwards how long to sleep.
+        # In this order: a caller that becomes eager meanwhile sets `sleep_max_s` after that.
         self._loop.sleep_max_s = SLEEP_MAX_S
         if self._driver.appender.is_eager:
             self._loop.sleep_max_s = LOOK_US / 1_000_000
@@ -138,7 +138,7 @@ class CallersTurn:
         return self._begun is None or not self._begun.awaited
 
     def _waits_now(self) -> Channel | None:
-        """Somebody waits for a record: count that; where the record was sent at once, the connection."""
+        """Count a wait for a record; return the record's connection if `send_at_once` has sent it."""
         channel, self._begun = self._begun, None
         ident = get_ident()
         if ident != self._caller:
@@ -153,12 +153,12 @@ class CallersTurn:
         return channel
 
     def _borrow(self, channel: Channel) -> bool:
-        """Have the I/O thread leave the answer here; False where it is the thread's to take, or there is none."""
+        """Leave the answer to this thread; False where the I/O thread takes it, or there is none."""
         loop = self._loop
         if not loop.turn.acquire(False):
             return False
         try:
-            # The thread looks after what is lent only where somebody is eager.
+            # The I/O thread checks borrowed connections only while a caller is eager.
             if not channel.connected or not channel.awaited or not self._driver.appender.is_eager:
                 return False
             self._lend(channel)
@@ -167,7 +167,7 @@ class CallersTurn:
             loop.turn.release()
 
     def _lend(self, channel: Channel) -> None:
-        """Have its answers left to the caller, until it is taken back."""
+        """Leave a connection's answers to the caller, until `_take_back`."""
         channel.borrowed = True
         self._loop.watch_again(channel)
 
@@ -196,7 +196,7 @@ class CallersTurn:
         run_signal_handlers()
 
     def _pull(self, channel: Channel, is_readable: bool) -> None:
-        """Take in the answers that have come, and give the connection back."""
+        """Take in the answers that have come, and let the I/O thread read the connection again."""
         loop = self._loop
         now_us = loop.now_us()
         if not loop.is_idle(now_us):
@@ -207,7 +207,7 @@ class CallersTurn:
         self._carry_out(now_us)
 
     def _take_in(self, channel: Channel, now_us: int) -> bool:
-        """Give the core the answers that have come; False where the connection is lost, which the thread closes."""
+        """Give the core the answers that have come; False if the connection is lost: the I/O thread closes it."""
         loop, core = self._loop, self._core
         answers, loss = loop.read(channel)
         is_left = False
@@ -224,7 +224,7 @@ class CallersTurn:
         return True
 
     def _carry_out(self, now_us: int) -> Channel | None:
-        """Carry out what the core says as far as it is usual, and leave the rest; the one connection written to."""
+        """Carry out the usual outputs, leave the others to the I/O thread; return the one connection written to."""
         loop, driver = self._loop, self._driver
         written: Channel | None = None
         is_sent = False
@@ -245,12 +245,12 @@ class CallersTurn:
                 count += 1
             pushed = loop.push_all(now_us)
             if pushed is not None:
-                # One of several could keep the caller waiting for the wrong answer.
+                # With several connections the caller could wait for the wrong one's answer.
                 written = pushed if written is None and not is_sent else None
                 is_sent = True
             left = outputs[count:]
             for at, output in enumerate(acked):
-                # Another thread may have added one while this one sent.
+                # Another thread may have added a callback while this one sent.
                 if output.batch.has_callbacks and not self._settles_all:
                     left = acked[at:] + left
                     break
@@ -263,16 +263,16 @@ class CallersTurn:
                 return None
 
     def _give_back(self, channel: Channel) -> None:
-        """Without the turn: let the thread watch the connection again."""
+        """Without the turn: have the I/O thread watch the connection again."""
         self._given_back.append(channel)
         self._loop.wake()
 
     def _break_down(self, error: BaseException) -> None:
-        """Let the thread end, as for an error of its own."""
+        """Have the I/O thread end, as after an exception of its own."""
         self._broken = error
         self._loop.wake()
 
-    # ---- what the loop calls, as of its guest -------------------------------------------------------------------
+    # ---- what the loop calls (`Guest`) -----------------------------------------------------------------------------
 
     @property
     def has_left(self) -> bool:
@@ -322,18 +322,18 @@ class EventLoopsTurn(CallersTurn):
         self._can_be_called = True
 
     def send_at_once(self) -> bool:
-        """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
-        # Somebody gave way for the I/O thread to come.
+        """As `CallersTurn`."""
+        # A coroutine waits until the I/O thread has taken batches: it must be woken.
         if self._driver.appender.turn_is_asked:
             return False
         is_sent = CallersTurn.send_at_once(self)
         if self._landing:
-            # With acks=0 it is settled by being sent. Here nothing interpreted may run.
+            # With acks=0 sending settles a batch. Its callbacks are interpreted and must not run here.
             self._loop.wake()
         return is_sent
 
     def begin_to_await(self, batch: SealedBatch, event_loop: asyncio.AbstractEventLoop) -> None:
-        """Somebody in the event loop awaits a record of this batch, which is on its way."""
+        """A coroutine begins to await a record of this batch."""
         if not self._can_be_called:
             return
         channel = self._waits_now()
@@ -348,9 +348,9 @@ class EventLoopsTurn(CallersTurn):
         self._borrow(channel)
 
     def _read_in(self, event_loop: asyncio.AbstractEventLoop) -> bool:
-        """Have the event loop read what is lent; False where it reads no files."""
+        """Have the event loop watch the borrowed connections; False where it has no `add_reader`."""
         try:
-            # Callbacks run in no context of whoever happens to be the first to await.
+            # In an empty context: callbacks must not get the context variables of the first coroutine that awaits.
             Context().run(event_loop.add_reader, self._poller.fileno(), self.take_answers)
         except NotImplementedError:
             self._can_be_called = False
@@ -360,9 +360,9 @@ class EventLoopsTurn(CallersTurn):
         return True
 
     def take_answers(self) -> None:
-        """Take in what has come on the borrowed connections, and let go who awaited it."""
+        """Take in what has come on the borrowed connections, and resume the coroutines that awaited it."""
         loop = self._loop
-        # The thread is at it. What has come is still there in the event loop's next turn.
+        # The I/O thread has the turn. What has come can still be read when the event loop calls this again.
         if not loop.turn.acquire(False):
             return
         try:
@@ -375,12 +375,12 @@ class EventLoopsTurn(CallersTurn):
         self._land()
 
     def await_answer(self, batch: SealedBatch, timeout_s: float | None) -> None:
-        """Leave it to a thread that is not the event loop's to wait: it has no turn of its own."""
+        """Do nothing: threads that wait for an AsyncProducer's record take no turns."""
 
     def thread_looks(self) -> None:
-        """On the I/O thread, after a turn of its own: take connections back where an event loop does not need them."""
+        """On the I/O thread, after its own turn: take connections back that the event loop does not need."""
         CallersTurn.thread_looks(self)
-        # Who closes may well have no event loop any more.
+        # A producer may be closed after its event loop has ended.
         if self._lent and not (self._driver.appender.is_eager and self._driver.is_at_ease):
             self._take_all_back()
 
@@ -418,13 +418,13 @@ class EventLoopsTurn(CallersTurn):
         if not self._loop.is_idle(now_us):
             self._take_all_back()
             return
-        # Answers are due on one connection at most while it is alone; what else can come is the end of another one.
+        # Answers are due on one connection at most; on the others only their end can come.
         if not self._hear(True, now_us):
             self._hear(False, now_us)
         self._carry_out(now_us)
 
     def _hear(self, is_awaited: bool, now_us: int) -> bool:
-        """Take in what has come where answers are awaited, or where none are; whether anything has."""
+        """Read the connections where answers are due (or those where none are); whether anything has come."""
         is_heard = False
         for channel in self._lent:
             if channel.borrowed and bool(channel.awaited) == is_awaited:
@@ -441,7 +441,7 @@ class EventLoopsTurn(CallersTurn):
 
 
 def _is_good(message: Any) -> bool:
-    """Whether it says of every batch that it is stored."""
+    """Whether it is a Produce answer without errors and without throttling."""
     if type(message) is not ProduceResponse or message.throttle_time_ms:
         return False
     for topic in message.responses:

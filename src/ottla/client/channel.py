@@ -6,7 +6,8 @@ requests, so the queue `awaited` says what the next frame is; an answer out of t
 
 With TLS (`client/tls.py`) a channel counts as connected once the handshake is done.
 
-Nothing here decides anything: whatever breaks is reported once, by `Lost`, and the core decides.
+Nothing here decides anything: what breaks a connection is raised once as `Lost` (`pull` returns it), and the core
+decides.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from ottla.client.security import Security
     from ottla.client.tls import TlsSocket
 
-# Answers are bounded by what was asked for (fetch.max.bytes is 50 MiB, one larger batch may come on top); a server
-# of another protocol promises more than this in its first four bytes.
+# More than an answer has with the defaults (fetch.max.bytes is 50 MiB, one larger batch may come on top). The first
+# four bytes of a server of another protocol, read as a length, are more than this.
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 # sendmsg takes 1,024 buffers at most on Linux and macOS.
 _BUFFERS_MAX = 1024
@@ -46,7 +47,7 @@ _CLOSED_UNANSWERED = Loss(
 _CLOSED_EARLY = Loss(
     LossKind.CLOSED_EARLY, f"{CLOSED_BY_BROKER.detail} before it answered a request; {_OTHER_PROTOCOL}"
 )
-# What is asked before a connection is of use.
+# The requests that come before all others on a connection.
 _OPENING_API_KEYS = (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
@@ -61,8 +62,11 @@ class SocketBuffers:
 
     @classmethod
     def of(cls, settings: ConnectionSettings, given: Iterable[str]) -> SocketBuffers:
-        """Only what the user gave is set: left alone, Linux lets a busy socket's buffers grow to megabytes, and
-        batches of 1 MB travel 1.4 times as fast as through Kafka's default of 128 KiB."""
+        """The sizes that the user gave; others are left to the operating system.
+
+        Linux then lets a busy socket's buffers grow to megabytes: batches of 1 MB are sent 1.4 times as fast as with
+        Kafka's default of 128 KiB.
+        """
         names = {name.replace(".", "_") for name in given}
         return cls(
             settings.send_buffer_bytes if "send_buffer_bytes" in names else -1,
@@ -71,7 +75,7 @@ class SocketBuffers:
 
 
 class Channel:
-    """A socket on its way to being connected, or connected."""
+    """A socket that is connecting or connected."""
 
     __slots__ = (
         "_addresses",
@@ -108,7 +112,7 @@ class Channel:
         meter: NodeMeter | None = None,
         security: Security | None = None,
     ) -> None:
-        """`meter` is the node's, for whoever moves the bytes to count them in."""
+        """`meter` is the node's; the I/O loop counts the bytes in it."""
         self.connection_id = connection_id
         self.host = host
         self.port = port
@@ -116,13 +120,13 @@ class Channel:
         self.fd = -1
         self.connected = False
         self.answered = False
-        # Whether more than the opening questions was answered.
+        # Whether a request other than the opening ones was answered.
         self.served = False
         self.waits_to_write = False
-        # A caller waits for its next answer (`callers_turn.py`).
+        # Its answers are left to a caller (`callers_turn.py`).
         self.borrowed = False
         self.awaited: deque[tuple[int, type[Any], int]] = deque()
-        # The one being tried, or connected to.
+        # The address that is being tried, or is connected.
         self.address: Address | None = None
         self._addresses: list[Address] = []
         self._outgoing: list[Any] = []
@@ -138,7 +142,7 @@ class Channel:
         self._tls: TlsSocket | None = None
 
     def connect(self, addresses: list[Address]) -> None:
-        """Begin with the first of these addresses; the others are tried when it refuses."""
+        """Begin with the first of these addresses; the next one is tried when connecting fails."""
         self._addresses = list(addresses)
         self._next_address(failed("the name has no address"))
 
@@ -169,7 +173,7 @@ class Channel:
         assert self.sock is not None
         try:
             error_number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            # Within the range of ephemeral ports a socket can meet itself where nobody listens.
+            # If no process listens on a port of the ephemeral range, a socket can connect to itself.
             if error_number == 0 and self.sock.getsockname() == self.sock.getpeername():
                 error_number = errno.ECONNREFUSED
         except OSError as error:
@@ -181,7 +185,7 @@ class Channel:
         return False
 
     def _begin_tls(self) -> None:
-        """Before anybody waits for the socket: where TLS cannot even begin, it is closed already."""
+        """Wrap the socket in TLS before it is watched: an error here closes it."""
         tls = self._security.tls if self._security is not None else None
         if tls is None:
             return
@@ -194,7 +198,7 @@ class Channel:
             raise Lost(_loss_of(error)) from None
         except ValueError as error:
             raise Lost(tls_failed(f": the host name {self.host!r} cannot be asked for ({error})")) from None
-        # It has taken the descriptor over.
+        # `TlsSocket` owns the descriptor now.
         self.sock = None
 
     def shake_hands(self) -> int:
@@ -216,16 +220,16 @@ class Channel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has carried an answer and no request is in flight on it: its end is no failure."""
+        """Whether it has `served` and no request is in flight on it: then its end is no failure."""
         return self.served and not (self.awaited or self._outgoing_bytes or self._unanswered)
 
     @property
     def events(self) -> int:
-        """What the I/O thread waits for, once it is connected."""
+        """The events that the I/O thread watches once it is connected."""
         return (0 if self.borrowed else READABLE) | (WRITABLE if self.waits_to_write else 0)
 
     def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> int:
-        """Put a request behind what waits to be sent; how many bytes it has."""
+        """Put a request behind what waits to be sent; return its size in bytes."""
         chunks = encode_request(correlation_id, client_id, message, version)
         size_bytes = 4 + int.from_bytes(chunks[0][:4], "big")
         self._outgoing_bytes += size_bytes
@@ -260,7 +264,7 @@ class Channel:
         return True
 
     def take_transmitted(self) -> list[int]:
-        """The correlation ids of requests without an answer whose last byte has gone since the last call."""
+        """The correlation ids of requests that expect no answer and were sent completely since the last call."""
         gone = []
         unanswered = self._unanswered
         while unanswered and unanswered[0][0] <= self.sent_bytes:
@@ -268,7 +272,7 @@ class Channel:
         return gone
 
     def pull(self) -> tuple[list[tuple[int, Any]], Loss | None]:
-        """Read what has arrived: (correlation id, message) of each complete answer, and why it was the last, if so."""
+        """Read what has arrived: (correlation id, message) of each complete answer, and why the connection is lost."""
         answers: list[tuple[int, Any]] = []
         try:
             self._pull_into(answers)
@@ -334,7 +338,7 @@ class Channel:
         return other_protocol((error.size & 0xFFFFFFFF).to_bytes(4, "big"))
 
     def close(self) -> None:
-        """Give the socket back; what was queued is forgotten."""
+        """Close the socket; what was queued is not sent."""
         if self._tls is not None:
             self._tls.close()
             self._tls, self.fd = None, -1
@@ -363,7 +367,7 @@ def _loss(error_number: int) -> Loss:
 
 
 def _loss_of(error: OSError) -> Loss:
-    """An operating system's error; told by its number, because its text may be in any language."""
+    """The loss for an operating system's error, recognized by number: its text may be in any language."""
     if error.errno == errno.ECONNREFUSED:
         return REFUSED
     said = error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""The names of clients that were given none: Java's, of a kind and a number that counts within the process."""
+"""Client ids for clients without one, as in Java: the kind and a number that counts within the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _numbers: dict[str, Iterator[int]] = {}
 
 
 def client_id_of(kind: str, given: str, own: str | None = None) -> str:
-    """`given`, or a name made of the kind and the client's own text, or else of the next number."""
+    """`given`; without it the kind with `own` (a transactional id) behind it, or else the next number."""
     if given:
         return given
     name = f"{kind}-{own or next(_numbers.setdefault(kind, itertools.count(1)))}"

@@ -1,8 +1,8 @@
 """The id under which brokers know a producer's metrics (KIP-714), asked for by `client_instance_id`.
 
-A broker makes it up the first time it is asked which metrics it wants; only brokers with a plugin for them are asked.
-So there is nothing to have until one is connected to, and never with other brokers: who asks says how long to wait.
-Loaded when somebody asks.
+A broker makes the id when it is first asked which metrics it wants; only brokers with a plugin for them can be asked.
+So there is no id before such a broker is connected to, and never one from others: the caller says how long to wait.
+Loaded by the first call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def ask(driver: ProducerDriver) -> Callable[[], bool]:
-    """Have a broker looked for that gives an id; what is returned says whether there is one, or never will be."""
+    """Look for a broker that gives an id; the function returned says whether there is one, or never will be."""
     if not driver.settings.enable_metrics_push:
         raise ConfigError(
             "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "

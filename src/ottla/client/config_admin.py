@@ -27,8 +27,8 @@ _SOURCES = {1: "topic", 2: "broker", 3: "brokers", 4: "file", 5: "default"}
 class ConfigDescription:
     """One setting: its value as text (None where it is not set, or sensitive), who set it, whether it can be changed.
 
-    `source` is "topic", "broker" or "brokers" (changed while they run), "file" (set when they were started) or
-    "default". `is_sensitive`: brokers tell no value of it, such as of passwords.
+    `source` is "topic", "broker" or "brokers" (changed while they run), "file" (set when they were started), "default"
+    or "other". `is_sensitive`: brokers never send its value, for example a password.
     """
 
     name: str
@@ -63,7 +63,7 @@ class ConfigAdmin:
         self._ask(owner, alter_request(owner.type, owner.name, configs), lambda response: response.responses)
 
     def _ask(self, owner: _Owner, request: Any, results: Callable[[Any], Iterable[Any]]) -> Any:
-        """Ask, again and again if need be, and return the answer's part about this owner; raises KafkaError."""
+        """Ask, retrying if need be, and return the answer's part about this owner; raises KafkaError."""
         found: list[Any] = []
 
         def attempt() -> OttlaError | None:
@@ -80,7 +80,7 @@ class ConfigAdmin:
             detail = found[0].error_message or owner.text
             error = kafka_error(found[0].error_code, detail, topic=owner.topic, broker_id=answer.broker_id)
             if found[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # Most often the name is misspelt; waiting for it would look like a hang.
+                # Most often the name is misspelt: waiting for the topic would look like a hang.
                 raise error
             return error
 
@@ -95,16 +95,16 @@ class _Owner:
         if topic is not None and broker_id is not None:
             raise OttlaError("settings are a topic's or a broker's: give one of topic and broker_id")
         self.topic = topic
-        # What it is called in a request, and who is asked: a broker answers for itself.
+        # Its type and name in a request, and the node that gets it: only a broker itself answers for its settings.
         self.type = _BROKER if topic is None else _TOPIC
         self.name = topic if topic is not None else "" if broker_id is None else str(broker_id)
         self.node_id = ANY_NODE if broker_id is None else broker_id
-        # In an error that does not say it by itself.
+        # For errors that do not name the owner themselves.
         self.text = "" if topic is not None else "settings of all brokers" if broker_id is None else "its settings"
 
 
 def alter_request(resource_type: int, name: str, configs: Mapping[str, Any]) -> IncrementalAlterConfigsRequest:
-    """Ask for these settings of a topic, a broker or whatever else has settings; None takes one back to its default."""
+    """The request that changes these settings of a topic, broker or other resource; None: back to the default."""
     changes = [
         AlterableConfig(name=key, config_operation=_DELETE, value=None)
         if value is None
@@ -116,7 +116,7 @@ def alter_request(resource_type: int, name: str, configs: Mapping[str, Any]) -> 
 
 
 def config_text(value: Any) -> str:
-    """A setting's value as brokers take it; OttlaError for what is none."""
+    """A setting's value as the text that brokers take; OttlaError for other types."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | str):

@@ -1,7 +1,7 @@
 """Logs which addresses cannot be used, and which can be used again, under `ottla.client`.
 
-The first failure of an address is logged at once as a WARNING; further ones are counted and logged once a minute. The
-first answer after a WARNING is logged as an INFO. A connection that ends because nobody needs it is no failure.
+The first failure of an address is logged at once as a WARNING; later ones are counted, and logged once a minute at
+most. The first answer after a WARNING is logged as an INFO. The end of an idle connection is no failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Told:
 
     def __init__(self, now_us: int) -> None:
         self.warned_us = now_us - _PAUSE_US
-        # Failures since the last warning; and since the address could last be used.
+        # Failures since the last warning; and since the first warning after which the address could not be used.
         self.untold = 0
         self.failures = 0
         self.missed_since_us = now_us

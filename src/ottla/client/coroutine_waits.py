@@ -1,9 +1,9 @@
-"""How an event loop waits for its producer: nothing here blocks, and it is woken once for many deliveries.
+"""How coroutines wait for their producer: nothing blocks the event loop, and it is woken once for many deliveries.
 
 The I/O thread works as for users' threads (`thread_waits.py`). A coroutine that sends one record at a time and awaits
 it may do the I/O itself (`callers_turn.py`). The I/O thread puts what it has for the event loop (callbacks of
 settled batches, futures of waiting coroutines) on `landing`, and wakes the event loop once at the end of a round of
-I/O. The event loop then empties `landing`.
+I/O. The event loop then runs and removes what is on `landing`.
 
 If `send` would have to wait, the appender returns `send_later`, a coroutine. Appending is its last step: a coroutine
 that is cancelled before has not sent its record. Coroutines that wait for memory wait one behind the other for the lock
@@ -54,7 +54,7 @@ class CoroutineWaits:
         """Belong to this driver."""
         self._driver = driver
         self._threads.serve(driver)
-        # As for threads, and compiled: where a record has been appended no signal may strike.
+        # As for threads, and compiled: no signal handler may run just after a record was appended.
         self.wake: Callable[[], None] = self._threads.wake
         self.send_at_once: Callable[[], bool] = self._threads.send_at_once
         self.place: Callable[[Any, bytes | None, BlockedCall], int | None] = self._threads.place
@@ -65,7 +65,7 @@ class CoroutineWaits:
         return self._threads.long
 
     def make_turn(self, request_timeout_us: int) -> EventLoopsTurn | None:
-        """What sends one record at a time in the event loop."""
+        """What sends one record at a time in the event loop; None if `request.timeout.ms` is too short for that."""
         if request_timeout_us >= REQUEST_TIMEOUT_US_MIN:
             driver = self._driver
             self._event_loops_turn = EventLoopsTurn(self, driver, driver.loop, driver.core, request_timeout_us)
@@ -78,7 +78,7 @@ class CoroutineWaits:
         self._driver.gate.check_usable()
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
-        """Say that there is something to wait for; wait where no event loop runs."""
+        """In an event loop raise MustWait if the topic is not known; on another thread wait for it."""
         if not _in_event_loop():
             self._threads.topic_missing(topic, call)
         self._driver.gate.check_usable()
@@ -86,7 +86,7 @@ class CoroutineWaits:
             raise MustWait
 
     def memory_wanted(self, call: BlockedCall) -> None:
-        """Say that there is something to wait for; wait where no event loop runs."""
+        """In an event loop raise MustWait; on another thread wait for the memory."""
         if not _in_event_loop():
             self._threads.memory_wanted(call)
             return
@@ -94,7 +94,7 @@ class CoroutineWaits:
         raise MustWait(call.wanted_bytes)
 
     def is_awaited(self, batch: SealedBatch) -> None:
-        """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
+        """A coroutine awaits a record: OttlaError in another event loop than the producer's, which runs callbacks."""
         event_loop = self.bind(
             ". The record of this delivery is sent all the same: delivery.result() in a thread says what becomes of it"
         )
@@ -103,7 +103,7 @@ class CoroutineWaits:
             self._event_loops_turn.begin_to_await(batch, event_loop)
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
-        """Wait for a batch's outcome, but not in an event loop, which would stand still."""
+        """Wait for a batch's outcome; OttlaError in an event loop, which this would block."""
         if _in_event_loop():
             raise OttlaError("result() and exception() would hold up the event loop; await the delivery instead")
         return self._threads.wait(batch, timeout_s)
@@ -118,7 +118,7 @@ class CoroutineWaits:
         timestamp_ms: Any,
         on_delivery: Callable[[Delivery], object] | None,
     ) -> Coroutine[Any, Any, Delivery]:
-        """Take a record as it is now, to be appended once there is nothing to wait for any more."""
+        """Copy a record as it is now; the coroutine returned appends it once topic and memory are there."""
         value, key = _as_it_is("value", value), _as_it_is("key", key)
         if headers is not None:
             headers = [(name, _as_it_is("header value", content)) for name, content in header_pairs(headers)]
@@ -154,7 +154,8 @@ class CoroutineWaits:
                 except MustWait as wait:
                     if not wait.nbytes:
                         raise
-                # Who waits for its turn may be given no memory: the call whose turn it is would wait for that.
+                # Leave the queue for memory until `_line` is held: memory given to this call would be missing for the
+                # call that holds it.
                 self._driver.appender.end(call)
             async with timeout_at(self._driver.clock, deadline_us), self._line:
                 while True:
@@ -181,16 +182,16 @@ class CoroutineWaits:
         future = self.bind().create_future()
         self._turns.append(future)
         self._driver.appender.turn_is_asked = True
-        # It may have come before the future was there for it to find, or have ended.
+        # The I/O thread may have taken the batches, or have ended, before the future was in `_turns`.
         if self._driver.appender.turn_is_due() and not self._driver.cannot_go_on():
             await future
 
     # ---- what the producer calls, in the event loop -----------------------------------------------------------------
 
     def bind(self, what_of_it: str = "") -> asyncio.AbstractEventLoop:
-        """The event loop that runs here, which is the producer's from now on; no other may use it.
+        """The event loop that runs here; the first one is the producer's, and another one gets an OttlaError.
 
-        `what_of_it` is added to the error in another one.
+        `what_of_it` is added to that error.
         """
         self._driver.gate.check_process()
         event_loop = asyncio.get_running_loop()
@@ -223,7 +224,7 @@ class CoroutineWaits:
         return self._driver.topics.partition_count(topic)
 
     async def flush(self, timeout: float | None) -> None:
-        """`flush`, awaited; whoever is cancelled has only stopped waiting."""
+        """`flush`, awaited; cancelling it ends only the wait."""
         timeout_s = seconds(timeout)
         self.bind()
         ticket = self._driver.ask_for_flush()
@@ -238,7 +239,7 @@ class CoroutineWaits:
         self._driver.books.report()
 
     async def close(self, timeout: float | None) -> None:
-        """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
+        """`close`, awaited; cancelling it ends only the wait, the closing goes on."""
         timeout_s = seconds(timeout)
         if self._driver.gate.has_forked:
             return
@@ -250,7 +251,7 @@ class CoroutineWaits:
                 await self._until_landed(lambda: self._driver.has_ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
-        # At the end of its last turn: there is nothing left that it could wait for.
+        # This blocks, but only for a moment: the I/O thread is at the end of its last turn.
         self._driver.loop.join()
         if self._event_loops_turn is not None:
             self._event_loops_turn.end()
@@ -259,7 +260,7 @@ class CoroutineWaits:
         self._driver.books.report()
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait for what the I/O thread brings about."""
+        """Wait until `done()`, which the I/O thread checks after its turns."""
         if done():
             return
         future = self.bind().create_future()
@@ -279,14 +280,14 @@ class CoroutineWaits:
             self._driver.waiting.forget(waiter)
 
     async def within(self, timeout_s: float | None, done: Callable[[], bool]) -> None:
-        """Wait for that, `timeout_s` at most; whoever asks looks afterwards whether it has come."""
+        """Wait until `done()`, `timeout_s` at most; the caller checks afterwards whether it is so."""
         clock = self._driver.clock
         with contextlib.suppress(TimeoutError):
             async with timeout_at(clock, due_in(clock, timeout_s)):
                 await self.until(done)
 
     async def _until_landed(self, done: Callable[[], bool]) -> None:
-        """Wait for that, and until the callbacks that landed before have been called."""
+        """Wait until `done()`, and until the callbacks that are on `landing` by then have run."""
         await self.until(done)
         if self.landing:
             future = self.bind().create_future()
@@ -297,11 +298,11 @@ class CoroutineWaits:
     # ---- what the producer calls, on a thread without an event loop -------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
-        """As for threads."""
+        """As `ThreadWaits.wait_for`."""
         return self._threads.wait_for(done, timeout_s)
 
     def close_at_exit(self, timeout_s: float) -> None:
-        """As for threads: there may be no event loop any more."""
+        """As `ThreadWaits.close_at_exit`: there may be no event loop any more."""
         self._threads.close_at_exit(timeout_s)
 
     # ---- what the driver calls, on the I/O thread -------------------------------------------------------------------
@@ -312,28 +313,28 @@ class CoroutineWaits:
             self.landing.append([self._turns.popleft(), _let_go])
 
     def ring(self) -> None:
-        """Wake the event loop once for all that has landed."""
+        """Wake the event loop once for all that is on `landing`."""
         if not self.landing or self._is_rung or self._event_loop is None:
             return
         self._is_rung = True
         if not _call_soon(self._event_loop, self.land):
-            # Nobody is left to be told. Outcomes stay known to deliveries, flush and close.
+            # The event loop is closed: no callbacks run. Deliveries, flush and close still have the outcomes.
             self._is_rung = False
             self.landing.clear()
 
     def ended(self) -> None:
-        """Nothing will come any more: let the event loop forget the connections."""
+        """The I/O thread ends: have the event loop watch the connections no longer."""
         if self._event_loops_turn is not None and self._event_loop is not None:
             _call_soon(self._event_loop, self._event_loops_turn.end)
 
     # ---- what the I/O thread has the event loop call ----------------------------------------------------------------
 
     def land(self) -> None:
-        """In the event loop: call and let go all that has landed."""
+        """In the event loop: run all that is on `landing`."""
         self._is_rung = False
         landing = self.landing
         try:
-            # What is put there meanwhile wakes the event loop again, so that other tasks run in between.
+            # Only what is there now: what is added meanwhile wakes the event loop again, after other tasks have run.
             for _ in range(len(landing)):
                 run_callbacks(landing.popleft())
         finally:
@@ -345,7 +346,7 @@ def _in_event_loop() -> bool:
 
 
 def _call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> bool:
-    """Have the event loop call it; False where the event loop is closed."""
+    """Call it in the event loop; False where the event loop is closed."""
     try:
         event_loop.call_soon_threadsafe(callback)
     except RuntimeError:

@@ -1,11 +1,12 @@
-"""The books of a producer: which batches are under way, and which records came to nothing without anybody looking.
+"""The books of a producer: which batches have no outcome yet, and which records failed or are unknown.
 
-A batch is on the books from the moment the I/O thread takes it, open or not, until its callbacks have run: so a flush
-ends after the callbacks. Its memory is given back before them, so that callbacks can send. Its label is the number of
-flushes seen before, so that a flush is over when no batch with an older label is left, however many records others send
-meanwhile. Failed and unknown batches are kept until somebody looks at them.
+A batch is on the books from the moment it is taken from the appender, open or not, until its callbacks have run: so a
+flush ends after the callbacks. (An AsyncProducer's callbacks run later, in its event loop; its `flush` waits for them,
+too.) A batch's memory is given back before its callbacks, so that they can send. Its label is the number of flushes
+seen before. A flush is over when no batch with an older label is left, whatever is sent meanwhile. Failed and unknown
+batches are kept until `report`.
 
-Only who holds the loop's turn enters and strikes off; users' threads ask and report.
+Users' threads call `is_clear_before`, `report` and `forget_not_acked`; the thread with the loop's turn the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.records.delivery import SealedBatch
 if TYPE_CHECKING:
     from ottla.client.interceptors import Interceptors
 
-# Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
+# How many failed and unknown batches are kept one by one until `report`; older ones are only counted.
 _NOT_ACKED_MAX = 1000
 
 
@@ -41,7 +42,7 @@ class DeliveryBooks:
     )
 
     def __init__(self, appender: Appender, interceptors: Interceptors | None) -> None:
-        # How many records have an outcome; any thread may ask.
+        # How many records have an outcome; any thread may read it.
         self.records_settled = 0
         self._appender = appender
         self._interceptors = interceptors
@@ -58,11 +59,11 @@ class DeliveryBooks:
         self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
 
     def give_back(self, batch: SealedBatch) -> None:
-        """The memory of this batch is free for others; its outcome is to be told next."""
+        """Free the memory of this batch; its outcome is set next."""
         self._appender.release(batch.buffer_bytes)
 
     def strike_off(self, batch: SealedBatch) -> None:
-        """This batch has its outcome, and who wanted to know has heard of it."""
+        """Take a batch off the books: it has its outcome, and its callbacks have run or are on `landing`."""
         self.records_settled += batch.record_count
         label = self._label_of.pop(batch)
         left = self._outstanding[label] - 1
@@ -77,18 +78,18 @@ class DeliveryBooks:
         for part in split.parts:
             self._label_of[part] = label
         self._outstanding[label] += len(split.parts) - 1
-        # Two batches may be a little larger than one; what they take beyond is only counted.
+        # Two batches may be a little larger than one: the difference counts as used, without any waiting.
         self._appender.release(split.batch.buffer_bytes - sum(part.buffer_bytes for part in split.parts))
 
     def is_clear_before(self, label: int) -> bool:
         """Whether no batch with an older label is left."""
-        # A copy: the I/O thread changes it meanwhile. There are as many labels as flushes under way.
+        # A copy, for the I/O thread changes it meanwhile. It is small: one label for each flush that goes on.
         return all(each >= label for each in list(self._outstanding))
 
-    # ---- what came to nothing ---------------------------------------------------------------------------------------
+    # ---- failed and unknown records ---------------------------------------------------------------------------------
 
     def settle_not_acked(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
-        """The batch failed, or nobody knows: tell its deliveries, and remember it."""
+        """Give a batch the outcome failed or unknown, and keep it for `report`."""
         self._not_acked.append((batch, error, unknown))
         if len(self._not_acked) > _NOT_ACKED_MAX:
             self._not_acked_before.add(*self._not_acked.popleft())
@@ -100,7 +101,7 @@ class DeliveryBooks:
             batch.fail(error)
 
     def fail_at_last(self, batches: Iterable[SealedBatch], error: OttlaError) -> None:
-        """Settle what the core was never given."""
+        """Settle as failed the batches that the core was never given."""
         for batch in batches:
             self._settle_at_last(batch, error, unknown=False)
 
@@ -115,13 +116,13 @@ class DeliveryBooks:
             self.strike_off(batch)
 
     def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
-        """Nothing comes after this, so not even a logging handler that raises may leave a delivery without outcome."""
+        """Settle a batch; an exception, of a logging handler for example, must not keep the next ones from it."""
         if not batch.outcome:
             with contextlib.suppress(BaseException):
                 self.settle_not_acked(batch, error, unknown=unknown)
 
     def report(self) -> None:
-        """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
+        """Raise DeliveryError for failed and unknown records whose deliveries were not asked; each is reported once."""
         told, self._not_acked_before = self._not_acked_before, _NotAcked()
         while self._not_acked:
             told.add(*self._not_acked.popleft())
@@ -129,7 +130,7 @@ class DeliveryBooks:
             raise told.as_error() from told.first
 
     def forget_not_acked(self) -> None:
-        """Somebody knows that the records so far are lost."""
+        """Report none of the records that failed so far: the user knows of them."""
         self._not_acked.clear()
         self._not_acked_before = _NotAcked()
 

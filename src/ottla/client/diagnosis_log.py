@@ -1,8 +1,8 @@
 """Logs what limits a producer: each finding once when it appears, and once when it is gone.
 
-The producer's I/O thread has it look whenever a sample of the metrics is over (`metrics.sample.window.ms`), and at no
-other time: an idle producer logs nothing, and neither does one that has just begun. Figures near a threshold would come
-and go; a finding is gone when it was missing in `LOOKS_WITHOUT` looks, one after the other.
+The producer's I/O thread calls `look` whenever a sample of the metrics is over (`metrics.sample.window.ms`), and at no
+other time: an idle producer logs nothing, and neither does one that has just begun. A finding counts as gone after
+`LOOKS_WITHOUT` calls in a row without it: figures near a threshold would otherwise be logged again and again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ LOOKS_WITHOUT = 2
 
 
 class DiagnosisLog:
-    """What was logged of one producer."""
+    """The findings logged for one producer."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        # {what was logged and is not gone: how many looks in a row it was missing}
+        # {finding that was logged and is not gone: how many looks in a row it was missing}
         self._told: dict[Limit, int] = {}
 
     def look(self, diagnosis: Diagnosis) -> None:
-        """Log what is new and what is gone; from too few figures nothing follows."""
+        """Log new findings and those that are gone; do nothing where there are too few figures."""
         if not diagnosis.is_certain:
             return
         found = {finding.limit: finding for finding in diagnosis.findings}

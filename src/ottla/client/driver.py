@@ -1,6 +1,7 @@
-"""The life of a client with an I/O loop: start, fork, crash and end; producer, reader and admin build on it.
+"""The life of a client with an I/O loop: start, fork, crash and end.
 
-What is asked of the loop, what it hands over, and what has to be done before it ends is theirs.
+The drivers of producer, reader, admin client and transaction handle derive from it. They add what they post to the
+loop, what they do with the core's outputs, and what has to be done before the end.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ def addresses_of(connection: ConnectionSettings) -> str:
 def prepare(
     connection: ConnectionSettings, warnings: Iterable[str] | None = None, log_name: str = "ottla.client"
 ) -> None:
-    """What comes before anything is made of settings: all addresses of a bootstrap name, and their warnings."""
+    """Before a client is made of settings: expand its bootstrap names (KIP-235) and log the settings' warnings."""
     expand_bootstrap(connection)
     for warning in connection.warnings if warnings is None else warnings:
         logging.getLogger(log_name).warning("%s", warning)
 
 
 class Driver:
-    """Drives `core`; subclasses say who they are and what `perform` does with the core's own outputs."""
+    """Drives `core`; subclasses set the names below, and `perform` carries out the core's own outputs."""
 
     KIND: ClassVar[str]
-    """In sentences: "the {KIND}'s I/O thread stopped"."""
+    """The client's name in errors: "the {KIND}'s I/O thread stopped"."""
     THREAD: ClassVar[str]
     CLIENT: ClassVar[str] = "adminclient"
-    """What brokers call it where it was given no client.id, with a number."""
+    """The beginning of its client id where `client.id` is not given; a number follows."""
     CLOSED: ClassVar[str]
-    """What who uses a closed one is told."""
+    """The error's text for every use of a closed one."""
     AFTER_CRASH: ClassVar[str]
-    """What to do when the thread has died of an error of ours."""
+    """What the user is to do when the I/O thread has ended by an internal error."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Driver:
         self.clock = connection.clock
         self.standing = Standing() if standing is None else standing
         self.waiting = Waiting(self.clock)
-        # Set by `perform` when something has come that somebody may be waiting for.
+        # Set by `perform` when something has come that a thread may be waiting for.
         self._changed = False
         client_id = connection.client_id = client_id_of(self.CLIENT, connection.client_id)
         self.loop = IoLoop(
@@ -109,18 +110,18 @@ class Driver:
         self.close()
 
     def after_fork_in_child(self) -> None:
-        """Make everything in the child say that it cannot use its parent's client."""
+        """In a forked child: make every call raise ForkError from now on."""
         self.standing.fork(lifetime.forked(self.KIND))
         self.loop.abandon_in_child()
 
     def cannot_go_on(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the client is closed, crashed or forked: no answer will come any more."""
         return self.standing.why_over is not None
 
     # ---- the I/O thread -----------------------------------------------------------------------------------------
 
     def feed(self, now_us: int) -> None:
-        """Everything there is to say is posted to the loop."""
+        """Nothing to do here: all events are posted to the loop."""
 
     def set_sleeping(self, sleeping: bool) -> None:
         """Nothing to do here: no other thread needs to know."""
@@ -133,17 +134,17 @@ class Driver:
         return None
 
     def perform(self, output: Any) -> None:
-        """Take in an output of the core that is not the connections'."""
+        """Carry out an output of the core that is not about connections."""
         raise NotImplementedError
 
     def turn_ended(self) -> None:
-        """Let go whoever waits for what has come."""
+        """Wake the threads that have what they wait for."""
         if self._changed or not self.loop.addresses.answered:
             self._changed = False
             self.waiting.look()
 
     def crashed(self, error: BaseException) -> None:
-        """Nothing will come any more."""
+        """The I/O thread ends by an internal error: every call raises it from now on."""
         crash = OttlaError(
             f"the {self.KIND}'s I/O thread stopped because of an internal error ({type(error).__name__}: {error}); "
             f"{self.AFTER_CRASH}, and please report it"
@@ -155,4 +156,4 @@ class Driver:
         lifetime.ended(self)
 
     def settle_all(self, crash: OttlaError) -> None:
-        """Give what is under way its outcome, after a crash: nothing here."""
+        """After a crash: give everything its outcome. Nothing to do here."""

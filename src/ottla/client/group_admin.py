@@ -1,8 +1,8 @@
-"""What consumer groups there are, of both protocols, asked of their coordinators: states, members, committed offsets.
+"""Consumer groups of both protocols, as their coordinators describe them: states, members, committed offsets.
 
-A group's coordinator is the broker that lists it. What moves from one broker to another meanwhile may be missing from a
+A group's coordinator is the broker that lists it. A group that moves to another broker meanwhile may be missing from a
 list. Groups of the classic protocol are described by DescribeGroups, those of the protocol of KIP-848 by
-ConsumerGroupDescribe; brokers before Kafka 3.8 know the first alone.
+ConsumerGroupDescribe; brokers before Kafka 3.8 have only the first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _I16, _I32 = Struct(">h"), Struct(">i")
 
 @dataclass(slots=True, frozen=True)
 class ListedGroup:
-    """A group as its coordinator lists it. `protocol` is "classic" or "consumer" (KIP-848); "" where it is not told.
+    """A group as its coordinator lists it. `protocol` is "classic" or "consumer" (KIP-848), "" from old brokers.
 
     `state` is Kafka's word ("Stable", "Empty"); `protocol_type` is "consumer" for groups of consumers.
     """
@@ -59,7 +59,7 @@ class GroupMember:
 
 @dataclass(slots=True, frozen=True)
 class GroupDescription:
-    """A group with its members; `epoch` is None in the classic protocol, `assignor` the name of what shares out."""
+    """A group with its members; `epoch` is None in the classic protocol, `assignor` names the assignment strategy."""
 
     group_id: str
     protocol: str
@@ -72,7 +72,7 @@ class GroupDescription:
 
 @dataclass(slots=True)
 class GroupsSeen:
-    """`groups` by id, and why some brokers told nothing: {broker id: error}."""
+    """`groups`, sorted by id, and why some brokers listed none: {broker id: error}."""
 
     groups: list[ListedGroup] = field(default_factory=list)
     untold: dict[int, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class GroupAdmin:
         self._settings = settings
 
     def listed(self) -> GroupsSeen:
-        """All groups of all brokers, sorted by id; a broker that does not answer hides nobody else's."""
+        """All groups of all brokers, sorted by id; those of a broker that does not answer are missing."""
         brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE).message
         ids = sorted(broker.node_id for broker in brokers.brokers)
         seen = GroupsSeen()
@@ -103,7 +103,7 @@ class GroupAdmin:
         return seen
 
     def describe(self, group_id: str) -> GroupDescription:
-        """One group; KafkaError (GROUP_ID_NOT_FOUND) where nobody knows it."""
+        """One group; KafkaError (GROUP_ID_NOT_FOUND) where there is none of this id."""
         found: list[GroupDescription] = []
 
         def attempt() -> OttlaError | None:
@@ -118,9 +118,9 @@ class GroupAdmin:
         return found[0]
 
     def delete(self, group_ids: Sequence[str]) -> None:
-        """Delete groups with their committed offsets; KafkaError (NON_EMPTY_GROUP) where somebody is in one of them.
+        """Delete groups with their committed offsets; KafkaError (NON_EMPTY_GROUP) where one has members.
 
-        One after the other: those before the one that could not be deleted are gone.
+        One after the other: groups before the one that could not be deleted are deleted.
         """
         for group_id in group_ids:
 
@@ -199,7 +199,7 @@ def _error_in(answer: Answer | None, what: str, broker_id: int, code: int) -> Ot
 
 
 def _part_of(group_id: str, parts: Iterable[Any]) -> Any:
-    """The part of an answer that is about this group; None where there is none."""
+    """An answer's part about this group; None where there is none."""
     return next((each for each in parts if each.group_id == group_id), None)
 
 

@@ -11,7 +11,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 
 def find_group_coordinator(driver: AdminDriver, group_id: str) -> tuple[int, OttlaError | None]:
-    """Its broker id, as any broker tells it; -1 and the error where none does."""
+    """(broker id, None), as any broker answers it; (-1, error) where the answer is an error."""
     answer = driver.ask(FindCoordinatorRequest(key=group_id, key_type=GROUP), ANY_NODE).message
     if answer.error_code:
         return -1, kafka_error(answer.error_code, f"looking for the coordinator of group {group_id!r}")

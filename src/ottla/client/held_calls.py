@@ -1,10 +1,11 @@
 """System calls that keep the interpreter lock, and one that lets no signal handler in (compiled).
 
-Python lets the lock go around every system call, and another thread that has work takes it for 5 ms. None of these
-calls waits, and each is over sooner than the lock comes back: ringing a doorbell, and moving a few bytes between
-memory and a socket that does not block. What moves more is left to Python's own calls.
+Python releases the lock around every system call, and another thread that has work takes it for 5 ms. The calls that
+keep it do not block and take less than that: writing to a doorbell, changing what epoll watches, moving a few bytes
+between memory and a non-blocking socket. More bytes are left to Python's own calls.
 
-Invariant: a call that fails says so by -1 and nothing else; Python's own call, made next, raises what is to be raised.
+Invariant: a call that fails returns -1 and raises nothing. Where the error matters, the caller then makes Python's own
+call, which raises it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.ottla.client.held_calls import POLLIN, epoll_change, poll, pollfd, recv, send, write
 
-# How much is moved at most: some 20 microseconds' copying.
+# How much is moved at most: copying it takes some 20 microseconds.
 HELD_BYTES_MAX = 64 * 1024
 
 
@@ -40,9 +41,9 @@ def change_held(epoll_fd: cython.int, fd: cython.int, mask: cython.uint) -> int:
 
 
 def await_readable(fd: cython.int, timeout_ms: cython.int) -> bool:
-    """Wait without the lock until something has come; False after `timeout_ms`, and at once where a signal came.
+    """Wait without the lock until something has come; False after `timeout_ms`, and when a signal comes.
 
-    Python's own calls would run the signal's handler here and there; this one leaves it to `run_signal_handlers`.
+    Python's own calls would run the signal's handler in between; this one leaves that to `run_signal_handlers`.
     """
     watched = cython.declare(pollfd)
     watched.fd = fd
@@ -54,5 +55,5 @@ def await_readable(fd: cython.int, timeout_ms: cython.int) -> bool:
 
 
 def run_signal_handlers() -> None:
-    """Run what signals have asked for, on the main thread; raises what they raise."""
+    """On the main thread, run the handlers of signals that have come; raises what they raise."""
     PyErr_CheckSignals()

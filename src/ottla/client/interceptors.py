@@ -1,21 +1,21 @@
-"""Interceptors: objects that see records, batches and outcomes pass, and cannot break the producer.
+"""Interceptors: the user's objects that get each record, batch and outcome; their exceptions are only logged.
 
 An interceptor has one or more of these methods:
 
     on_send(record)   a ProducerRecord, before serializers and partitioner, on the thread that sends; what it returns
                       is sent instead (None: the record as it is). Called for `send`, not for the rows of a table.
-    on_batch(batch)   a BatchSeen on its way to its partition's leader, whoever filled it; on the I/O thread.
-    on_ack(batch)     the same batch, or a piece of it if it had to be split, with its outcome; on the I/O thread,
-                      before deliveries and callbacks hear of it. A record that `send` refused after `on_send` had
-                      seen it comes as a batch of one, partition -1 where none was given, on the sender's thread.
+    on_batch(batch)   a BatchSeen that is closed and will be sent, by `send` or `send_table`; on the I/O thread.
+    on_ack(batch)     the same batch, or a part of it if it had to be split, with its outcome; on the I/O thread,
+                      before deliveries and callbacks. A record that `send` refused after `on_send` comes as a batch
+                      of one, partition -1 where none was given, on the sender's thread.
     close()           the producer has ended; on the I/O thread.
 
-Unlike Java's onAcknowledgement, `on_ack` is called once for a batch: its records have consecutive offsets and share
-all else that is known of them, and a call for each would cost more than sending it.
+Unlike Java's onAcknowledgement, `on_ack` is called once for a batch: its records have consecutive offsets and the same
+outcome, and a call for each record would cost more than sending it.
 
-Invariants: whatever an interceptor raises is logged once for each interceptor, method and type of error, counted, and
-changes nothing else: the next one is given what this one was. Records and batches are tuples, so there is nothing
-half changed. What a slow interceptor costs is its caller's time: the sender's, or the I/O thread's.
+Invariants: an exception of an interceptor is counted, logged once for each interceptor, method and type, and changes
+nothing else: the next one gets the same record. Records and batches are tuples, so none is half changed. A slow
+interceptor takes its caller's time: the sender's, or the I/O thread's.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class ProducerRecord(NamedTuple):
 
 
 class BatchSeen(NamedTuple):
-    """A record batch on its way, or its outcome.
+    """A record batch that will be sent, or one with its outcome.
 
-    `size_bytes` is what goes on the wire. The records have offsets from `base_offset` on; it is -1 where they are not
-    known to be stored, and with acks=0. `error` says why a batch failed (certainly not stored) or is unknown.
+    `size_bytes` is what is sent. The records have offsets from `base_offset` on; it is -1 where they are not known to
+    be stored, and with acks=0. `error` says why a batch failed (certainly not stored) or is unknown.
     """
 
     topic: str
@@ -73,7 +73,7 @@ class Interceptors:
     # ---- what the intake calls, on the thread that sends --------------------------------------------------------
 
     def on_send(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The record as the interceptors want it; Ctrl+C is for the sender."""
+        """The record after all interceptors; Ctrl+C (KeyboardInterrupt) is raised to the sender."""
         record = ProducerRecord(*parts)
         for interceptor in self._of["on_send"]:
             try:
@@ -87,14 +87,14 @@ class Interceptors:
         return tuple(record)
 
     def refused(self, parts: tuple[Any, ...], error: BaseException) -> None:
-        """A record that was seen by `on_send` did not get into a batch; Ctrl+C is for the sender here, too."""
+        """A record did not get into a batch after `on_send`; Ctrl+C is raised to the sender here, too."""
         if self._of["on_ack"]:
             partition = parts[4] if isinstance(parts[4], int) else -1
             seen = BatchSeen(parts[0], partition, 1, 0, "failed", -1, error)
             self._tell("on_ack", seen, harmless=Exception)
 
     def watched(self, parts: tuple[Any, ...], sent: Any) -> Any:
-        """What `send` is to return; a coroutine may still refuse the record."""
+        """What `send` is to return: a coroutine is wrapped, for it may still refuse the record."""
         return self._watch(parts, sent) if hasattr(sent, "cr_await") else sent
 
     async def _watch(self, parts: tuple[Any, ...], sent: Awaitable[Any]) -> Any:
@@ -107,7 +107,7 @@ class Interceptors:
     # ---- what the driver calls, on the I/O thread ---------------------------------------------------------------
 
     def on_batch(self, batches: Sequence[SealedBatch]) -> None:
-        """These batches begin their way."""
+        """These batches are closed and will be sent."""
         if self._of["on_batch"]:
             for batch in batches:
                 seen = BatchSeen(batch.topic, batch.partition, batch.record_count, batch.size_bytes, "pending")
@@ -120,14 +120,14 @@ class Interceptors:
         base_offset: int = -1,
         error: OttlaError | None = None,
     ) -> None:
-        """This is what became of a batch."""
+        """This batch has an outcome."""
         if self._of["on_ack"]:
             size = batch.size_bytes
             seen = BatchSeen(batch.topic, batch.partition, batch.record_count, size, outcome, base_offset, error)
             self._tell("on_ack", seen)
 
     def close(self) -> None:
-        """Nothing will pass any more."""
+        """The producer has ended."""
         self._tell("close")
 
     def _tell(self, method: str, *seen: BatchSeen, harmless: type[BaseException] = BaseException) -> None:

@@ -1,16 +1,17 @@
 """The I/O thread: it drives one client-side core with real sockets and a real clock.
 
-A turn: hand the core what other threads posted and what the owner (`Front`) has gathered, let it decide, carry out
-what it says (one `sendmsg` for all that goes to one broker), then wait for sockets, the core's deadline or the
-doorbell. The core belongs to whoever holds `turn`: this thread, except while it waits; in between a `Guest` may take
-one on a thread of the user (`callers_turn.py`), and what that one leaves is done first in this thread's next.
+A turn: give the core what other threads posted and what the owner (`Front`) has, let it decide, carry out its outputs
+(one `sendmsg` for all that goes to one broker), then wait for sockets, the core's deadline or the doorbell. Only the
+thread that holds the lock `turn` may use the core: this thread, except while it waits. In between a `Guest` may take a
+turn on a user's thread (`callers_turn.py`). Outputs that it leaves are carried out before all others in this thread's
+next turn.
 
-Waking up. A thread that has something for the loop first makes it visible (appends it) and then looks whether the
-loop sleeps; the loop first says that it sleeps and then looks once more for something to do. Whichever way the two
-interleave, one of them sees the other: no wake-up is lost, and no system call is spent on a loop that is awake.
+Waking up. A thread that has something for the loop first appends it and then looks whether the loop sleeps; the loop
+first sets that it sleeps and then looks once more for something to do. In whatever order these four steps happen, one
+thread sees what the other did: no wake-up is lost, and no system call is made for a loop that is awake.
 
-Invariants: outputs to sockets go out before the owner hears of results, so that a broker works while callbacks run.
-Whatever exception ends the thread reaches the owner by `crashed`; a loop that has ended stays ended.
+Invariants: outputs to sockets go out before the owner gets results, so that brokers work while callbacks run. Every
+exception that ends the thread is given to the owner by `crashed`; a loop that has ended stays ended.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class Core(Protocol):
 
 
 class Front(Protocol):
-    """The owner's side of the loop; every method runs on the thread that has the turn, most on the I/O thread only."""
+    """What the loop calls of its owner, on the thread that has the turn; most of it on the I/O thread only."""
 
     def feed(self, now_us: int) -> None:
-        """Give the core what users have handed in since."""
+        """Give the core what users have sent since the last call."""
         ...
 
     def set_sleeping(self, sleeping: bool) -> None:
@@ -74,7 +75,7 @@ class Front(Protocol):
         ...
 
     def deadline_us(self) -> int | None:
-        """When `feed` is due at the latest; in the past when there is something already."""
+        """When `feed` is due at the latest; a time in the past when there is something already."""
         ...
 
     def perform(self, output: Any) -> None:
@@ -82,7 +83,7 @@ class Front(Protocol):
         ...
 
     def turn_ended(self) -> None:
-        """All outputs so far are carried out: wake up whoever waits for them."""
+        """All outputs so far are carried out: wake the threads that wait for them."""
         ...
 
     def crashed(self, error: BaseException) -> None:
@@ -91,9 +92,10 @@ class Front(Protocol):
 
 
 class Guest(Protocol):
-    """Who takes turns of the loop on users' threads, while its own thread sleeps.
+    """What takes turns of the loop on users' threads, while the loop's own thread sleeps.
 
-    The loop's thread calls all of this, but for `has_left`, which whoever has the turn asks for, and `close`.
+    The loop's thread calls its methods. Only `has_left` is read on any thread that has the turn, and `close` is called
+    in a forked child.
     """
 
     @property
@@ -102,7 +104,7 @@ class Guest(Protocol):
         ...
 
     def resume(self) -> None:
-        """The thread's own turn begins: let it read what was borrowed; raise where a turn broke."""
+        """The loop's thread has the turn again: watch connections that were given back; raise what broke a turn."""
         ...
 
     def take_left(self) -> list[Any]:
@@ -114,12 +116,12 @@ class Guest(Protocol):
         ...
 
     def close(self) -> None:
-        """After a fork, in the child: let go of what the loop's poller does not watch."""
+        """After a fork, in the child: close a poller of its own."""
         ...
 
 
 class IoLoop:
-    """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest by who has the turn."""
+    """Runs one core on one thread; the headings below say which threads may call what."""
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class IoLoop:
         security: Security | None = None,
         clock: MachineClock = MACHINE,
     ) -> None:
-        """`meter` counts the turns; the nodes' meters come with the core's `Connect`."""
+        """`meter` is for the turns; each node's meter comes with the core's `Connect`."""
         self.clock = clock
         self._by_machine = clock is MACHINE
         self._meter = LoopMeter() if meter is None else meter
@@ -151,26 +153,26 @@ class IoLoop:
         self._sleeping = False
         self._posted: deque[Any] = deque()
         self._resolved: deque[tuple[int, list[Address], Loss | None]] = deque()
-        # What listeners said that were asked what they speak: (connection that was lost, why).
+        # Results of `listener_probe.py`: (connection that was lost, why).
         self._explained: deque[tuple[Channel, Loss]] = deque()
         self.turn = threading.Lock()
-        # Who else takes it, if somebody does.
+        # What else takes the turn, if anything does.
         self.guest: Guest | None = None
-        # Connections found to be lost by who sent, or by a guest that read (why).
+        # Connections found to be lost while sending, or by a guest while reading, and why.
         self._failed: deque[tuple[Channel, Loss]] = deque()
         self._ident = 0
         self._core_due_us: int | None = 0
-        # How long it sleeps at most, and until when at most it does.
+        # How long a sleep may be at most, and when the present one ends at the latest.
         self.sleep_max_s = SLEEP_MAX_S
         self.wakes_us = 0
         self._channels: dict[int, Channel] = {}
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
         self._stopping = False
-        # (host, port) -> the address of that name that last let the setup timeout pass.
+        # (host, port) -> the address of that name that last did not connect within the setup timeout.
         self._stalled: dict[tuple[str, int], Address] = {}
         self._connection_log = ConnectionLog(client_id)
-        # Connections with an answer from an address that the log has called unusable.
+        # Connections that got an answer from an address for which a warning was logged.
         self._came_back: list[Channel] = []
         self._thread = threading.Thread(target=self._run, name=thread_name, daemon=True)
 
@@ -200,7 +202,7 @@ class IoLoop:
 
     @property
     def is_at_ease(self) -> bool:
-        """Whether nothing waits for the thread to do it."""
+        """Whether nothing is left for the I/O thread to do."""
         return not (
             self._posted
             or self._resolved
@@ -212,12 +214,12 @@ class IoLoop:
         )
 
     def is_idle(self, now_us: int) -> bool:
-        """Whether it waits for nothing that is due by now."""
+        """Whether nothing is left to do, and the core's deadline has not come."""
         return self.is_at_ease and (self._core_due_us is None or now_us < self._core_due_us)
 
     def enqueue(self, output: Transmit, now_us: int) -> None:
         """Put a request behind what waits to be sent, until `push_all`."""
-        # A connection lost a moment ago: the core learns of it next, and knows what that means for its requests.
+        # None: the connection was lost a moment ago. The core gets that event next, and settles its requests.
         channel = self._channels.get(output.connection_id)
         if channel is None:
             return
@@ -234,7 +236,7 @@ class IoLoop:
             self._dirty.append(channel)
 
     def push_all(self, now_us: int) -> Channel | None:
-        """Send what waits, as far as the sockets take it; returns the connection where it was one."""
+        """Send what waits, as far as the sockets take it; return the connection if it was only one."""
         dirty = self._dirty
         only = dirty[0] if len(dirty) == 1 else None
         for channel in dirty:
@@ -257,7 +259,7 @@ class IoLoop:
         return answers, loss
 
     def watch_again(self, channel: Channel) -> None:
-        """What is waited for on a connection has changed."""
+        """Change what the poller watches on a connection to its `events`."""
         self._poller.change(channel.fd, channel.events)
 
     def fail(self, channel: Channel, loss: Loss) -> None:
@@ -265,8 +267,10 @@ class IoLoop:
         self._failed.append((channel, loss))
         self.wake()
 
+    # ---- any thread -------------------------------------------------------------------------------------------
+
     def stop(self) -> None:
-        """End the thread after this turn; any thread may say so."""
+        """End the thread after this turn."""
         self._stopping = True
         self.wake()
 
@@ -324,8 +328,8 @@ class IoLoop:
         front.turn_ended()
         if self._stopping:
             return
-        # Asked for once: what a caller's turn adds are requests, whose timeouts it sees to (`wakes_us`); others change
-        # what the front has.
+        # Read once. While the thread sleeps, a caller's turn adds requests only, and checks their timeouts against
+        # `wakes_us`; all else changes `front.deadline_us()`.
         self._core_due_us = core.deadline_us()
         due_now = self._timeout_s(now_us) == 0
         meter, idle_ns = self._meter, time.monotonic_ns()
@@ -337,7 +341,7 @@ class IoLoop:
         if self.guest is not None:
             self.guest.resume()
         if events:
-            # Answers that a caller left came before those that come now.
+            # First what a caller posted: those answers came before these.
             now_us = self.now_us()
             self._take_posted(now_us)
             self._handle(events, now_us)
@@ -347,11 +351,11 @@ class IoLoop:
             self._core.receive(self._posted.popleft(), now_us)
 
     def _sleep(self) -> list[tuple[int, int]]:
-        """Say that the loop sleeps, look once more for something to do, and only then wait."""
+        """Set that the loop sleeps, look once more for something to do, and only then wait."""
         self._sleeping = True
         self._front.set_sleeping(True)
         try:
-            # What others did before they could see that the loop sleeps shows in what is due now.
+            # What other threads added before they saw that the loop sleeps is seen here.
             now_us = self.now_us()
             timeout_s = self._timeout_s(now_us) if self.is_at_ease else 0
             self.wakes_us = now_us + int(timeout_s * 1_000_000)
@@ -366,7 +370,7 @@ class IoLoop:
             self._front.set_sleeping(False)
 
     def _timeout_s(self, now_us: int) -> float:
-        """How long to wait at most for the core's deadline or the front's, whichever comes first."""
+        """How long to wait at most: until the core's deadline or the front's, whichever is first."""
         due_us, front_due_us = self._core_due_us, self._front.deadline_us()
         if due_us is None or (front_due_us is not None and front_due_us < due_us):
             due_us = front_due_us
@@ -375,7 +379,7 @@ class IoLoop:
         return min(max(0, due_us - now_us) / 1_000_000, self.sleep_max_s)
 
     def _carry_out(self, now_us: int) -> None:
-        """Carry out what the core says until it has nothing more to say."""
+        """Carry out the core's outputs until there are none."""
         core, front = self._core, self._front
         while True:
             outputs = core.outputs()
@@ -401,7 +405,7 @@ class IoLoop:
                 front.perform(output)
 
     def _push(self, channel: Channel, now_us: int) -> Loss | None:
-        """Send what waits on a connection; why it is lost, if it is."""
+        """Send what waits on a connection; return why it is lost, if it is."""
         if not channel.connected:
             return None
         meter, sent_before = channel.meter, channel.sent_bytes
@@ -439,7 +443,7 @@ class IoLoop:
                 loss = self._push(channel, now_us)
                 if loss is not None:
                     self._lose(channel, loss, now_us)
-            # What came before a caller borrowed it is the caller's to read; its end is not.
+            # On a borrowed connection this thread reads only an end or error, also when the event is an old one.
             if is_readable(mask) and channel.connected and not (channel.borrowed and mask == READABLE):
                 self._pull(channel, now_us)
 
@@ -497,7 +501,7 @@ class IoLoop:
             self._shake_hands(channel, now_us)
 
     def _shake_hands(self, channel: Channel, now_us: int) -> None:
-        """There is a connection: go on with the TLS handshake, where there is one, until the core may have it."""
+        """Go on with the TLS handshake, if there is one; at its end the core gets `Connected`."""
         try:
             wanted = channel.shake_hands()
         except Lost as lost:
@@ -515,7 +519,7 @@ class IoLoop:
         self._security.get_token(given)
 
     def _lose(self, channel: Channel, loss: Loss, now_us: int) -> None:
-        """The connection broke, or never came about: close it and tell the core."""
+        """The connection is lost or could not be made: close it, and give the core `Disconnected`."""
         self._remove(channel)
         if not self._asks_why(channel, loss):
             self._tell_of_loss(channel, loss, now_us)
@@ -535,7 +539,7 @@ class IoLoop:
             self._connection_log.back(channel.host, channel.port, now_us)
 
     def _asks_why(self, channel: Channel, loss: Loss) -> bool:
-        """Whether the listener is asked what it speaks instead; the core is told once it has said so, or not."""
+        """Whether `listener_probe.py` looks for the cause first; the core gets `Disconnected` after that."""
         is_tls_refused, is_early = loss.kind is LossKind.CLOSED_IN_TLS_HANDSHAKE, loss.kind is LossKind.CLOSED_EARLY
         if self.addresses.answered or channel.address is None or not (is_tls_refused or is_early):
             return False
@@ -566,7 +570,7 @@ class IoLoop:
                 self._lose(channel, loss, now_us)
 
     def _disconnect(self, output: Disconnect, now_us: int) -> None:
-        """The core wants it closed."""
+        """Close a connection for the core."""
         channel = self._channels.get(output.connection_id)
         loss = output.loss
         if loss is not None and loss.kind is LossKind.SASL_FAILED and self._security is not None:
@@ -574,7 +578,7 @@ class IoLoop:
         if channel is None:
             return
         if not channel.connected and channel.address is not None:
-            # Not to begin with it again: another address of the same name may answer.
+            # Do not begin with it the next time: another address of the same name may answer.
             self._stalled[channel.host, channel.port] = channel.address
         if loss is not None:
             self._log_loss(channel, loss, now_us)

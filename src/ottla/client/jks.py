@@ -2,10 +2,12 @@
 
     magic, version, count | entries | SHA-1 of password, "Mighty Aphrodite" and all before
 
-An entry is a private key with its certificates, or a certificate that is believed. A key is encrypted by a stream of
-SHA-1 digests, each of the password and the digest before; its own digest shows whether the password was right.
+An entry is a private key with its certificates, or a trusted certificate. A key is encrypted by XOR with a stream of
+SHA-1 digests, each of the password and the digest before. A digest of password and key shows whether the password was
+right.
 
-Invariants: no length in a file makes anybody allocate what it says; no error's text holds a password or a key.
+Invariants: a length in a file never makes this allocate memory beyond the file's size; no error's text holds a password
+or a key.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ MAGIC = b"\xfe\xed\xfe\xed"
 _SALT = b"Mighty Aphrodite"
 _DIGEST_BYTES = 20
 _KEY_ENTRY, _CERTIFICATE_ENTRY = 1, 2
-# 1.3.6.1.4.1.42.2.17.1.1, how keys are encrypted there.
+# 1.3.6.1.4.1.42.2.17.1.1: the encryption of keys that is described above.
 _KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
 _SEQUENCE, _OBJECT_ID, _OCTETS = 0x30, 0x06, 0x04
 
@@ -34,7 +36,7 @@ class WrongPassword(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A private key, still encrypted, and the certificates that were made for it, its own first (DER)."""
+    """A private key, still encrypted, and its certificate chain, its own certificate first (DER)."""
 
     alias: str
     encrypted: bytes = field(repr=False)
@@ -57,7 +59,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class JavaKeyStore:
-    """What a store holds: keys, and by alias the certificates that are believed (DER)."""
+    """What a store holds: keys, and by alias the trusted certificates (DER)."""
 
     keys: tuple[KeyEntry, ...]
     believed: dict[str, bytes] = field(repr=False)
@@ -124,7 +126,7 @@ class _Bytes:
 
 
 def _encrypted_data(der: bytes) -> bytes:
-    """What is encrypted of an EncryptedPrivateKeyInfo: SEQUENCE of (SEQUENCE of (OBJECT ID, ...), OCTET STRING)."""
+    """The data in an EncryptedPrivateKeyInfo: SEQUENCE of (SEQUENCE of (OBJECT ID, ...), OCTET STRING)."""
     info, _ = _value(der, _SEQUENCE)
     algorithm, behind = _value(info, _SEQUENCE)
     kind, _ = _value(algorithm, _OBJECT_ID)

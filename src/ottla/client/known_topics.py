@@ -1,7 +1,7 @@
-"""What a producer has heard of its topics: partition counts, where keyless records should go, who leads what.
+"""What a producer knows of its topics: partition counts, the load of partitions (for records without a key), leaders.
 
-The I/O thread writes here as the core tells it (`perform`) and hands on to the appender what that needs; users' threads
-look things up, and wait elsewhere for what is not known yet. Waiting for a topic that does not exist is logged once.
+The I/O thread writes the core's outputs here (`perform`) and gives the appender what that needs. Users' threads read,
+and wait elsewhere (`wants.py`) for what is not known yet. Waiting for a topic that does not exist is logged once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.records.partitions import PartitionLoad
 
 _log = logging.getLogger("ottla.producer")
 
-# A topic that was created just now is often unknown in the first answers.
+# A topic that was just created is often unknown in the first answers: the third error is the first one logged.
 _REFUSALS_UNTIL_LOGGED = 3
 
 
@@ -32,7 +32,7 @@ class KnownTopics:
         self._known: dict[str, TopicKnown] = {}
         self._loads: dict[str, PartitionLoad | None] = {}
         self._views: dict[str, ClusterView] = {}
-        # How many answers in a row said that a topic cannot be had yet.
+        # How many answers in a row had a retriable error for a topic.
         self._refusals: dict[str, int] = {}
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
@@ -43,14 +43,14 @@ class KnownTopics:
         return 0 if known is None else known.partition_count
 
     def is_answered(self, topic: str) -> bool:
-        """Whether there is an answer about the topic, good or bad, that waiting does not better."""
+        """Whether the topic's partitions are known, or the answer was an error that is not retriable."""
         known = self._known.get(topic)
         if known is None:
             return False
         return known.partition_count > 0 or (known.error is not None and not known.error.retriable)
 
     def refusal(self, topic: str, waited_ms: int) -> KafkaError | None:
-        """Why the topic cannot be had, where brokers have said so."""
+        """The error that brokers gave for the topic; None where they gave none."""
         known = self._known.get(topic)
         if known is None or known.error is None:
             return None
@@ -68,13 +68,13 @@ class KnownTopics:
         return self._views.get(topic)
 
     def load(self, topic: str) -> PartitionLoad | None:
-        """Where the topic's keyless records should go now; None: to all partitions alike."""
+        """The load of the topic's partitions, for records without a key; None: all partitions get as many."""
         return self._loads.get(topic)
 
     # ---- the I/O thread ---------------------------------------------------------------------------------------------
 
     def perform(self, output: TopicKnown | TopicForgotten | ClusterView | LoadKnown) -> None:
-        """Take in what the core has learned."""
+        """Keep what the core knows now of a topic."""
         topic = output.topic
         if isinstance(output, TopicKnown):
             if output.partition_count or not self.partition_count(topic):
@@ -85,7 +85,7 @@ class KnownTopics:
             elif output.error is not None and output.error.retriable:
                 self._refused(topic, output.error)
         elif isinstance(output, TopicForgotten):
-            # In this order: who finds no view waits for the topic.
+            # `_known` first: a thread that finds no view waits for the topic.
             self._known.pop(topic, None)
             self._refusals.pop(topic, None)
             self._views.pop(topic, None)
@@ -98,9 +98,9 @@ class KnownTopics:
             self._appender.set_load(topic, output.load)
 
     def _refused(self, topic: str, error: KafkaError) -> None:
-        """Count the answer, and log once that the topic is being waited for."""
+        """Count a retriable error, and log once that the producer waits for the topic."""
         if self.partition_count(topic):
-            return  # nobody waits: it is known from before
+            return  # no call waits: the partitions are known from before
         count = self._refusals.get(topic, 0) + 1
         self._refusals[topic] = count
         if count == _REFUSALS_UNTIL_LOGGED:
