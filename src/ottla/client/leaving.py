@@ -1,11 +1,11 @@
 """Long waits of `flush` and `close`, and how a producer is closed after an interruption.
 
 When a wait has had no answer for `QUIET_S`, it logs once what it waits for, and goes on. After an interruption (Ctrl+C,
-in an event loop a cancellation) `close` waits at most `LAST_ANSWERS_S`, and logs that at once. The next interruption
-ends that wait, too. After any other error, `close` waits for the records as long as usual.
+in an event loop a cancellation) `close` waits at most `LAST_ANSWERS_S`, and logs that after `QUIET_INTERRUPTED_S`. The
+next interruption ends that wait, too. After any other error, `close` waits for the records as long as usual.
 
-Nothing is lost silently: the records' outcomes are logged, and are a note on the error that ended the block. No second
-error is raised.
+No record is lost silently: if closing raises, that is logged, and added as a note to the error that ended the block,
+which stays the one that is raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("ottla.producer")
 
 # After how long without an answer a wait is logged.
 QUIET_S = 2.0
-# The same after an interruption: at once, but not if brokers answer in time.
+# The same after an interruption: almost at once, but nothing is logged if brokers answer until then.
 QUIET_INTERRUPTED_S = 0.2
 # How long brokers may still acknowledge what was sent before an interruption.
 LAST_ANSWERS_S = 5.0
@@ -43,7 +43,7 @@ class LongWaits:
         self._waits = waits
         self._driver = driver
         self.cause = ""
-        # There was a second interruption: nothing is waited for any more.
+        # Set where aborting was given up after an interruption: then `close` does not wait at all.
         self.is_given_up = False
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None, verb: str, grace_s: float = 0) -> bool:
@@ -71,7 +71,7 @@ class LongWaits:
 
 
 class Look:
-    """One wait, checked again and again: it is logged once no record was settled between two checks."""
+    """One wait, checked again and again: it is logged when no record was settled between two checks."""
 
     def __init__(self, driver: ProducerDriver, cause: str, verb: str, timeout_s: float | None) -> None:
         self._driver, self._cause, self._verb, self._timeout_s = driver, cause, verb, timeout_s
@@ -135,7 +135,7 @@ def _hurry(producer: Producer, interruption: BaseException) -> None:
 
 
 def abort_interrupted(producer: Producer, interruption: BaseException) -> None:
-    """Abort the transaction of an interrupted block, and wait for the answer as long as `close` would.
+    """Abort the transaction of an interrupted block, and wait for the answer, `LAST_ANSWERS_S` at most.
 
     Raises OttlaError as `abort_transaction` does. If no answer comes, that is logged and noted on `interruption`.
     """
@@ -163,7 +163,7 @@ def tell_of_aborting(cause: str, way_out: str = "") -> None:
 
 
 def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) -> None:
-    """Stop waiting for anything; say that the coordinator will abort the transaction."""
+    """Wait no longer; log and note that the coordinator will abort the transaction."""
     driver.waits.long.is_given_up = True
     tell(
         interruption,

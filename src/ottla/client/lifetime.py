@@ -1,9 +1,9 @@
-"""What outlives its user by accident: clients that are still open at the end of the process or across a fork.
+"""Clients that are still open when the process ends, or when it forks.
 
-At the end of the interpreter every open client is given the chance to finish (`at_exit`); so it is at the end of a
-child of `multiprocessing`, which leaves out what `atexit` was given and runs finalizers of its own instead. After a
-fork the child has copies of sockets and of everything in memory, but not the I/O threads: its clients are told
-(`after_fork_in_child`) and raise `ForkError` from then on; the parent's go on undisturbed.
+At the end of the interpreter `at_exit` of every open client is called, which may deliver what was sent. A child of
+`multiprocessing` ends without `atexit`, but runs finalizers: there one of these calls `at_exit`. After a fork the child
+has copies of the sockets and of all memory, but no I/O threads: `after_fork_in_child` of each client is called, and its
+methods raise `ForkError` from then on. The parent's clients go on as before.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class OfOneProcess:
         )
 
 
-# A dict for its order: what was opened first is closed first.
+# A dict, because it has an order: the client that was opened first is closed first.
 _living: dict[int, Living] = {}
 _watched_pid = 0
 
 
 def began(client: Living) -> None:
-    """From now on this client hears of forks and of the end."""
+    """Call this client's methods on a fork and at the end of the process, until `ended`."""
     _living[id(client)] = client
     _watch_child()
 
 
 def _watch_child() -> None:
-    """Hear of this process's end, too, if it is a child of `multiprocessing`: one that forks forgets its parent's."""
+    """In a child of `multiprocessing`, register a finalizer; once for each process, for forks drop the parent's."""
     global _watched_pid
     if "multiprocessing.process" not in sys.modules or _watched_pid == os.getpid():
         return
@@ -63,7 +63,7 @@ def ended(client: Living) -> None:
 
 
 def forked(what: str) -> ForkError:
-    """The error of every use in a child process."""
+    """The error for every use in a child process."""
     return ForkError(
         f"this {what} was made before the process forked and works in the parent only; make a new one in the child"
     )

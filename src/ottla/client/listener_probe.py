@@ -1,10 +1,10 @@
-"""Asking a listener that hung up what it speaks, so that a wrong `security.protocol` is told at once.
+"""Finds out which protocol a listener has that closed a connection: a wrong `security.protocol` is an error at once.
 
-A listener without TLS closes without a word when a TLS handshake begins, and one with SASL when something is asked
-before the client has proved who it is. Both look like a broker that is going down, or a port whose broker is not up
-yet, where waiting helps. A SaslHandshake for no mechanism tells them apart: a listener without SASL answers that it is
-out of place, one with SASL which mechanisms there are. It is asked on a connection of its own, by a short-lived thread,
-and says nothing of the client, neither its id nor a secret, because it may go unencrypted where TLS was wanted.
+A listener without TLS closes the connection when a TLS handshake begins, and one with SASL at a request before
+authentication. Both look like a broker that is stopping or starting, where waiting helps. A SaslHandshake with an empty
+mechanism shows the difference: a listener without SASL answers ILLEGAL_SASL_STATE, one with SASL lists its mechanisms.
+A short-lived thread sends it on a connection of its own. The request may go unencrypted although the client is set to
+TLS, so it has neither the client's id nor a secret.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _CORRELATION_ID = 1
 
 
 def ask_in_plaintext(address: Address, told: Callable[[Loss | None], None]) -> None:
-    """Have `told` called, by another thread, with why TLS fails at this address; None where that stays unknown."""
+    """Call `told` on another thread with why TLS fails at this address; with None where that stays unknown."""
     _aside(told, lambda: _why_not_tls(_ask(address, None, "")))
 
 
 def ask_for_sasl(address: Address, tls: ssl.SSLContext | None, host: str, told: Callable[[Loss | None], None]) -> None:
-    """The same with why a client without SASL is sent away."""
+    """The same for a client without SASL whose connection was closed."""
     _aside(told, lambda: _why_not_without_sasl(_ask(address, tls, host), tls is not None))
 
 
@@ -73,7 +73,7 @@ def _sasl_of(answer: Any, protocol: str) -> str:
 
 
 def _ask(address: Address, tls: ssl.SSLContext | None, host: str) -> Any:
-    """The answer to a SaslHandshake; None where there is none that Kafka would give."""
+    """The answer to a SaslHandshake; None where it is not one of Kafka."""
     family, place = address
     with socket.socket(family, socket.SOCK_STREAM) as plain:
         plain.settimeout(_PATIENCE_S)

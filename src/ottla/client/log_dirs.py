@@ -1,7 +1,7 @@
 """How large the logs of partitions are on the disks of brokers (DescribeLogDirs).
 
-A broker tells only about the logs that it keeps itself, so each broker is asked for its own, all at the same time.
-A user needs DESCRIBE on the cluster for it. Brokers before Kafka 3.2 answer nothing at all to a user who has not.
+A broker describes only its own logs, so each broker is asked, all at the same time. A user needs DESCRIBE on the
+cluster. Without it, brokers before Kafka 3.2 answer without an error and without any folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplicaSize:
 class LogDirDescription:
     """A folder of logs on one broker. `error` is Kafka's name of what is wrong with it, None where nothing is.
 
-    `total_bytes` and `usable_bytes` are those of its disk; None where the broker does not tell (before Kafka 3.3).
+    `total_bytes` and `usable_bytes` are those of its disk; None from brokers before Kafka 3.3.
     """
 
     path: str
@@ -54,7 +54,7 @@ Wanted = Mapping[int, Mapping[str, Iterable[int]] | None]
 def describe_log_dirs(
     driver: AdminDriver, wanted: Wanted, timeout_ms: int
 ) -> tuple[dict[int, tuple[LogDirDescription, ...]], OttlaError | None]:
-    """What these brokers said, each asked once, and the last reason why one of them said nothing.
+    """What these brokers answered, each asked once, and the last reason why one of them did not.
 
     Raises KafkaError where a broker refuses.
     """
@@ -86,7 +86,7 @@ def _refusal(answer: Answer | None, broker_id: int) -> OttlaError | None:
             told = f"DescribeLogDirs: {answer.failure}"
             return kafka_error(ErrorCode.UNSUPPORTED_VERSION, told, broker_id=broker_id)
         return unanswered("DescribeLogDirs", answer, broker_id)
-    # Without the permission, older brokers leave out all folders; a broker has one at least.
+    # Without DESCRIBE, older brokers leave out all folders; every broker has one at least.
     code = answer.message.error_code
     if not code and not answer.message.results:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,8 +1,8 @@
 """Calls a producer's metric reporters every so often, on a thread of their own.
 
-A reporter that is slow, or raises, costs the producer nothing: the I/O thread never runs it, and what it raises is
-logged under `ottla.producer`. The last call comes when the producer has ended, so that one that lived for less than a
-window is reported, too. A forked child has no such thread and reports nothing.
+The I/O thread never runs a reporter, so a slow one does not slow the producer down; what it raises is logged under
+`ottla.producer`. The last call comes when the producer has ended: a producer that lived for less than a window is
+reported, too. A forked child has no such thread and reports nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Reporter = Callable[[Metrics], object]
 
 
 class MetricReporting:
-    """Tells `reporters` what `read` returns, every `every_ms` and at the end."""
+    """Calls `reporters` with what `read` returns, every `every_ms` and at the end."""
 
     def __init__(
         self, reporters: Sequence[Reporter], read: Callable[[], Metrics], every_ms: int, thread_name: str
@@ -39,7 +39,7 @@ class MetricReporting:
         self._over.set()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the last call, but not for longer: a reporter that hangs must not keep the producer from closing."""
+        """Wait for the last call, `timeout_s` at most: a reporter that hangs must not hold up the producer's close."""
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
 

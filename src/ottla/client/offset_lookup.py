@@ -1,8 +1,8 @@
-"""`OffsetLookup`: which partitions there are and where they begin and end, asked again and again.
+"""`OffsetLookup`: which partitions topics have and where these begin and end, for callers that ask again and again.
 
-For who plans reads of a stream: the connections stay open, the leaders stay known for a while, and what concerns
-several brokers is asked of all of them at the same time. A leader that has moved, or does not answer, is looked for
-again until `default.api.timeout.ms` is over. It also keeps a consumer group's offsets, as a client that is no member.
+For example the planning of a stream's reads: connections stay open, leaders stay known until one fails, and several
+brokers are asked at the same time. If a leader has moved, or does not answer, the leaders are looked up again until
+`default.api.timeout.ms` is over. It also commits a consumer group's offsets, without being a member.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.client")
 
-# A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
+# It takes a moment until all brokers know a new topic; a topic that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 1_000_000
 
 
 class OffsetLookup:
-    """Partitions and offsets of topics; settings are those of `ottla.Admin`. Not to be shared by threads.
+    """Partitions and offsets of topics; settings are those of `ottla.Admin`. For one thread at a time.
 
     Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka when none answers in time.
     """
@@ -49,17 +49,17 @@ class OffsetLookup:
         self._driver = driver = AdminDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
         )
-        # Of every topic asked for: {partition: (leader or -1, leader epoch)}.
+        # {topic: {partition: (leader or -1, leader epoch)}} of every topic asked for.
         self._leaders: dict[str, dict[int, tuple[int, int]]] = {}
         self.topic_ids: dict[str, bytes] = {}
-        """Of every topic there was when it was asked for; 16 zeros where the cluster has none."""
+        """{topic: id} of every topic that was found; 16 zeros where the cluster has no ids."""
         self._coordinators: dict[str, int] = {}
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
 
     def topics(self) -> list[str]:
-        """The names of all topics, sorted, without the cluster's internal ones; `known_partitions` has theirs then."""
+        """The names of all topics, sorted, without the cluster's internal ones; `known_partitions` knows them then."""
         response = self._driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
         self._leaders = {}
         for topic in response.topics:
@@ -68,7 +68,7 @@ class OffsetLookup:
         return sorted(self._leaders)
 
     def partitions(self, topics: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """The partitions each topic has now, in order; KafkaError (UNKNOWN_TOPIC_OR_PARTITION) where there is none."""
+        """Each topic's partitions now, in order; KafkaError (UNKNOWN_TOPIC_OR_PARTITION) where a topic is missing."""
         self._ask_leaders(topics)
         return self.known_partitions(topics)
 
@@ -79,7 +79,7 @@ class OffsetLookup:
     def check_readable(self, topics: Iterable[str]) -> None:
         """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) for a topic this user may describe and not read.
 
-        As far as brokers tell (from Kafka 2.3 on); otherwise nobody says so before it is read.
+        Only with brokers from Kafka 2.3 on; with older ones the error comes when it is read.
         """
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in topics],
@@ -95,8 +95,11 @@ class OffsetLookup:
             check_allowed(topic.name, read_operations(topic.topic_authorized_operations), {"READ"})
 
     def offsets(self, wanted: Mapping[Place, int]) -> dict[Place, int]:
-        """The offset of each partition for a time in ms since 1970 (-1: no record is that young), for -2 the first
-        record's, for -1 the one behind the last; with isolation_level="read_committed" the last stable one."""
+        """{(topic, partition): offset} for `wanted`, {(topic, partition): ms since 1970, or -2 or -1}.
+
+        For a time: the first record's that is not older, -1 where there is none. For -2: the first record's. For -1:
+        the high watermark; with isolation_level="read_committed" the last stable offset.
+        """
         (found,) = self.offsets_of([wanted])
         return found
 
@@ -125,7 +128,7 @@ class OffsetLookup:
             for known, new in zip(found, told, strict=True):
                 known.update(new)
             if last_error is not None:
-                # Whoever leads now; forgotten topics are asked for in the next attempt.
+                # The next attempt looks up the leaders of these topics again.
                 self._forget(topic for each in left for topic, _ in each)
             return last_error
 
@@ -137,7 +140,7 @@ class OffsetLookup:
 
         Raises KafkaError (CLUSTER_AUTHORIZATION_FAILED) for a user without DESCRIBE on the cluster.
         """
-        # Imported here: most never ask for it.
+        # Imported here: most programs never call this.
         from ottla.client.log_dirs import describe_log_dirs
 
         left = set(places)
@@ -175,7 +178,7 @@ class OffsetLookup:
         return found
 
     def commit(self, group_id: str, offsets: Mapping[Place, int], timeout_ms: int) -> None:
-        """Write down these offsets as the group's, tried for so long; KafkaError where members of it are alive."""
+        """Commit these offsets for the group, retrying for `timeout_ms`; KafkaError while the group has members."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), offset in sorted(offsets.items()):
             entry = topics.setdefault(topic, OffsetCommitRequestTopic(name=topic))
@@ -206,12 +209,12 @@ class OffsetLookup:
 
     @property
     def metadata_max_age_s(self) -> float:
-        """How old knowledge of partitions may grow by the settings."""
+        """`metadata.max.age.ms` in seconds: how old what is known of partitions may be."""
         return self._settings.connection.metadata_max_age_ms / 1000
 
     @property
     def _patience_ms(self) -> int:
-        """How long a leader is waited for before others are asked who leads."""
+        """How long to wait for a leader's answer before other brokers are asked which one leads."""
         return min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
 
     # ---- leaders ------------------------------------------------------------------------------------------------
@@ -221,7 +224,7 @@ class OffsetLookup:
             self._leaders.pop(topic, None)
 
     def _leader_of(self, topic: str, partition: int) -> tuple[int, int]:
-        """Who leads it (-1: nobody, for now), and the epoch; of a topic whose leaders are known."""
+        """(leader or -1, leader epoch) of a partition; only for topics whose leaders are known."""
         leaders = self._leaders[topic]
         if partition not in leaders:
             detail = f"the topic has {len(leaders)} partitions, counted from 0"
@@ -235,7 +238,7 @@ class OffsetLookup:
         }
 
     def _ask_leaders(self, topics: Collection[str]) -> None:
-        """Ask who leads what; a topic that nobody knows is asked for again for a moment."""
+        """Look up the leaders of these topics; unknown topics are looked up again for a moment."""
         began_us = self._driver.clock.now_us()
 
         def attempt() -> OttlaError | None:

@@ -1,13 +1,12 @@
 """A producer's metrics for OpenTelemetry: observable instruments that read `Producer.metrics()` when collected.
 
 Names are those of OpenTelemetry's instrumentation for Java's client, `kafka.producer.record_send_total` for
-`record-send-total`, with Kafka's tags as attributes; and as there, a figure that exists per topic or per broker is told
-per topic or broker only, so that sums do not count twice. Totals are counters, the rest are gauges; what is NaN is
-left out.
+`record-send-total`, with Kafka's tags as attributes. As there, a metric that exists per topic or per broker is reported
+only so, for a sum over its attributes must not count twice. Totals are counters, the rest are gauges; NaN is left out.
 
-Instruments of one name exist once per meter, however many producers there are: the producers observed are kept in a
-weak set, and each instrument tells of all of them that have not ended. One collection reads each producer's metrics
-once: a snapshot serves every instrument until one of them asks for the second time.
+A meter has one instrument of each name, however many producers there are: the producers are kept in a weak set, and
+each instrument reports all of them that have not ended. One collection reads each producer's metrics once: the snapshot
+is used until an instrument asks for the second time.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def observe_metrics(producer: Producer | AsyncProducer, meter_provider: MeterPro
 
 
 class _Instruments:
-    """The instruments of one meter provider and the producers they tell of."""
+    """The instruments of one meter provider and the producers that they report."""
 
     def __init__(self) -> None:
         self.producers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -60,7 +59,7 @@ class _Instruments:
         self._served: set[str] | None = None
 
     def register(self, provider: MeterProvider) -> None:
-        """Make one instrument for every figure."""
+        """Make one instrument for every metric."""
         from ottla import __version__
 
         meter = provider.get_meter("ottla", __version__)
@@ -93,7 +92,7 @@ def _figures(producer: Any) -> list[Metric]:
 
 
 def _rows() -> Iterator[tuple[str, MetricRow]]:
-    """(group, row), each name in its finest group."""
+    """(group, row): per broker and per topic where there is such a row, else per producer."""
     finer = {row.name for row in (*NODE_ROWS, *TOPIC_ROWS)}
     yield from (("producer-node-metrics", row) for row in NODE_ROWS)
     yield from (("producer-topic-metrics", row) for row in TOPIC_ROWS)

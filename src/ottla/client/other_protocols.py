@@ -1,7 +1,7 @@
-"""Recognising what answers where a Kafka broker was expected.
+"""Recognising a server of another protocol where a Kafka broker was expected.
 
-A Kafka frame begins with its length in four bytes; a server of another protocol begins with text or with a TLS
-record, which read as a length beyond every limit. Those four bytes say who it was.
+A Kafka frame begins with its length in four bytes. A server of another protocol begins with text or with a TLS record:
+read as a length, that is beyond the limit, and those four bytes show which protocol it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEGINNINGS = (
 
 
 def other_protocol(first_bytes: bytes) -> Loss:
-    """What these first four bytes of an answer look like, as why the connection is lost."""
+    """The loss for an answer that begins with these four bytes."""
     for beginning, name in _BEGINNINGS:
         if first_bytes.startswith(beginning):
             return not_kafka(f": it looks like {name}")

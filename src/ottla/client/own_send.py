@@ -21,7 +21,7 @@ _living: WeakSet[Any] = WeakSet()
 
 
 def own_send(function: Function) -> Function:
-    """Mark a `send` as ottla's own: instances replace it by the compiled one."""
+    """Mark a class's `send` as ottla's own: its instances then have the compiled one in its place."""
     _own.append(function)
     return function
 

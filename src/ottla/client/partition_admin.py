@@ -1,6 +1,6 @@
-"""Offsets of a topic's partitions and records to delete, asked of their leaders: ListOffsets, DeleteRecords.
+"""Looks up offsets and deletes records, at the leaders of a topic's partitions: ListOffsets, DeleteRecords.
 
-Leaders are looked for again with each attempt, until all partitions are answered for.
+Each attempt looks up the leaders again, until there is an answer for every partition.
 """
 
 from __future__ import annotations

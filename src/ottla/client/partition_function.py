@@ -1,8 +1,8 @@
 """A partitioner of the user's own: a function of a column of keys and a view of the cluster.
 
-`send_table` gives it whole columns, up to a million keys at a time. `send` gives it columns of one key, which costs
-what calling it costs: some microseconds where sending costs a tenth of one. What it raises is a RecordError for the
-record or table it was asked about, and touches nothing else.
+`send_table` calls it with whole columns, up to a million keys at a time; `send` with columns of one key. Such a call
+costs some microseconds, and sending a record a tenth of one. If it raises, `send` or `send_table` raises a RecordError;
+no other record is affected.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class PartitionFunction:
-    """Calls the function, and says whose fault it is when that fails."""
+    """Calls the function; an exception of it becomes a RecordError that names it."""
 
     def __init__(self, function: Callable[[KeyColumn, ClusterView], Any]) -> None:
         self._function = function
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
 
     def __call__(self, keys: KeyColumn, view: ClusterView) -> Any:
-        """What it returns for these keys, whatever that is."""
+        """What the function returns for these keys, unchecked."""
         try:
             return self._function(keys, view)
         except OttlaError:

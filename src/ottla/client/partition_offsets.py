@@ -1,4 +1,4 @@
-"""Offsets of many partitions (ListOffsets): every leader is asked at the same time, and once."""
+"""Offsets of many partitions (ListOffsets): one request to each leader for each question, all at the same time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Wanted(NamedTuple):
 
 
 def partition_offsets(driver: AdminDriver, leaders: Mapping[Place, int], *wanted: Wanted) -> list[dict[Place, int]]:
-    """For each question {(topic, partition): offset} of those whose leaders, {(topic, partition): broker id}, answer.
+    """For each question {(topic, partition): offset}; `leaders` is {(topic, partition): broker id}.
 
-    For who shows a cluster as it is: what is not told now is left out, and nobody is waited for. `OffsetLookup` is for
-    who needs the offsets, and waits for leaders that move.
+    For showing a cluster as it is: partitions whose leader does not answer are left out, and nothing is tried again.
+    `OffsetLookup` is for callers that need all offsets: it waits for leaders that move.
     """
     known = {place: (leader_id, -1) for place, leader_id in leaders.items()}
     questions = [

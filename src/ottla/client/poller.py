@@ -1,8 +1,8 @@
 """Waiting for sockets: epoll where there is one, the `selectors` module elsewhere.
 
-Level-triggered on purpose: what is not read in one turn is reported again in the next. `Doorbell` is how other
-threads end a wait; it alone may be edge-triggered. It is closed only when nobody refers to it any more: closing it
-when the loop ends would let a late `ring` write into whatever file had been given the same number since.
+Level-triggered on purpose: what is not read in one turn is reported again in the next. Other threads end a wait by a
+`Doorbell`; only this may be edge-triggered. It is closed when the last reference to it is gone, not when the loop ends:
+otherwise a late `ring` could write into another file that has got the same number.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class EpollPoller:
         self.close = self._epoll.close
 
     def watch_doorbell(self, doorbell: Doorbell) -> None:
-        """Edge-triggered: every ring ends one wait, and nothing has to be read, which is a system call less."""
+        """Edge-triggered: every ring ends one wait, and no system call is needed to read it."""
         self._epoll.register(doorbell.fd, select.EPOLLIN | select.EPOLLET)
         doorbell.stays_readable = doorbell.is_counter
 
     def change(self, fd: int, mask: int) -> None:
-        """Wait for something else of this file descriptor from now on."""
+        """Watch this file descriptor for other events from now on."""
         if change_held(self._epoll.fileno(), fd, mask) < 0:
             self._epoll.modify(fd, mask)
 
@@ -68,7 +68,7 @@ class _SelectorPoller:
         self._selector.register(fd, _selector_mask(mask))
 
     def change(self, fd: int, mask: int) -> None:
-        # Selectors cannot register a file that waits for no event.
+        # A selector cannot register a file for no event.
         if fd not in self._selector.get_map():
             if mask:
                 self.watch(fd, mask)
@@ -119,11 +119,11 @@ class Doorbell:
 
     def ring(self) -> None:
         """Make it readable; ringing twice is the same as once."""
-        # A full pipe takes no more; it is readable already, and that is all a ring has to see to.
+        # This may fail on a full pipe: that is readable already, which is all that matters.
         write_held(self._write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def heard(self) -> None:
-        """The wait it was to end has ended; make it ready to end the next one."""
+        """After a wait that it has ended: make it ready to end the next one."""
         if self.stays_readable:
             return
         with contextlib.suppress(BlockingIOError):

@@ -1,9 +1,8 @@
 """`Producer`: how programs send.
 
-A producer is an `Appender` (records into batches, on the caller's thread, compiled), a `ProducerDriver` with its
-I/O thread, and nothing in between: `send` is the appender's own bound method, so that no interpreted line runs per
-record. `send_table` encodes whole columns on the caller's thread and queues the finished batches behind what `send`
-has appended.
+A producer has an `Appender` (compiled; it puts records into batches on the caller's thread) and a `ProducerDriver` with
+an I/O thread. `send` is the appender's own bound method, so no interpreted line runs per record. `send_table` encodes
+whole columns on the caller's thread and queues the finished batches behind what `send` has appended.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class Producer(ProducerBase[ThreadWaits]):
-    """Sends records to Kafka, many at a time, and learns what became of each.
+    """Sends records to Kafka, many at a time, and returns the outcome of each.
 
     Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and
-    its defaults; sizes in bytes, times in milliseconds. `help("ottla.client.producer_settings_keywords")` tells of
-    every one. ConfigError for one that is unknown, cannot be used or contradicts another. Several threads may share a
-    producer. `with` closes it.
+    its defaults; sizes in bytes, times in milliseconds. `help("ottla.client.producer_settings_keywords")` lists them.
+    ConfigError for one that is unknown, cannot be used or contradicts another. Several threads may share a producer.
+    `with` closes it.
     """
 
     _waits_class = ThreadWaits
@@ -141,12 +140,12 @@ class Producer(ProducerBase[ThreadWaits]):
     def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
         """Get the identity of `transactional_id` and fence older producers of it, ending what they left open.
 
-        The first `begin_transaction` does it, too. With `identity`, which `Admin.fence_producers` gave to somebody,
-        this producer acts under that one, whatever its `transactional_id`, and fences nobody; several may share a
-        transaction so, as long as no two write to the same partition. While no transaction is open, or when one is
-        prepared, it may be called again with another identity: a prepared transaction is left to who has its identity,
-        and connections and metadata stay. Like every call about transactions it waits for `max.block.ms` and
-        raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
+        The first `begin_transaction` does it, too. With `identity`, as `Admin.fence_producers` returned it, this
+        producer uses that one, whatever its `transactional_id`, and fences no other producer. So several producers may
+        share a transaction, as long as no two write to the same partition. While no transaction is open, or when one is
+        prepared, it may be called again with another identity: a prepared transaction stays prepared, for whoever has
+        its identity, and connections and metadata stay. Like every call about transactions it waits for `max.block.ms`
+        and raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """
         self._carry_out(self._transactions.initialize(identity))
@@ -159,8 +158,8 @@ class Producer(ProducerBase[ThreadWaits]):
         """Wait until everything sent in the transaction is stored, and commit it.
 
         Raises TransactionError where something was not stored: abort it. Raises TransactionUnfinished after
-        `max.block.ms`: whether it is committed is not known, the producer goes on asking for it, and this may be called
-        again to hear how it went; it is never turned into an abort.
+        `max.block.ms`: it is not known yet whether it is committed, the producer goes on trying, and calling this again
+        waits for the outcome; it is never turned into an abort.
         """
         self._carry_out(self._transactions.end(True))
 
@@ -169,7 +168,7 @@ class Producer(ProducerBase[ThreadWaits]):
         self._carry_out(self._transactions.end(False))
 
     def prepare_transaction(self) -> TransactionIdentity:
-        """Wait until everything sent in the transaction is stored, and leave its end to who has its identity.
+        """Wait until everything sent in the transaction is stored, and return the identity by which it can be ended.
 
         Any process can then commit or abort it by `ottla.TransactionHandle` within `transaction.timeout.ms`; closing
         this producer leaves it open. It can also be ended here.
@@ -179,7 +178,7 @@ class Producer(ProducerBase[ThreadWaits]):
 
     @property
     def transaction_identity(self) -> TransactionIdentity | None:
-        """By what the coordinator knows the open transaction, or the next one; None without `transactional_id`.
+        """The identity of the open transaction, or of the next one; None without `transactional_id`.
 
         It changes with `init_transactions` and, from transaction version 2 on, with the end of each transaction.
         """
@@ -194,7 +193,7 @@ class Producer(ProducerBase[ThreadWaits]):
         member_id: str = "",
         group_instance_id: str | None = None,
     ) -> None:
-        """Commit a consumer group's offsets with the transaction (KIP-447), and wait until its coordinator has them.
+        """Commit a group's offsets with the transaction (KIP-447); wait until the group's coordinator has them.
 
         `offsets` is {(topic, partition): the next offset to read}; (offset, metadata) or (offset, metadata, leader
         epoch) may take an offset's place. With `generation` and `member_id` a member that was replaced is refused.
@@ -213,8 +212,8 @@ class Producer(ProducerBase[ThreadWaits]):
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
 
-        Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
-        `timeout` seconds; either way nothing is lost and flush can be called again.
+        Raises DeliveryError when records failed or are unknown and their deliveries were not asked, TimeoutError after
+        `timeout` seconds; either way sending goes on and flush can be called again.
         """
         self._waits.flush(timeout)
 
@@ -232,11 +231,11 @@ class Producer(ProducerBase[ThreadWaits]):
         return list(range(self._driver.partition_count(topic)))
 
     def client_instance_id(self, timeout: float) -> UUID | None:
-        """The id under which brokers know this producer's metrics (KIP-714); None where none has given it one.
+        """The id under which brokers know this producer's metrics (KIP-714); None where no broker has given one.
 
-        Only brokers with a plugin for clients' metrics do, and embedded ones with a subscription to them; the first one
-        that is asked makes it up, whatever it wants to hear. `timeout` is how many seconds to wait for that. An id that
-        is known is there at once, after closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError
+        Only brokers with a plugin for clients' metrics give one, and embedded ones with a subscription to them: the
+        first of these that is connected. `timeout` is how many seconds to wait for that. Once there is an id, this
+        returns it at once, after closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError
         where it can no longer be had.
         """
         from ottla.client import client_instance

@@ -1,9 +1,9 @@
-"""What partitions remember of producers (KIP-664): epochs, sequences, open transactions; and hanging ones ended.
+"""The producers that partitions know (KIP-664): epochs, sequences, open transactions; and how to end hanging ones.
 
-A transaction hangs where a partition has it open and no coordinator knows of it: nobody will ever write its marker, and
-what may be read as committed ends in front of it. Both are asked, and a transaction counts as hanging only where it
-has been open for longer than any may last. It is ended by a marker that is sent to the partition's leader, as
-`kafka-transactions.sh abort` does; a user needs ALTER on the cluster for that.
+A transaction hangs if it is open in a partition and no coordinator has it: then its marker will never be written, and
+`read_committed` readers get no further than its first record. So leaders and coordinators are both asked. A transaction
+counts as hanging only if its last record is older than any transaction may last. It is ended by a marker that is sent
+to the partition's leader, as `kafka-transactions.sh abort` does; a user needs ALTER on the cluster for that.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _REACH_MS, _ANSWER_MS = 1_000, 10_000
 
 @dataclass(slots=True, frozen=True)
 class PartitionProducer:
-    """One producer as a partition's leader remembers it.
+    """One producer as a partition's leader knows it.
 
     `transaction_offset` is where its open transaction begins here, None while there is none. `last_timestamp_ms` is the
-    time of its last record, since 1970; `coordinator_epoch` is -1 where none has told.
+    time of its last record, since 1970; `coordinator_epoch` is that of its last marker, -1 before the first.
     """
 
     topic: str
@@ -47,7 +47,7 @@ class PartitionProducer:
 def describe_producers(
     driver: AdminDriver, leaders: Mapping[Place, int]
 ) -> tuple[list[PartitionProducer], dict[Place, str]]:
-    """What the leaders, {(topic, partition): broker id}, remember; and of partitions that told nothing, why."""
+    """The producers that `leaders`, {(topic, partition): broker id}, know; and {partition without an answer: why}."""
     by_leader: dict[int, dict[str, list[int]]] = {}
     for (topic, partition), leader in leaders.items():
         by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
@@ -84,10 +84,9 @@ def describe_producers(
 def hanging(
     producers: Iterable[PartitionProducer], known: Mapping[int, Iterable[Place]], now_ms: int, longest_ms: int
 ) -> list[PartitionProducer]:
-    """Those whose open transaction no coordinator knows of; `known` is {producer id: what its transaction has}.
+    """Those whose open transaction no coordinator has; `known` is {producer id: its transaction's partitions}.
 
-    A transaction that has had a record within `longest_ms` is not among them: it may have begun since `known` was
-    asked for.
+    A transaction with a record from the last `longest_ms` is not among them: it may have begun after `known` was read.
     """
     places = {producer_id: set(each) for producer_id, each in known.items()}
     return [
@@ -106,7 +105,7 @@ def abort_hanging(driver: AdminDriver, leader: int, producer: PartitionProducer)
         producer_epoch=producer.epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=producer.topic, partition_indexes=[producer.partition])],
-        # Without a coordinator that has told before, Kafka's own tool sends 0.
+        # Where no coordinator has written a marker yet, Kafka's own tool sends 0.
         coordinator_epoch=max(producer.coordinator_epoch, 0),
     )
     answer = driver.ask(WriteTxnMarkersRequest(markers=[marker]), leader, timeout_ms=_ANSWER_MS)

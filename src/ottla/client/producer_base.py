@@ -1,6 +1,6 @@
-"""What `Producer` and `AsyncProducer` are alike in: how they begin, how records get in, their figures and their name.
+"""What `Producer` and `AsyncProducer` share: how they are made, their metrics, their `repr`.
 
-A producer names how its users wait and which of the appender's methods its `send` is; here the parts are put together.
+Each of them says how its users wait and which of the appender's methods its `send` is; here the parts are put together.
 `send` becomes an attribute of the instance (`own_send.py`), so that callers call compiled code directly.
 """
 
@@ -40,10 +40,10 @@ Waits = TypeVar("Waits", "ThreadWaits", "CoroutineWaits")
 
 
 class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsOfProducers):
-    """How its users wait, and `_appending`, tell one kind of producer from the other."""
+    """A producer without its calls; a subclass sets `_waits_class` and `_appending`, and may override `_later`."""
 
     _waits_class: type[Waits]
-    # One for all; a test takes another one.
+    # The same for both; tests set another one.
     _driver_class = ProducerDriver
 
     @servers_come_first
@@ -74,7 +74,8 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         self._send = sending(self._appending(driver.appender), settings, driver.interceptors, self._later())
         begin_to_send(self)
         driver.start()
-        # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
+        # The I/O thread has no reference to the producer. When that is dropped without close, what was sent is
+        # delivered, and the thread ends.
         self._abandon: Any = weakref.finalize(self, driver.abandon)
         self._abandon.atexit = False
 
@@ -84,7 +85,7 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         raise NotImplementedError
 
     def _later(self) -> Callable[..., Any] | None:
-        """What waits in the place of `send` where a registry has to be asked first; None where `send` itself does."""
+        """What `Intake` calls instead of asking a registry within `send`; None where `send` itself asks and waits."""
         return None
 
     @property
@@ -92,13 +93,13 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         return self._driver.transactions
 
     def _prepared(self) -> TransactionIdentity:
-        """Who may end the transaction that was prepared."""
+        """The identity of the transaction that was prepared."""
         identity = self._driver.core.transaction_identity
         assert identity is not None
         return identity
 
     def metrics(self) -> Metrics:
-        """The producer's figures at this moment, under the names of Kafka's producer metrics.
+        """The producer's metrics at this moment, under the names of Kafka's producer metrics.
 
         `metrics()["record-send-rate"]` is the producer's, `metrics().nodes[1]["request-latency-avg"]` a broker's,
         `metrics().topics["flights"]["byte-rate"]` a topic's; `all()` lists everything with group and tags. Rates,
@@ -108,17 +109,17 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         return self._driver.metrics()
 
     def diagnosis(self) -> Diagnosis:
-        """What limits this producer now, by its own figures, and which setting to try.
+        """What limits this producer now, by its own metrics, and which setting to try.
 
         `str()` of it is a sentence; `findings` are the parts, the heaviest first, each with `limit`, `sentence`,
         `evidence`, `setting` and `value`. Without findings nothing in the producer limits it, or too little was sent
-        lately to tell (`is_certain` is False then). It is about as much time as averages in `metrics` are.
+        lately to know (`is_certain` is False then). It covers the same time as averages in `metrics`.
         The page "What limits a producer" of the documentation says what each finding means.
         """
         return self._driver.diagnosis()
 
     def __repr__(self) -> str:
-        """Its name, brokers and state; no broker is asked, and nothing waits."""
+        """Its name, brokers and state, without asking a broker."""
         kind = type(self).__name__
         if not hasattr(self, "_abandon"):
             return f"<{kind} that was not made>"  # its settings were refused, and a traceback shows it

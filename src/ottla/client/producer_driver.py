@@ -1,12 +1,13 @@
 """What drives a producer's core: users' threads or coroutines on one side, the I/O thread on the other.
 
-Here the two meet: users ask and wait, the I/O thread takes sealed batches, settles them and lets go those who waited.
-What is under way and what came to nothing stands in `delivery_books.py`, what is known of topics in `known_topics.py`.
-How users wait is the business of who waits: `ThreadWaits` or `CoroutineWaits`, which the driver is given.
+Users send and wait. The I/O thread takes batches from the appender, open ones too, settles them and wakes those who
+wait. `delivery_books.py` has the batches without an outcome, and those that failed; `known_topics.py` has what is known
+of topics. How users wait is in `ThreadWaits` or `CoroutineWaits`, one of which the driver is given.
 
-Invariants: every batch that was taken is settled exactly once, also when the I/O thread dies of an exception: what
-the core had been given is then unknown, what it had not is failed. Nobody waits for a thread that has ended. A
-child process after a fork gets an error from everything it calls and touches neither socket nor lock of its parent.
+Invariants: every batch that was taken is settled exactly once, also when an exception ends the I/O thread: batches that
+are still open have then failed, the others on the books are unknown. No call waits for a thread that has ended. In a
+forked child, calls that send or wait raise ForkError, `close` does nothing, and neither socket nor lock of the parent
+is used.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.producer")
 
 _AT_EXIT_S = 30
-# How long closing waits for metric reporters to take the last figures.
+# How long closing waits for the last call of metric reporters.
 LAST_REPORT_S = 5
 _FOR_EVER_US = 10**15
 _OF_TOPICS = (TopicKnown, TopicForgotten, ClusterView, LoadKnown)
@@ -99,21 +100,21 @@ class ProducerDriver(Driver):
         connection = settings.connection
         prepare(connection, settings.warnings, "ottla.producer")
         if settings.idempotence_off_by:
-            # As loud as Java says it: whoever chose the setting may well have wanted this.
+            # INFO, as in Java: the user may have chosen the setting for this reason.
             _log.info("enable.idempotence is on by default and off here because of %s", settings.idempotence_off_by)
         self.settings = settings
         self._core = core = ProducerCore(settings, unguessable(connection.security, rng))
         self.spent = SpentTime(core.meters.client)
-        # Held for one addition, never while something happens.
+        # Held for one addition only.
         self._counting = threading.Lock()
         self._flushes_asked = 0
-        # (flush, event): what the core is to be told once it has all that was sent before.
+        # (number of a flush, event): events for the core, once it has all batches that were sent before.
         self._behind_flushes: deque[tuple[int, Any]] = deque()
         self._flushes_seen = 0
         self._abandoned = False
         self._close_deadline_us: int | None = None
         self._ended = False
-        # What a broker calls this producer where it wants to hear its metrics (KIP-714).
+        # The id that a broker has given this producer for its metrics (KIP-714).
         self.client_instance_id: str | None = None
         self.interceptors: Interceptors | None = None
         if settings.interceptor_classes:
@@ -156,7 +157,7 @@ class ProducerDriver(Driver):
         if self._is_plain(settings):
             self.callers_turn = waits.make_turn(connection.request_timeout_ms * 1000)
         self.reporting = self._make_reporting()
-        # Made when the first sample is over: most producers have ended by then.
+        # Made at the end of a sample of the metrics: most producers have ended by then.
         self._diagnosis_log: DiagnosisLog | None = None
         self._sample_due_us = 0
 
@@ -164,18 +165,18 @@ class ProducerDriver(Driver):
 
     @property
     def core(self) -> ProducerCore:
-        """The core, of which other threads may only read single figures and words."""
+        """The core; other threads may only read single numbers and texts of it."""
         return self._core
 
     def _is_plain(self, settings: ProducerSettings) -> bool:
-        """Whether records leave one by one, and nothing interpreted is called to send them and take in answers."""
+        """Whether a caller may take turns: no interpreted code runs to send records and take in answers."""
         return (
             HAS_EPOLL
             and settings.linger_ms == 0
             and settings.transactional_id is None
             and settings.compression_type == "none"
             and self.interceptors is None
-            # A caller calls nothing interpreted while it does the I/O: a signal would find it half done.
+            # Another clock is interpreted code, in which a signal handler could run in the middle of a turn.
             and self.clock is MACHINE
             and settings.connection.security.protocol == "PLAINTEXT"
         )
@@ -186,11 +187,11 @@ class ProducerDriver(Driver):
         self.loop.wake()
 
     def cannot_go_on(self) -> bool:
-        """As any driver, and compiled: a turn of the caller's calls nothing interpreted."""
+        """As `Driver.cannot_go_on`, but compiled: a caller's turn may run no interpreted code."""
         return self.gate.why_over is not None
 
     def refuse_own_thread(self, doing: str) -> None:
-        """Raise on the I/O thread, which would wait for itself."""
+        """Raise OttlaError on the I/O thread, which would wait for itself."""
         if self.loop.is_own_thread():
             raise OttlaError(
                 f"{doing} inside a delivery callback would wait for itself: callbacks run on the producer's "
@@ -198,7 +199,7 @@ class ProducerDriver(Driver):
             )
 
     def partition_count(self, topic: str) -> int:
-        """The topic's partition count, waited for as a thread waits; RecordError for what is no topic."""
+        """The topic's partition count; waits for it on this thread. RecordError for what cannot be a topic's name."""
         checked_topic(topic)
         self.waits.topic_missing(topic, BlockedCall())
         return self.topics.partition_count(topic)
@@ -206,7 +207,7 @@ class ProducerDriver(Driver):
     def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None:
         """What the user's partitioner makes of a key; None leaves it to the default one."""
         if self.partition_function is None or not isinstance(topic, str) or not topic:
-            return None  # what is no topic is refused where all records are looked at
+            return None  # the appender refuses the record: this is no topic's name
         return self.partition_function.place(key, self.view(topic, call))
 
     def view(self, topic: str, call: BlockedCall) -> ClusterView:
@@ -218,7 +219,7 @@ class ProducerDriver(Driver):
         return view
 
     def count_wait(self) -> None:
-        """Somebody begins to wait for one record."""
+        """Count a wait for one record."""
         meter = self.spent.meter
         meter.waits += 1
         if self.appender.records_appended - self.books.records_settled <= 1:
@@ -238,17 +239,17 @@ class ProducerDriver(Driver):
 
     @property
     def is_at_ease(self) -> bool:
-        """Whether nobody flushes, closes, or cannot go on."""
+        """Whether no flush or close is under way, and records can still be sent."""
         return self._flushes_asked == self._flushes_seen and not self.cannot_go_on()
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for what settling batches brings about."""
+        """Whether a thread or coroutine waits in `waiting`."""
         return self.waiting.has_waiters
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no outcome and no answer will come any more."""
         return self._ended or self.gate.has_forked or self.gate.crash is not None
 
     def flush_before(self, event: Any) -> None:
@@ -259,14 +260,14 @@ class ProducerDriver(Driver):
         """Take no more records, and end once those sent are settled, at most after `timeout_s`."""
         if self._ended:
             return
-        # In this order: once the deadline is seen, no record can come any more.
+        # In this order: once the I/O thread sees the deadline, no record can be added any more.
         self.gate.close(ClosedError(self.CLOSED))
         given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
         self._close_deadline_us = self.loop.now_us() + given_us
         self.ask_for_flush()
 
     def ask_for_flush(self, event: Any = None) -> int:
-        """Have everything sent so far leave, and give the core `event` behind it; the number of this flush."""
+        """Have everything sent so far leave, and then give the core `event`; return the number of this flush."""
         with self._counting:
             self._flushes_asked += 1
             ticket = self._flushes_asked
@@ -276,7 +277,7 @@ class ProducerDriver(Driver):
         return ticket
 
     def is_flushed(self, ticket: int) -> bool:
-        """Whether everything sent before that flush is settled, or nothing will be any more."""
+        """Whether everything sent before that flush is settled, or the thread has ended."""
         if self._ended or self.gate.has_forked:
             return True
         return self._flushes_seen >= ticket and self.books.is_clear_before(ticket)
@@ -288,11 +289,11 @@ class ProducerDriver(Driver):
             self.reporting.start()
 
     def close(self) -> None:
-        """Deliver what was sent, as far as that goes in a while, and end; whoever uses a producer closes its waits."""
+        """At the end of the process: deliver what was sent, for a while at most. (Users call `waits.close`.)"""
         self.waits.close_at_exit(_AT_EXIT_S)
 
     def at_exit(self) -> None:
-        """The interpreter ends and nobody has closed."""
+        """The process ends, and the producer was not closed."""
         try:
             self.close()
         except (OttlaError, TimeoutError) as error:
@@ -313,12 +314,12 @@ class ProducerDriver(Driver):
         return MetricReporting(settings.metric_reporters, self.metrics, settings.metrics_sample_window_ms, name)
 
     def join_reporting(self) -> None:
-        """Wait a while until metric reporters have taken the last figures."""
+        """Wait a while for the last call of metric reporters."""
         if self.reporting is not None:
             self.reporting.join(LAST_REPORT_S)
 
     def metrics(self) -> Metrics:
-        """The core's figures and the buffer's, under Kafka's names."""
+        """The metrics of the core and the buffer, under Kafka's names."""
         memory = self.settings.buffer_memory
         return self._core.metrics(
             self.loop.now_us(),
@@ -329,7 +330,7 @@ class ProducerDriver(Driver):
         )
 
     def diagnosis(self) -> Diagnosis:
-        """What limits the producer, by the core's figures and the buffer's."""
+        """What limits the producer, by the metrics of the core and the buffer."""
         from ottla.producer.diagnosis import diagnose
 
         appender = self.appender
@@ -339,15 +340,15 @@ class ProducerDriver(Driver):
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
     def feed(self, now_us: int) -> None:
-        """Give the core what users have sent since."""
+        """Give the core what users have sent since the last call."""
         self.take_batches(now_us)
         self.waits.batches_taken()
 
     def take_batches(self, now_us: int) -> None:
-        """Give the core the new and the full batches; make open ones ready if somebody flushes or lacks memory."""
+        """Give the core new and full batches; have open ones sent, too, for a flush or when memory is short."""
         # Read before the batches are taken, so that these hold all records sent before the flush.
         asked = self._flushes_asked
-        # Read after that: `close` sets it before it asks for a flush, so whoever sees the flush sees it, too.
+        # Read after that: `close` sets the deadline before it asks for a flush, so a turn with the flush has it, too.
         closing_us = self._close_deadline_us
         appender = self.appender
         batches = appender.take_new()
@@ -384,7 +385,7 @@ class ProducerDriver(Driver):
         return 0 if self._flushes_asked != self._flushes_seen or self.appender.has_news() else None
 
     def perform(self, output: Any) -> None:
-        """Settle a batch, or learn about a topic."""
+        """Carry out an output of the core: settle a batch, keep what is known of a topic, and others."""
         kind = type(output)
         self._changed = True
         if kind is BatchAcked:
@@ -431,7 +432,7 @@ class ProducerDriver(Driver):
         return batches
 
     def turn_ended(self) -> None:
-        """Let go the threads that have what they waited for."""
+        """Wake the threads and coroutines that have what they wait for."""
         if self._core.meters.clock.due_us != self._sample_due_us:
             self._sample_is_over()
         memory = self.appender.memory
@@ -444,7 +445,7 @@ class ProducerDriver(Driver):
         self.waits.ring()
 
     def _sample_is_over(self) -> None:
-        """Have a look at the figures and log what they say: once for each sample, and not before there is one."""
+        """Log what limits the producer, at the end of each sample of the metrics."""
         is_first, self._sample_due_us = self._sample_due_us == 0, self._core.meters.clock.due_us
         if is_first or not _log.isEnabledFor(logging.INFO):
             return
@@ -454,17 +455,17 @@ class ProducerDriver(Driver):
             self._diagnosis_log = DiagnosisLog(self.settings.connection.client_id)
         try:
             self._diagnosis_log.look(self.diagnosis())
-        except Exception:  # a sentence about the producer is not worth the records of the producer
+        except Exception:  # an error in a log line must not end the I/O thread
             _log.exception("the figures of %s could not be diagnosed", self.settings.connection.client_id)
 
     def crashed(self, error: BaseException) -> None:
-        """Settle everything there is, and let go everybody."""
+        """Settle everything, and wake all who wait."""
         super().crashed(error)
         self.waits.batches_taken()
         self.waits.ring()
 
     def settle_all(self, crash: OttlaError) -> None:
-        """Given to the core means unknown, still in the appender means failed."""
+        """Batches on the books become failed if still open, else unknown; those not taken from the appender fail."""
         self.books.lose_all(crash)
         self.books.fail_at_last(self._take_the_rest(), crash)
         self._end()

@@ -5,8 +5,8 @@ r"""Files of settings as Java writes them (`java.util.Properties`), which Kafka'
     name=a long value \
          that goes on here          (the backslash and the next line's leading blanks vanish)
 
-`\t \n \r \f \uXXXX` and a backslash before any other character are escapes. Text is UTF-8, which agrees with Java for
-all that Kafka's settings need. Invariant: an error names the file and the line, never a value.
+`\t \n \r \f \uXXXX` and a backslash before any other character are escapes. Files are read as UTF-8; Java reads ASCII
+the same, and Kafka's settings need no more. Invariant: an error names the file and the line, never a value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The file's values by name, a later one before an earlier; `ConfigError` where it cannot be read."""
+    """{name: value} of a file, the last one of each name; `ConfigError` where it cannot be read."""
     try:
         # Some editors begin a file with a byte order mark, which is no part of the first name.
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -35,7 +35,7 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def parse_properties(text: str, name: str) -> dict[str, str]:
-    """As `read_properties`, of a text; `name` is what errors call it."""
+    """As `read_properties`, of a text; errors call it `name`."""
     values: dict[str, str] = {}
     for number, line in _logical_lines(text):
         found = _KEY.match(line)
@@ -51,7 +51,7 @@ def parse_properties(text: str, name: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """(number, text) of what are lines after continued ones are joined, without comments and empty ones."""
+    """(number, text) of the lines, continued ones joined, without comments and empty ones."""
     lines: list[tuple[int, str]] = []
     going_on = False
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
@@ -66,7 +66,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
             lines[-1] = (lines[-1][0], lines[-1][1] + line)
         elif line:
             lines.append((number, line))
-        # Nothing but a backslash begins no line: a comment may follow it, as in Java.
+        # A line with nothing but a backslash is not continued, as in Java: a comment may follow it.
         going_on = continues and (going_on or bool(line))
     return lines
 

@@ -1,7 +1,7 @@
-"""`Reader.records`: what was read as one object a record, for who handles records one by one.
+"""`Reader.records`: one object for each record, for programs that handle records one by one.
 
-Columns are the fast way (`for batch in reader`); this one costs about a microsecond a record and more for whatever the
-deserializers do.
+Columns are the fast way (`for batch in reader`); this one costs about a microsecond a record, and the time of the
+deserializers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _made(
     try:
         return deserialize(place[0], stored, headers)
     except RegistryError as error:
-        # A registry that does not answer says nothing of the record.
+        # An error of the registry itself: the record may be readable.
         if error.status != _NOT_FOUND:
             raise
         raise _unread(what, place, error) from error
@@ -107,12 +107,12 @@ def _deserializer(setting: str, given: Any) -> _Deserialize | None:
                 f"object with a method deserialize(topic, bytes).{hint}"
             )
         return lambda topic, stored, headers: known(stored)
-    # Who has one of its deserializers has imported it.
+    # Only if it is imported: otherwise `given` cannot be one of its deserializers.
     confluent = sys.modules.get("confluent_kafka.serialization")
     if confluent is not None and isinstance(given, confluent.Deserializer):
         field = confluent.MessageField(setting.partition(".")[0])
         return lambda topic, stored, headers: given(stored, confluent.SerializationContext(topic, field, list(headers)))
-    # One with a schema registry asks for the part of the record that it is for.
+    # A deserializer with a schema registry has to know whether it is for keys or values.
     if hasattr(given, "of_part"):
         given = given.of_part(setting.partition(".")[0])
     with_headers = getattr(given, "deserialize_with_headers", None)

@@ -1,8 +1,7 @@
-"""`Reader`: how programs read: Arrow RecordBatches out of the partitions it is given.
+"""`Reader`: reads given topics or partitions as Arrow RecordBatches.
 
-There is no consumer group behind it: nobody shares partitions out, and no offsets are committed. Whole record batches
-travel from the socket to Arrow columns without a Python object per record (`records.decode_columns`); `iter_raw`
-gives the buffers as they were stored.
+It uses no consumer group: it reads all partitions that it is given, and commits no offsets. Record batches become Arrow
+columns without a Python object per record (`records.decode_columns`); `iter_raw` gives the buffers as they were stored.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ class Reader(OfOneProcess):
 
     Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,
     end)}. `start` is "earliest", "latest", an offset or a datetime; `end` is "latest" (the end as it is when reading
-    begins), an offset (not read any more) or None (read on for ever). With `topic_ids` ({topic: 16 bytes, as
-    `Admin.describe` tells}) a topic of `assignments` that has another id now was deleted and made anew, and
-    reading it raises KafkaError (INCONSISTENT_TOPIC_ID).
+    begins), an offset (not read any more) or None (read on for ever). `topic_ids` is {topic: its 16 bytes from
+    `Admin.describe`}: if a topic of `assignments` has another id now, it was deleted and made anew, and reading it
+    raises KafkaError (INCONSISTENT_TOPIC_ID).
 
     Settings are those of Kafka's consumer as keywords (`isolation_level="read_committed"`), sizes in bytes, times in
-    milliseconds; `help("ottla.client.reader_settings_keywords")` tells of every one. ConfigError for one that is
-    unknown or cannot be used.
+    milliseconds; `help("ottla.client.reader_settings_keywords")` lists them. ConfigError for one that is unknown or
+    cannot be used.
     """
 
     @servers_come_first
@@ -101,9 +100,9 @@ class Reader(OfOneProcess):
                 self._positions[output.topic, output.partition] = output
 
     def records(self) -> Iterator[ReadRecord]:
-        """The same record by record, key and value as `key_deserializer` and `value_deserializer` make them.
+        """Record by record, with key and value as `key_deserializer` and `value_deserializer` make them.
 
-        None is never given to them. DeserializationError for a record that one of them cannot take.
+        They are never called with None. DeserializationError for a record that one of them cannot read.
         """
         from ottla.client.read_records import records_of
 
@@ -120,7 +119,7 @@ class Reader(OfOneProcess):
         *,
         topic_ids: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Read other partitions, over the connections there are; ConfigError where the last ones are not done."""
+        """Read other partitions over the same connections; ConfigError while the last ones are not done."""
         if self._unfinished:
             raise ConfigError(f"{self!r} has partitions left to read; assign others once it is done.")
         self._begin(_assigned(None, assignments, "earliest", "latest", topic_ids or {}))
@@ -130,7 +129,7 @@ class Reader(OfOneProcess):
         self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
         self._has_topic_column = len(topics) > 1
         self._schema: pa.Schema | None = None
-        # Topics whose partitions are not known yet, and partitions that are still being read.
+        # How many topics (until their partitions are known) and partitions are left to read.
         self._unfinished = len(events)
         self._positions: dict[tuple[str, int], Positioned] = {}
         self._reached: dict[tuple[str, int], int] = {}
@@ -138,7 +137,7 @@ class Reader(OfOneProcess):
             self._driver.loop.post(event)
 
     def positions(self) -> dict[tuple[str, int], tuple[int, int | None]]:
-        """{(topic, partition): (start, end)} as far as the offsets to read between are known by now."""
+        """{(topic, partition): (start, end)}: the offsets to read between, of the partitions where they are known."""
         return {key: (known.start, known.end) for key, known in self._positions.items()}
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -150,7 +149,7 @@ class Reader(OfOneProcess):
 
     def decode(self, fetched: Fetched) -> pa.RecordBatch:
         """A buffer of `iter_raw` as a RecordBatch: the records that were asked for, and (read_committed) committed."""
-        schema = self.schema  # first, for it says what to do where pyarrow is missing
+        schema = self.schema  # first: where pyarrow is missing, its error says what to do
         import pyarrow as pa
 
         decoded = next(self.decode_pieces(fetched))
@@ -164,10 +163,10 @@ class Reader(OfOneProcess):
     def decode_pieces(
         self, fetched: Fetched, columns: Sequence[str] | None = None, **enough: int
     ) -> Iterator[pa.RecordBatch]:
-        """The same in pieces, each decoded when it is asked for, and with no more than the decoder's own columns.
+        """As `decode`, in pieces, each decoded when it is asked for, and without the columns topic and partition.
 
         `columns`: those of key, value, offset, timestamp, timestamp_type and headers that are wanted (None: all).
-        `rows_enough`, `bytes_enough`: a piece ends with the record batch that brings it to as many.
+        `rows_enough`, `bytes_enough`: a piece ends with the record batch in which it reaches that number.
         """
         import pyarrow as pa
 
@@ -215,8 +214,10 @@ class Reader(OfOneProcess):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns: topic (where several topics are read), partition, offset, timestamp, timestamp_type, key,
-        value, headers."""
+        """The columns of RecordBatches and their types.
+
+        topic (only if several topics are read), partition, offset, timestamp, timestamp_type, key, value, headers.
+        """
         if self._schema is None:
             self._schema = _record_schema(with_topic=self._has_topic_column)
         return self._schema
@@ -250,7 +251,7 @@ def _record_schema(*, with_topic: bool) -> pa.Schema:
 
     from ottla.records.decode_columns import decode_columns
 
-    # What the decoder makes of nothing has its types; they stand nowhere else.
+    # The columns' types are defined by the decoder only: decode no bytes, and take the types of that.
     decoded = pa.record_batch(decode_columns(b"")).schema
     fields = [pa.field("partition", pa.int32(), nullable=False), *(decoded.field(name) for name in _DECODED)]
     if with_topic:
@@ -265,7 +266,7 @@ def _assigned(
     end: End,
     topic_ids: Mapping[str, bytes],
 ) -> list[Assign | AssignTopic]:
-    """What the core is told to read; ConfigError for what it could not."""
+    """The events by which the core gets what to read; ConfigError for arguments that cannot be used."""
     if (topic is None) == (assignments is None):
         raise ConfigError("a reader wants either topic (a name or several) or assignments; give one of the two")
     if assignments is not None:

@@ -1,7 +1,7 @@
 """The reader's two sides: the I/O thread fetches ahead, the user's thread takes what has arrived.
 
-What the core says comes into one queue in the order of arrival; the user takes from its left. Every buffer taken is
-reported back to the core, which bounds how far it reads ahead by that.
+The core's outputs are put into one queue, in their order; the user takes the oldest. The core gets an event for every
+buffer taken, and so bounds how far it reads ahead.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class ReaderDriver(Driver):
         super().__init__(core, settings.connection, buffers)
 
     def take(self, patience_s: float | None = None) -> Any:
-        """The next output of the core; waits for it, until `patience_s` is over: None. Raises what keeps it from ever
-        coming."""
+        """Wait for the core's next output; None after `patience_s`. Raises the error if none can come any more."""
         self.standing.check_process()
         arrived = self._arrived
         if not arrived and not self._wait(patience_s):
@@ -67,7 +66,7 @@ class ReaderDriver(Driver):
         return True
 
     def _explained(self, error: OttlaError) -> OttlaError:
-        """An error of the core; where no broker came within reach, with how long that was tried."""
+        """The error to raise for one of the core: where no broker has answered, it says how long that was tried."""
         addresses = self.loop.addresses
         if isinstance(error, Unreachable) and not addresses.answered:
             told = addresses.error_after(self.settings.default_api_timeout_ms)
@@ -76,7 +75,7 @@ class ReaderDriver(Driver):
         return error
 
     def perform(self, output: Any) -> None:
-        """Queue what the user is to hear of."""
+        """Queue the outputs that are for the user."""
         if isinstance(output, Fetched | Finished | Positioned | ReadFailed | TopicAssigned):
             self._arrived.append(output)
             self._changed = True

@@ -1,8 +1,8 @@
-"""Names to socket addresses, without ever holding up the I/O thread (`client.dns.lookup`, KIP-302).
+"""Names to socket addresses, without ever blocking the I/O thread (`client.dns.lookup`, KIP-302).
 
-Numeric addresses and localhost are answered at once; everything else is looked up in a short-lived thread, because
-the C library's resolver blocks for as long as the name servers please. Only `expand_bootstrap` waits for it, on the
-thread that makes a client, and only where canonical names were asked for.
+Numeric addresses and localhost are resolved at once; everything else is looked up in a short-lived thread, because the
+C library's resolver blocks until a name server answers or it gives up. Only `expand_bootstrap` waits for it, on the
+thread that makes a client, and only if `client.dns.lookup` asks for canonical names.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _look_up_aside(host: str, port: int, done: Callable[[list[Address], Loss | N
 
 
 def expand_bootstrap(settings: ConnectionSettings) -> None:
-    """Put the canonical names of its addresses in the place of each bootstrap name, where the settings want that.
+    """Replace each bootstrap name by the canonical names of its addresses, if the settings say so (KIP-235).
 
-    As in Java, an address without a name of its own stands for itself. A name that cannot be resolved now stays as it
-    is, and is tried like any other.
+    An address without a canonical name stays an address, as in Java. A name that cannot be resolved now stays as it is,
+    and is tried like any other.
     """
     if settings.client_dns_lookup != "resolve_canonical_bootstrap_servers_only":
         return
@@ -70,7 +70,7 @@ def expand_bootstrap(settings: ConnectionSettings) -> None:
 
 
 def _canonical_name(address: tuple[object, ...]) -> str:
-    """The name of an address, if that name leads back to it; else the address as text."""
+    """The name of an address, if that name resolves to it; else the address as text."""
     text = str(address[0])
     try:
         name, _ = socket.getnameinfo(address, socket.NI_NAMEREQD)  # type: ignore[arg-type]

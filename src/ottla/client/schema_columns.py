@@ -1,4 +1,4 @@
-"""Columns of a table as values with a schema of a registry: which schema that is, and each chunk's values."""
+"""Columns of a table as values with a schema from a registry: finds the schema, and encodes the values by chunks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class SchemaChoice(NamedTuple):
-    """What somebody has said of the values of a table beside their format.
+    """The arguments of `send_table` about the schema of values.
 
-    `registry`: addresses, or a `RegistryClient`. `schema`: a text, which is registered for the topic; one that is
-    registered; None for that of the columns (Avro) or the latest one of the topic (Protobuf). `message`: which one of a
-    file of Protobuf. `schema_id_in`: whether records name it by an id in front ("prefix") or by a GUID in a header
+    `registry`: addresses, or a `RegistryClient`. `schema`: a text, which is registered for the topic; a schema that is
+    registered; None for that of the columns (Avro) or the topic's latest one (Protobuf, JSON). `message`: the message
+    of a Protobuf file. `schema_id_in`: whether records have the schema's id in front ("prefix") or its GUID in a header
     ("header").
     """
 
@@ -32,7 +32,7 @@ class SchemaChoice(NamedTuple):
 
     @property
     def is_given(self) -> bool:
-        """Whether anything was said."""
+        """Whether any of these arguments was given."""
         return self != SchemaChoice()
 
 
@@ -44,7 +44,7 @@ def schema_values(
     choice: SchemaChoice,
     headers: str | None,
 ) -> tuple[Any, Callable[[Chunk], Any], str | None]:
-    """(data, what makes a column of values of each chunk, the column of headers); the first chunk is read for this."""
+    """(data, function that makes the column of values of a chunk, column of headers); reads the first chunk."""
     need_pyarrow(f"value_format={value_format!r}")
     from ottla.records.arrow_data import chunks
     from ottla.registry.columns import ColumnEncoder, check_message, client_of, kind_of
@@ -65,7 +65,7 @@ def schema_values(
     return _with_header(again, encoder.header, headers), _maker(encoder, columns), _MADE
 
 
-# The column of headers with that of the schema among them; it stands behind all columns of the table.
+# The name of the column of headers that include the schema's; it is the last column of the table.
 _MADE = "headers with the schema's"
 
 
@@ -87,7 +87,7 @@ def _maker(encoder: ColumnEncoder, columns: Sequence[str] | None) -> Callable[[C
 
 
 def _with_header(pieces: Iterable[Chunk], header: tuple[str, bytes], headers: str | None) -> Iterator[Any]:
-    """The same rows, each with one header more."""
+    """The same rows, each with the schema's header added to its headers."""
     import pyarrow as pa
 
     from ottla.registry.columns import append_header, headers_type

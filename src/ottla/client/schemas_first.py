@@ -1,11 +1,11 @@
 """`send` in an event loop, where a registry has to be asked before a topic's first record can be serialized.
 
-A registry may be silent for minutes, and asking it blocks: a thread does that, and the event loop goes on. All records
-of the topic that come meanwhile wait in a queue, as they are now. Behind the answer they are serialized and appended in
-their order, before any that comes later. (Those that must wait for the topic's partitions then have no order, as all
-sends that wait.) The thread is a daemon: those of the event loop would hold up its end.
+Asking a registry blocks, perhaps for minutes: a thread does that, and the event loop goes on. The topic's records that
+are sent meanwhile wait in a queue, as copies. After the answer they are serialized and appended in their order, before
+any later record. (If they must then wait for the topic's partitions, too, they have no order any more, like all sends
+that wait for these.) The thread is a daemon; a thread of the event loop's own pool would keep the loop from ending.
 
-A record that is cancelled while it waits is not sent; the question goes on, for whoever asks next.
+A record whose `send` is cancelled before it is appended is not sent. The thread still asks, for later records.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class _Record(NamedTuple):
 
 
 class SchemasFirst:
-    """What an `Intake` calls for records that may have to wait; of one producer, and one event loop."""
+    """What an `Intake` calls for records that may have to wait; for one producer and one event loop."""
 
     def __init__(self, clock: MachineClock) -> None:
         self._clock = clock
         self._process = os.getpid()
-        # By topic: who waits, and for what `go_on` gives.
+        # {topic: the records that wait, each with the future of what `Intake.go_on` returns}.
         self._queues: dict[str, deque[tuple[_Record, asyncio.Future[Any]]]] = {}
 
     def __call__(self, intake: Intake, *parts: Any) -> Coroutine[Any, Any, Delivery]:
-        """Append the record behind all others of its topic, and once its schemas are known."""
+        """Append the record when its schemas are known, after all others of its topic that wait."""
         record = _Record(*parts)
         topic, value, key = record[:3]
         went_on: Coroutine[Any, Any, Delivery]
@@ -58,7 +58,7 @@ class SchemasFirst:
             went_on = intake.go_on(*record)
             return went_on
         if asyncio._get_running_loop() is None or os.getpid() != self._process:
-            # A thread without an event loop waits itself. In a child of the process `go_on` raises.
+            # A thread without an event loop asks and waits itself. In a forked child `go_on` raises.
             intake.learn(topic, intake.ask(topic, value, key))
             went_on = intake.go_on(*record)
             return went_on
@@ -85,14 +85,14 @@ class SchemasFirst:
             went_on = await sent
         except asyncio.CancelledError:
             if sent.done() and not sent.cancelled() and sent.exception() is None:
-                # Appended already, or waiting for the topic's partitions: then it is not sent.
+                # Either it is appended, and will be sent, or this keeps a record that waits for partitions from it.
                 sent.result().close()
             raise
         delivery: Delivery = await went_on
         return delivery
 
     def _go_on(self, intake: Intake, topic: str) -> None:
-        """Append what waits, until one has to ask."""
+        """Append the records that wait, up to the first that needs a schema; have that looked up."""
         queue = self._queues[topic]
         while queue:
             record, sent = queue[0]
@@ -109,7 +109,7 @@ class SchemasFirst:
         intake.is_asking = bool(self._queues)
 
     def _ask(self, intake: Intake, record: _Record) -> None:
-        """Have a thread ask what this record lacks, and go on in the event loop."""
+        """Look up this record's schemas in a thread, then call `_told` in the event loop."""
         event_loop = asyncio.get_running_loop()
 
         def ask() -> None:
@@ -119,9 +119,9 @@ class SchemasFirst:
                 answers = intake.ask(*record[:3])
             except OttlaError as raised:
                 error = raised
-            except BaseException as raised:  # whatever it is, somebody waits
+            except BaseException as raised:  # of any kind: the records that wait must get an error
                 error = OttlaError(f"asking for the schemas of {record.topic!r} ended with {type(raised).__name__}")
-            # An event loop that has ended has nobody who waits.
+            # RuntimeError: the event loop has ended, and nothing waits any more.
             with contextlib.suppress(RuntimeError):
                 event_loop.call_soon_threadsafe(self._told, intake, record, answers, error)
 
@@ -131,7 +131,7 @@ class SchemasFirst:
         if error is None:
             intake.learn(asked.topic, answers)
         else:
-            # Whoever would ask the same is told the same, each by an error of its own.
+            # Every record that needs the same schemas gets the same error, each its own copy.
             for record, sent in self._queues[asked.topic]:
                 if not sent.done() and _question(record) == _question(asked):
                     sent.set_exception(fresh(error))

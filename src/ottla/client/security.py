@@ -1,8 +1,8 @@
-"""What a client needs to be believed and to believe: made once, when it is made, so that mistakes are told there.
+"""A client's TLS context and its source of OAUTHBEARER tokens: made with the client, which raises for wrong settings.
 
-`Security` holds the TLS context and the way to OAUTHBEARER tokens of one client; a plaintext client has None of it.
-Token providers are the user's code and may ask a server: each call runs on a short thread of its own, never on the
-I/O thread. A token that says when it ends is shared by all connections until most of its time is over.
+A plaintext client has no `Security`. Token providers are the user's code and may ask a server: each call runs on a
+short-lived thread of its own, never on the I/O thread. A token with an end is shared by all connections until
+`sasl.login.refresh.window.factor` of its time is over.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _log = logging.getLogger("ottla.client")
 
 
 def unguessable(settings: SecuritySettings, rng: Random) -> Random:
-    """The generator for a client's core: SCRAM's nonces must not be guessed, so they are the operating system's."""
+    """The random generator for a client's core; with SASL the operating system's, for SCRAM's nonces."""
     return SystemRandom() if settings.is_sasl else rng
 
 
 class Security:
-    """One client's; ConfigError or MissingExtra where the settings cannot be used on this machine."""
+    """One client's security; ConfigError or MissingExtra where the settings cannot be used on this machine."""
 
     __slots__ = ("_asking", "_clock", "_good_until_s", "_provider", "_settings", "_token", "tls")
 
@@ -38,7 +38,7 @@ class Security:
         self._clock = clock
         self._settings = settings
         self._token: OAuthBearerToken | None = None
-        # Held while a provider runs: connections that want a token at the same time share one.
+        # Held while a provider runs: connections that need a token at the same time share one.
         self._asking = threading.Lock()
         self._good_until_s = 0.0
         self.tls: ssl.SSLContext | None = None
@@ -63,7 +63,7 @@ class Security:
 
     @property
     def is_sasl(self) -> bool:
-        """Whether this client proves who it is by SASL."""
+        """Whether this client authenticates by SASL."""
         is_sasl: bool = self._settings.is_sasl
         return is_sasl
 
@@ -76,7 +76,7 @@ class Security:
         threading.Thread(target=self._ask, args=(given,), name="ottla-token", daemon=True).start()
 
     def forget_token(self) -> None:
-        """A broker did not take it: ask for another one next time."""
+        """A broker refused the token: the next connection gets a new one."""
         self._token = None
 
     def _good_token(self) -> OAuthBearerToken | None:
@@ -89,11 +89,11 @@ class Security:
             with self._asking:
                 token = self._good_token() or self._keep(self._provider())
         except OttlaError as error:
-            # Ours, of which each text is one for a person.
+            # ottla's own: its text may be shown.
             given(None, str(error))
             return
         except BaseException as error:
-            # The error itself may quote what was sent to the token's issuer; only its kind is told.
+            # The error's text may contain a secret that was sent to the token's issuer: only its type is shown.
             _log.debug("the token provider raised %s", type(error).__name__)
             given(None, f"sasl.oauthbearer.token.provider raised {type(error).__name__}")
             return

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def sending(
     append: Callable[..., Any], settings: ProducerSettings, interceptors: Any, later: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """Return `append` itself where nothing comes before it; ConfigError for a serializer whose name nobody knows.
+    """Return `append` itself where nothing comes before it; ConfigError for an unknown name of a serializer.
 
-    `later` is for those in event loops: see `Intake`.
+    `later` is for producers in an event loop: see `Intake`.
     """
     key = _serializer("key.serializer", settings.key_serializer)
     value = _serializer("value.serializer", settings.value_serializer)

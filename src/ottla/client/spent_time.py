@@ -1,7 +1,7 @@
 """The time that users' threads spend waiting inside the producer's calls, counted for its metrics.
 
-Several threads may wait at once, so additions go under a lock; it is held for one addition, never while somebody
-waits, and only by calls that had to wait anyway.
+Several threads may wait at once, so each addition is made under a lock. The lock is held for that addition only, and
+taken only by calls that had to wait.
 """
 
 from __future__ import annotations

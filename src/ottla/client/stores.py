@@ -1,11 +1,11 @@
-"""Keystores and truststores of Java's, JKS and PKCS12, turned into what OpenSSL takes.
+"""Java's keystores and truststores, JKS and PKCS12, converted to what OpenSSL takes.
 
-What kind a file is, it shows itself: Java calls both JKS, and by default writes PKCS12. JKS is read here (`jks.py`),
-PKCS12 by the library cryptography (extra `pkcs12`). A key's password is the store's where no other is given, as in
-Kafka's own clients.
+The kind of a store is found by its first bytes, not by a setting: with the type JKS Java reads both, and by default it
+writes PKCS12. JKS is read by `jks.py`, PKCS12 by the library cryptography (extra `pkcs12`). A key's password is the
+store's where no other is given, as in Kafka's own clients.
 
-Invariants: everything that is wrong with a store is one ConfigError that names setting and file; a password or a key
-never is part of an error's text.
+Invariants: every problem with a store is a ConfigError that names setting and file; no error's text has a password or a
+key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ottla.client import jks
 from ottla.errors import ConfigError, MissingExtra
 
-# The beginning of DER, and so of every PKCS12 store; behind it is the length of what is longer than 127 bytes.
+# The first byte of every PKCS12 store (DER, a SEQUENCE). The next one is 0x80 or more: the content is over 127 bytes.
 _DER = 0x30
 
 _TRUSTSTORE_PASSWORD = "ssl.truststore.password"
@@ -31,10 +31,10 @@ def is_store(content: bytes) -> bool:
 
 
 def read_truststore(content: bytes, told: str, password: str | None) -> bytes:
-    """The certificates of whom to believe, DER after DER. `told`: the setting and the file, for errors."""
+    """The trusted certificates, DER after DER. `told`: the setting and the file, for errors."""
     if content.startswith(jks.MAGIC):
         store = _open_jks(content, told, _TRUSTSTORE_PASSWORD, password)
-        # As Java, which believes what a key's own certificate says, too.
+        # As in Java, the first certificate of each key is trusted, too.
         found = [*store.believed.values(), *(key.certificates[0] for key in store.keys if key.certificates)]
     else:
         opened = _open_pkcs12(content, told, _TRUSTSTORE_PASSWORD, password)
@@ -45,10 +45,10 @@ def read_truststore(content: bytes, told: str, password: str | None) -> bytes:
 
 
 def read_keystore(content: bytes, told: str, password: str | None, key_password: str | None) -> str:
-    """The private key and its certificates, in PEM, the key not encrypted: for OpenSSL's eyes alone."""
+    """The private key and its certificates in PEM, the key not encrypted: only OpenSSL may get this."""
     if content.startswith(jks.MAGIC):
         return _key_of_jks(_open_jks(content, told, _KEYSTORE_PASSWORD, password), told, password, key_password)
-    # There a key has the store's password, always.
+    # In PKCS12 a key always has the store's password.
     opened = _open_pkcs12(content, told, _KEYSTORE_PASSWORD, password)
     if opened.key is None or opened.cert is None:
         raise ConfigError(f"{told} {_NO_KEY}")
@@ -102,7 +102,7 @@ def _open_pkcs12(content: bytes, told: str, name: str, password: str | None) -> 
     try:
         return pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except Exception:
-        # Of several kinds, all of which say that the password is wrong or the store is.
+        # The library has several types of errors for a wrong password or a damaged store.
         if password is None:
             raise ConfigError(f"{name} is missing: it must open {told}, if that is a PKCS12 store.") from None
         raise ConfigError(f"{name} does not open {told}, or that is no PKCS12 store.") from None
@@ -114,7 +114,7 @@ def _certificates(opened: Any) -> list[Any]:
 
 
 def _in_order(opened: Any) -> list[Any]:
-    """The key's certificate, behind it who vouches for it, and so on."""
+    """The key's certificate, then that of its issuer, and so on."""
     own, *others = _certificates(opened)
     chain = [own]
     while chain[-1].issuer != chain[-1].subject:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 # What `read_table` and Spark call a record's parts, and the argument that names another column.
 _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
-# Columns that say where a record was stored; ignored, since its copy is stored elsewhere.
+# Columns that say where and how a record was stored: ignored, for it is stored again elsewhere.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
 
-# What pandas calls an index without a name, such as that of filtered rows: nobody made it a column.
+# The name of a pandas index without a name, such as that of filtered rows: the user did not make it a column.
 _INDEX = re.compile(r"__index_level_\d+__")
 
 _WITH_SCHEMA = "avro", "protobuf", "json"
@@ -64,7 +64,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _names(value: Any) -> list[str]:
-    """The columns that a list names; RecordError for what names none."""
+    """The names in a list of columns; RecordError for anything else."""
     try:
         names = list(value)
     except TypeError:
@@ -75,7 +75,7 @@ def _names(value: Any) -> list[str]:
 
 
 def _without_index(data: Any) -> tuple[Any, list[str] | None]:
-    """(data, all columns of a pandas frame but its index without a name); None for the columns that are all meant."""
+    """(data, columns of a pandas frame without its unnamed index); (data, None) if it has no such index."""
     from ottla.records.arrow_columns import column_names
     from ottla.records.arrow_data import chunks
 

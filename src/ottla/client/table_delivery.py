@@ -1,7 +1,7 @@
 """`TableDelivery`: what became of each row of a table that was sent.
 
-It holds the batches the rows went into, not the rows: where a batch was stored tells it of all its records. The
-Arrow table of `result` is put together by column operations, a handful per batch.
+It keeps the batches that the rows are in, not the rows: the outcome and base offset of a batch are enough for all its
+records. The Arrow table of `result` is made by a few column operations per batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TableDelivery:
-    """The outcome of one `send_table`, row by row; made by it."""
+    """The outcome of one `send_table`, row by row; `send_table` returns it."""
 
     def __init__(self, waits: ThreadWaits | CoroutineWaits, topic: str) -> None:
         self.topic = topic
@@ -36,7 +36,7 @@ class TableDelivery:
         self._settled = 0
 
     def add(self, batches: list[SealedBatch]) -> None:
-        """Add batches that are queued next: before it, so that an interruption loses none that was queued."""
+        """Add batches just before they are queued: an interruption in between must lose no queued batch."""
         self._batches += batches
 
     def end_early(self, error: BaseException) -> None:
@@ -55,7 +55,7 @@ class TableDelivery:
             error.table = self  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """None in another process: an error can be sent there, but the rows' outcomes are known here only."""
+        """Pickled as None: an error with the attribute `table` can be pickled, the rows' outcomes cannot."""
         return type(None), ()
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class TableDelivery:
         )
 
     def done(self) -> bool:
-        """Whether the outcome of every row is known, be it that nobody will ever know."""
+        """Whether every row has its outcome: acked, failed or unknown."""
         batches = self._batches
         at = self._settled
         while at < len(batches) and (not batches[at].created_us or all(leaf.outcome for leaf in batches[at].leaves())):
@@ -109,8 +109,8 @@ class TableDelivery:
     def failures(self, timeout: float | None = None) -> pa.Table:
         """Wait as `result` does, and return only the rows that are not known to be stored, in the order of the input.
 
-        Columns: row (int64, counted from 0), partition (int32), error (string, as in `result`). Costs nothing for the
-        rows that were stored.
+        Columns: row (int64, counted from 0), partition (int32), error (string, as in `result`). Rows that were stored
+        cost nothing, unless an exception ended `send_table` early.
         """
         need_pyarrow("TableDelivery.failures")
         import pyarrow as pa
@@ -132,7 +132,7 @@ class TableDelivery:
         return rows.filter(pc.invert(pc.is_in(rows, value_set=_rows(batches))))
 
     def _looked_at(self, timeout: float | None) -> list[SealedBatch]:
-        """All batches, once each has its outcome."""
+        """Wait until each batch has its outcome; return them all."""
         self.wait(timeout)
         # A batch that was too large for the broker was split, and each part has its own outcome.
         batches = [leaf for batch in self._queued() for leaf in batch.leaves()]
@@ -156,7 +156,7 @@ class AsyncTableDelivery(TableDelivery):
         import asyncio
 
         await self._coroutine_waits.until(self.done)
-        # Millions of rows take a while to be put in order.
+        # Sorting millions of rows takes a while.
         return await asyncio.to_thread(self.result, 0)
 
 

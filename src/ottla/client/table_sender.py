@@ -1,7 +1,7 @@
-"""What `send_table` does: columns into batches, and these behind what `send` has appended.
+"""What `send_table` does: encodes columns into batches, and queues these behind what `send` has appended.
 
-One for each producer, whichever kind. It keeps what lasts from one table to the next: where keyless rows of each topic
-go on. What it needs to encode is loaded with the first table.
+Each producer has one, which keeps each topic's sticky partition from one table to the next. The modules that encode are
+loaded with the first table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLE_BATCH_BYTES = 1_000_000
 
 
 class TableGate:
-    """Held while rows are queued; once it is shut and nobody holds it any more, no more rows are queued."""
+    """Its lock is held while rows are queued; after `is_shut` is set and `wait` has returned, no more rows are."""
 
     __slots__ = ("is_shut", "lock")
 
@@ -35,7 +35,7 @@ class TableGate:
         self.lock = threading.Lock()
 
     def wait(self) -> None:
-        """Wait for whoever is queuing rows."""
+        """Wait until rows that are being queued are queued."""
         with self.lock:
             pass
 
@@ -44,12 +44,12 @@ class TableSender:
     """Sends tables for one producer; on the caller's thread, which waits where `buffer.memory` is full."""
 
     def __init__(self, driver: ProducerDriver, rng: Random, given: Mapping[str, Any]) -> None:
-        """`given` are the settings somebody chose: a batch size among them holds for tables, too."""
+        """`given` are the user's settings: a batch size among them is used for tables, too."""
         self._driver = driver
         self._random = rng
         self._sticky: dict[str, StickyPartition] = {}
         settings = driver.settings
-        # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
+        # All rows are there at once, so large batches are filled without waiting, and they cost less per row.
         chosen = given.keys() & {"batch_size", "batch.size"}
         # `encode_stream` makes none larger than max.request.size and buffer.memory allow.
         self._batch_size = settings.batch_size if chosen else max(settings.batch_size, _TABLE_BATCH_BYTES)

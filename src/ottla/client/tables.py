@@ -44,10 +44,10 @@ def write_table(
 ) -> TableDelivery:
     """Send every row of an Arrow table as a record and return when all are stored.
 
-    Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row was not
-    stored, or nobody knows. `result()` of the TableDelivery says where each row was stored. An exception that ends it,
-    Ctrl+C too, has the TableDelivery as its attribute `table`, if rows were read: `failures()` names those not known to
-    be stored.
+    Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row failed or
+    is unknown. `result()` of the TableDelivery says where each row was stored. An exception that ends it, Ctrl+C too,
+    has the TableDelivery as its attribute `table`, once sending has begun: `failures()` has the rows that are not known
+    to be stored.
     """
     delivery = None
     try:
@@ -93,10 +93,10 @@ def read_table(
     Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
     LogTruncated if a topic loses records while it is read: no table has records from both before and after.
 
-    With value_format="avro", "protobuf" or "json" the column `value` has what values say: each is decoded by the schema
-    that it names in `registry` (its address, or a `RegistryClient`), as `value_schema`, else as the latest one of the
-    topic; of a file of Protobuf as `value_message`. DeserializationError names the record that cannot be decoded;
-    undecodable="null" makes it null.
+    With value_format="avro", "protobuf" or "json" the column `value` has decoded values. Each is decoded by the schema
+    that it names in `registry` (its address, or a `RegistryClient`), and read as `value_schema`, by default the topic's
+    latest one; with a Protobuf file as its message `value_message`. DeserializationError names the record that cannot
+    be decoded; undecodable="null" makes it null.
     """
     need_pyarrow("read_table")
     import pyarrow as pa

@@ -1,8 +1,8 @@
-"""How users' threads wait for their producer: for what `send` lacks, for deliveries, for `flush` and `close`.
+"""How users' threads wait for their producer: in `send` for a topic or memory, for deliveries, `flush` and `close`.
 
-The appender calls what is in `ProducerHooks` (`records/append.pyi`) when it cannot go on by itself. What is missing
-only the I/O thread brings about: it is asked, and waited for, `max.block.ms` at most. `CoroutineWaits` does the same
-for an event loop; all else of a producer is the same for both.
+The appender calls the methods of `ProducerHooks` (`records/append.pyi`) when it cannot go on by itself. Only the I/O
+thread can get what is missing: these methods post a request to it, and wait `max.block.ms` at most. `CoroutineWaits`
+does the same for an event loop; all else of a producer is the same for both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ottla.timeouts import seconds
 if TYPE_CHECKING:
     from ottla.client.producer_driver import ProducerDriver
 
-# How long closing waits for the I/O thread beyond its timeout: the core gives up at that by itself.
+# How much longer than its timeout closing waits for the I/O thread: the core gives up at the timeout, and the thread
+# ends a moment later.
 GRACE_S = 10
 
 
@@ -35,7 +36,7 @@ class ThreadWaits:
         self.long = LongWaits(self, driver)
 
     def make_turn(self, request_timeout_us: int) -> CallersTurn | None:
-        """What sends one record at a time on the caller's thread."""
+        """What sends on the caller's thread when that waits for each record."""
         driver = self._driver
         return CallersTurn(driver, driver.loop, driver.core, request_timeout_us)
 
@@ -46,7 +47,7 @@ class ThreadWaits:
         self._driver.wake()
 
     def send_at_once(self) -> bool:
-        """Send the first record of a batch on the caller's thread; False where the loop must be woken."""
+        """Send the first record of a batch on the caller's thread; False where the I/O thread must be woken."""
         turn = self._driver.callers_turn
         return turn is not None and turn.send_at_once()
 
@@ -75,7 +76,7 @@ class ThreadWaits:
         driver, wants = self._driver, self._driver.wants
         driver.gate.check_usable()
         driver.refuse_own_thread("sending while buffer.memory is full")
-        # The appender has woken the I/O thread, which sends the open batches that hold the memory.
+        # The appender has woken the I/O thread: it sends open batches, which frees their memory.
         with driver.spent.on("buffer_wait_ns"):
             driver.waiting.wait(wants.memory(call), self._time_left_s(call))
         driver.gate.check_usable()
@@ -83,14 +84,14 @@ class ThreadWaits:
             raise wants.buffer_full()
 
     def _time_left_s(self, call: BlockedCall) -> float:
-        """How long the call may still wait: `max.block.ms` is counted from its first wait."""
+        """How long the call may still wait: `max.block.ms` begins with its first wait."""
         now_us = self._driver.loop.now_us()
         if call.deadline_us < 0:
             call.deadline_us = now_us + self._driver.settings.max_block_ms * 1000
         return max(0, call.deadline_us - now_us) / 1_000_000
 
     def is_awaited(self, batch: SealedBatch) -> None:
-        """Somebody begins to await it; raise where nobody would let go who does: in a child of the process."""
+        """A coroutine begins to await a record; raise in a forked child, where its outcome would never come."""
         self._driver.gate.check_process()
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
@@ -110,7 +111,7 @@ class ThreadWaits:
     # ---- what the producer calls ------------------------------------------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
+        """Wait until `done()`, which the I/O thread checks after its turns; False after `timeout_s`."""
         driver = self._driver
         driver.gate.check_process()
         if not done():
@@ -118,7 +119,7 @@ class ThreadWaits:
         return driver.waiting.wait(done, timeout_s)
 
     def flush(self, timeout: float | None) -> None:
-        """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
+        """Wait until everything sent so far is settled; TimeoutError, DeliveryError for failed or unknown records."""
         driver, timeout_s = self._driver, seconds(timeout)
         driver.gate.check_process()
         driver.refuse_own_thread("flushing")
@@ -149,10 +150,10 @@ class ThreadWaits:
     # ---- what the driver calls, on the I/O thread -------------------------------------------------------------------
 
     def batches_taken(self) -> None:
-        """New and full batches were given to the core: nobody waits for that alone."""
+        """New and full batches were given to the core: no thread waits for that alone."""
 
     def ring(self) -> None:
-        """Whoever waits was let go: threads need no more."""
+        """Nothing to do: `Waiting` has woken the threads."""
 
     def ended(self) -> None:
-        """Nothing will come any more: threads need not be told."""
+        """Nothing to do when the I/O thread ends."""

@@ -1,13 +1,13 @@
 """TLS for channels: one `ssl.SSLContext` for a client, and sockets that encrypt; imported when a listener wants it.
 
-`TlsSocket` stands in for a plain non-blocking socket in `Channel`. It works on the socket's own descriptor:
+`Channel` uses a `TlsSocket` like a plain non-blocking socket. It works on the socket's own descriptor:
 OpenSSL encrypts straight out of a batch's memory and decrypts straight into a frame's, without the two copies that a
 pair of memory buffers (`wrap_bio`) would make. Measured with batches of 1 MB: a MB sent costs 370 us of CPU in pieces
 of 64 KiB, the kernel's share included, and 400 us in pieces of 16 KiB or of 1 MB.
 
-Invariants: certificates and keys are read once, when a client is made, so that what is wrong with them is a
-ConfigError there. What a password opens, or a key is, never becomes part of an error's text. Nothing is said to the
-broker at the end: after a fork the child closes its copy of a connection that its parent goes on using.
+Invariants: certificates and keys are read once, when a client is made, so every problem with them is a ConfigError
+there. No error's text has a password or a key. No closing alert is sent at the end: after a fork the child closes its
+copy of a connection that the parent goes on using.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
 _PIECE_BYTES = 65_536
-# More than all certificates of the world; a device that never ends is not read for ever.
+# Far more than a store with all known authorities; without a limit, a file such as /dev/zero would be read for ever.
 _STORE_BYTES_MAX = 64 << 20
 _OUT = "leave it out"
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -56,7 +56,7 @@ _ADVICE = (
 
 
 def client_context(security: SecuritySettings) -> ssl.SSLContext:
-    """What all connections of one client share; ConfigError for files and texts that cannot be used."""
+    """The TLS context of one client's connections; ConfigError for files and texts that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = security.checks_host_name
     context.verify_mode = ssl.CERT_REQUIRED
@@ -132,7 +132,7 @@ def _believe(context: ssl.SSLContext, security: SecuritySettings) -> None:
 
 
 def _shown_path(path: str) -> str:
-    """A path, unless it looks like a key or a line of settings that was given in its place."""
+    """The path, but "[hidden]" if it looks like a key or a line of settings given by mistake."""
     is_path = not any(sign in path for sign in "@=") and all(len(part) <= 64 for part in path.split("/"))
     return path if is_path else "[hidden]"
 
@@ -163,11 +163,11 @@ def _show_file(context: ssl.SSLContext, location: str, security: SecuritySetting
 
 
 def _show(context: ssl.SSLContext, path: str, names: str, password: str | None) -> None:
-    """Show this certificate to brokers that ask for one."""
+    """Use the certificate and key in this file for brokers that ask for a certificate."""
     asked = False
 
     def told() -> str:
-        # Without this, OpenSSL would ask at the terminal.
+        # Without this function, OpenSSL would ask for a password at the terminal.
         nonlocal asked
         asked = True
         return password or ""
@@ -186,7 +186,7 @@ def _show(context: ssl.SSLContext, path: str, names: str, password: str | None) 
 
 @contextlib.contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """A file for OpenSSL, which takes keys from files alone: in memory where possible, else the owner's."""
+    """A file with this text (OpenSSL takes keys only from files): in memory if possible, else only for its owner."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         fd = os.memfd_create("ottla", os.MFD_CLOEXEC)
         path = f"/proc/self/fd/{fd}"
@@ -207,7 +207,7 @@ def _reason_of(error: ssl.SSLError) -> str:
 
 
 def explain(error: ssl.SSLError) -> Loss:
-    """What OpenSSL says is wrong, and what to do."""
+    """The loss for an error of OpenSSL, with what to do."""
     reason = _reason_of(error)
     said = reason
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -221,18 +221,18 @@ def explain(error: ssl.SSLError) -> Loss:
 
 
 class TlsSocket:
-    """A connected non-blocking socket through TLS, with the few methods that `Channel` calls.
+    """A connected non-blocking socket with TLS, with the few methods that `Channel` calls.
 
-    Where nothing can be done now, BlockingIOError is raised, as by a plain socket.
+    Where it would have to wait, it raises BlockingIOError, as a plain socket does.
     """
 
     __slots__ = ("_put_off", "_refusal", "_socket")
 
     def __init__(self, sock: socket, context: ssl.SSLContext, host: str) -> None:
         self._socket = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
-        # What OpenSSL was given and did not take: it must be given the same again.
+        # The bytes that OpenSSL could not send yet: it must be given the same ones again.
         self._put_off: memoryview | None = None
-        # Why the broker hung up. OpenSSL says it once; a read may come between the send that meets it and the end.
+        # Why the broker closed the connection. OpenSSL raises that only once; a later read raises it again.
         self._refusal: Loss | None = None
 
     def fileno(self) -> int:
@@ -254,7 +254,7 @@ class TlsSocket:
         return 0
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As a plain socket's; less than the buffer holds only where nothing is left to be had without waiting."""
+        """As a plain socket's, but it fills the buffer unless it would have to wait, or the connection has ended."""
         if self._refusal is not None:
             raise Lost(self._refusal)
         filled = 0
@@ -268,7 +268,7 @@ class TlsSocket:
             if not filled:
                 raise BlockingIOError from None
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            pass  # ended without a goodbye, or with one: frames say themselves whether they are whole
+            pass  # the end, with a closing alert or without: frames have a length, so a cut one is noticed
         except ssl.SSLError as error:
             # With TLS 1.3 the broker's refusal of a certificate comes with the first read.
             self._refusal = explain(error)
@@ -276,7 +276,7 @@ class TlsSocket:
         return filled
 
     def sendmsg(self, pieces: Sequence[Any]) -> int:
-        """Send what is at the head of the pieces; return how many bytes went."""
+        """Send the first bytes of the pieces; return how many were sent."""
         content = self._put_off
         if content is None:
             content = memoryview(pieces[0]).cast("B")
@@ -297,17 +297,17 @@ class TlsSocket:
         return sent
 
     def _hear_refusal(self) -> None:
-        """Raise Lost where the broker has said why it hung up: with TLS 1.3 that comes after the handshake."""
+        """Raise Lost if the broker has sent an alert with its reason: with TLS 1.3 it comes after the handshake."""
         with contextlib.suppress(OSError):
             self.recv_into(memoryview(bytearray(1)))
 
     def close(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without a closing alert."""
         self._socket.close()
 
 
 def _head(pieces: Sequence[Any]) -> bytes:
-    """About one piece's worth of what comes first: small buffers leave together."""
+    """The first `_PIECE_BYTES` of all pieces in one buffer: small pieces are sent together."""
     taken = bytearray()
     for piece in pieces:
         taken += memoryview(piece).cast("B")[: _PIECE_BYTES - len(taken)]

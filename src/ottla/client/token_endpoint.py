@@ -1,11 +1,11 @@
-"""A token endpoint asked for a token: OAuth's client credentials (RFC 6749, 4.4), as Kafka's own clients do (KIP-768).
+"""Gets tokens by OAuth's client credentials (RFC 6749, 4.4) from an endpoint, as Kafka's own clients do (KIP-768).
 
-It is a POST with the client's id and secret as HTTP's basic authorization; the answer is JSON with an `access_token`.
-When the token ends is taken from `expires_in` and from the token's own claim `exp`, whichever is sooner. An endpoint
-that cannot be reached, or has an error of its own, is asked again for `sasl.login.retry.backoff.max.ms`. Redirections
-are not followed, since they would take the secret elsewhere. Proxies are those of the environment (`https_proxy`).
+The request is a POST with the client's id and secret as HTTP's basic authorization; the answer is JSON with an
+`access_token`. The token ends by `expires_in` or by its own claim `exp`, whichever is sooner. An endpoint that cannot
+be reached, or answers 408, 429 or 5xx, is asked again until `sasl.login.retry.backoff.max.ms` are over. Redirections
+are not followed: the secret would be sent to another address. Proxies are those of the environment (`https_proxy`).
 
-Invariant: no error's text holds the secret, a token, or what of the URL may be a secret.
+Invariant: no error's text has the secret, a token, or a part of the URL that may be a secret.
 
 Imported when a client has an endpoint.
 """
@@ -37,7 +37,7 @@ from ottla.connection.oauth_settings import (
 )
 from ottla.errors import OttlaError
 
-# As in Kafka's own client.
+# Far more than a token needs: a larger answer is not read to its end.
 _ANSWER_BYTES_MAX = 1_000_000
 _RETRIED = (408, 429)
 _TOLD_MAX = 200
@@ -53,15 +53,15 @@ _ADVICE = {
 
 
 class TokenEndpointError(OttlaError):
-    """There is no token; the text says who said what, and what to do."""
+    """There is no token; the text has the endpoint, its error, and what to do."""
 
 
 class _Passing(Exception):
-    """An error that may pass; the text is that of the error if it does not."""
+    """An error that may pass; its text is for the TokenEndpointError if it does not."""
 
 
 class TokenEndpoint:
-    """One client's way to its tokens; a call asks for one. ConfigError for TLS settings that cannot be used."""
+    """One client's token endpoint; calling it gets a token. ConfigError for TLS settings that cannot be used."""
 
     def __init__(self, credentials: ClientCredentials, clock: MachineClock) -> None:
         self._credentials = credentials
@@ -158,7 +158,7 @@ class TokenEndpoint:
         return _Passing(told) if passes else TokenEndpointError(told)
 
     def _harmless(self, said: Any) -> str:
-        """An endpoint's own words, unless they repeat a secret or fill a page."""
+        """The endpoint's own description of an error, cut if it is long; "" if it has the secret in it."""
         if not isinstance(said, str) or self._credentials.client_secret in said:
             return ""
         words = " ".join(said.split())
@@ -181,7 +181,7 @@ class TokenEndpoint:
 
 
 def _tls_context(credentials: ClientCredentials) -> ssl.SSLContext:
-    """By the settings `ssl.*` of sasl.jaas.config, as in Java; without any, whom the operating system trusts."""
+    """The TLS context by the settings `ssl.*` of sasl.jaas.config, as in Java; by default the system's authorities."""
     from ottla.client.tls import client_context
     from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
     from ottla.connection.setting import read_settings
@@ -203,7 +203,7 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """What a JWT says of itself, unchecked (its broker checks it); nothing of a token that is none."""
+    """The claims of a JWT, unchecked (brokers check it); {} for other tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}

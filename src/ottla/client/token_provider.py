@@ -1,7 +1,7 @@
-"""Whom a client asks for OAUTHBEARER tokens: a callable, made once, when the client is made.
+"""The callable that gives a client's OAUTHBEARER tokens; it is found when the client is made.
 
-A provider may be the text "module:function", since properties files and Spark's options hold nothing else. It is
-imported here, so that a name that cannot be used is a ConfigError before anything is connected.
+A provider may be the text "module:function", for properties files and Spark's options can only hold text. The module is
+imported here, so a name that cannot be used is a ConfigError before anything is connected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.errors import ConfigError, OttlaError
 
 
 def provider_of(source: TokenSource, clock: MachineClock) -> Callable[[], Any]:
-    """What gives this client's tokens, by what its settings say."""
+    """The callable that gives tokens, by the client's settings."""
     if source.credentials is not None:
         from ottla.client.token_endpoint import TokenEndpoint
 
@@ -37,7 +37,7 @@ def _imported(place: str) -> Callable[[], Any]:
     try:
         module = import_module(module_name)
     except OttlaError:
-        raise  # of ours, where a package is missing
+        raise  # ottla's own: its text says what is missing
     except ImportError as error:
         raise ConfigError(
             f"{PROVIDER}={place}: the module cannot be imported ({error}); put it where this Python finds modules (in "

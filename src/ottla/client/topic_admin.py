@@ -1,7 +1,7 @@
-"""Topics and the cluster, asked of brokers: Metadata, CreateTopics, DeleteTopics, CreatePartitions.
+"""Requests about topics and the cluster: Metadata, CreateTopics, DeleteTopics, CreatePartitions.
 
-Topics are made, changed and deleted by the controller, which is asked again about those it has not answered for. What
-it has made, the other brokers hear of a moment later, and that is waited for.
+The controller makes, changes and deletes topics. It is asked again about topics that its answer leaves out. Brokers get
+a new topic from the controller a moment later; `_wait_until_known` waits for that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-# Nothing has been done yet, and asking again may find somebody who can.
+# Errors after which the controller is asked again. After REQUEST_TIMED_OUT the topic may already be made.
 _BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-# A broker that does not answer in so long does not tell anybody else that there is no such topic either.
+# A broker that does not answer for so long is not waited for: it cannot answer clients that a topic is unknown either.
 _KNOWN_MS = 2_000
 _NOT_YET = "it is made, but cannot be used yet"
 
@@ -42,8 +42,8 @@ class PartitionDescription:
 class TopicDescription:
     """One topic: `topic_id` has 16 bytes (zeros where the cluster has none), partitions by number.
 
-    `authorized_operations` are what this user may do, by Kafka's names ("WRITE"); None where brokers were not asked or
-    do not tell.
+    `authorized_operations` are what this user may do, by Kafka's names ("WRITE"); None where brokers were not asked, or
+    are older than Kafka 2.3.
     """
 
     name: str
@@ -64,7 +64,7 @@ class BrokerDescription:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """The cluster: its id, the broker that passes for the controller, all brokers."""
+    """The cluster: its id, the id that brokers return as the controller's, all brokers."""
 
     cluster_id: str | None
     controller_id: int
@@ -160,7 +160,7 @@ class TopicAdmin:
         )
 
     def metadata(self, topic: str, *, include_authorized_operations: bool = False) -> Any:
-        """What a broker's Metadata answer says of this topic; KafkaError for any error there, also one that passes."""
+        """A Metadata answer's part about this topic; KafkaError for every error code in it, also a retriable one."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic)],
             allow_auto_topic_creation=False,
@@ -184,7 +184,7 @@ class TopicAdmin:
     def _at_controller(
         self, names: Sequence[str], request: Callable[[list[str]], Any], results: Callable[[Any], Iterable[Any]]
     ) -> None:
-        """Ask until each topic is done; what cannot be tried again is raised once all are answered."""
+        """Ask until each topic has a result; raise the first error that is not `_BUSY` after that."""
         left = list(dict.fromkeys(names))
         refused: list[KafkaError] = []
 
@@ -213,10 +213,11 @@ class TopicAdmin:
             raise refused[0]
 
     def _wait_until_known(self, counts: Mapping[str, int]) -> None:
-        """Wait until all brokers that live and answer know so many partitions of each topic, and their leaders.
+        """Wait until all live brokers that answer know that many partitions of each topic, and their leaders.
 
-        What the controller has made, brokers hear of a moment later. Who lives is told by those that have heard of it:
-        one that is cut off from the controller never does, nor that it was given up.
+        Brokers get a new topic from the controller a moment later. A broker without the topic is waited for only if all
+        brokers with it list it as live: one that is cut off from the controller never gets the topic, and does not know
+        that it is fenced.
         """
         topics = [MetadataRequestTopic(name=name) for name in counts]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)

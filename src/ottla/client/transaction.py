@@ -50,5 +50,5 @@ class Transaction:
             else:
                 self._producer.abort_transaction()
         except OttlaError as failure:
-            # The error that ended the block is the one to hear of.
+            # Only logged: the error that ended the block is the one that is raised.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

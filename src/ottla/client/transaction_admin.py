@@ -1,9 +1,9 @@
-"""What transactions there are, asked of their coordinators (KIP-664), and the fencing of producers.
+"""Lists and describes transactions by their coordinators (KIP-664), and fences producers.
 
-A coordinator is the broker that leads the id's partition of `__transaction_state`: it is remembered, and looked for
-again once it has moved or cannot be reached. Listing asks every broker at the same time, those again that did not
-answer or are still loading, and all again once one is gone. What moves from one broker to another meanwhile may be
-missing: a list says what there is, only `describe` says what there is not.
+An id's coordinator is the broker that leads its partition of `__transaction_state`. It is kept, and looked up again
+when it has moved or cannot be reached. Listing asks all brokers at the same time; again those that did not answer or
+are still loading, and all again if the set of brokers has changed. An id that moves to another broker meanwhile may be
+missing from a list: only `describe` can say that an id does not exist.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.reader.settings import ReaderSettings
 
-# The first pause: what is waited for is the end of the transaction before, as a rule.
+# The first pause is short: most often the end of the transaction before is waited for.
 _PAUSE_MS = 20
-# After so long, a broker that cannot be reached or does not answer is asked for again: another one may have its part.
+# After so long, the coordinator of a broker's ids is looked up again: it was not reached, or did not answer.
 _REACH_MS, _ANSWER_MS = 1_000, 10_000
 
 
@@ -44,10 +44,10 @@ class ListedTransaction:
 
 @dataclass(slots=True, frozen=True)
 class TransactionDescription:
-    """What a coordinator knows of a transactional id; `started_ms` (since 1970, its clock) is None before the first.
+    """A coordinator's state of a transactional id; `started_ms` (since 1970, its clock) is None before the first.
 
-    After a transaction it goes on telling when that began: `state` says whether one is open. `partitions` are the
-    (topic, partition)s that take part.
+    `started_ms` keeps its value after the transaction: `state` says whether one is open. `partitions` are the (topic,
+    partition)s of the transaction.
     """
 
     transactional_id: str
@@ -66,14 +66,14 @@ class TransactionAdmin:
     def __init__(self, driver: AdminDriver, settings: ReaderSettings) -> None:
         self._driver = driver
         self._settings = settings
-        # Whether brokers take a pattern to list by (KIP-1152), as far as they have said so.
+        # Whether brokers can list ids by a pattern (KIP-1152); False once a broker could not.
         self._takes_patterns = True
         # Whether brokers can be asked for many coordinators at once (KIP-699), likewise.
         self._takes_many = True
         self._coordinators: dict[str, int] = {}
 
     def listed(self, prefix: str, states: Iterable[str] = ()) -> list[ListedTransaction]:
-        """All transactional ids that begin so, in these states (none: in any), sorted."""
+        """All transactional ids with this prefix, in these states (none: in any), sorted."""
         found: dict[int, list[ListedTransaction]] = {}
         asked: list[int] = []
         filters = list(states)
@@ -82,7 +82,7 @@ class TransactionAdmin:
             brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE)
             broker_ids = sorted(broker.node_id for broker in brokers.message.brokers)
             if broker_ids != asked:
-                # What a broker coordinated that has gone since it was asked, another one does now: all are asked again.
+                # Ids of a broker that is gone have another coordinator now: all brokers are asked again.
                 found.clear()
                 asked[:] = broker_ids
             left = [broker_id for broker_id in broker_ids if broker_id not in found]
@@ -90,7 +90,7 @@ class TransactionAdmin:
             last_error = None
             for broker_id, answer in zip(left, answers, strict=True):
                 if prefix and self._takes_patterns and answer.message is None and not answer.sent:
-                    # This version of ListTransactions has no place for a pattern, if nothing else is wrong.
+                    # Most likely this version of ListTransactions has no pattern.
                     self._takes_patterns = False
                     return attempt()
                 error = _failure(answer, "ListTransactions", broker_id)
@@ -108,7 +108,7 @@ class TransactionAdmin:
         return sorted((each for of_broker in found.values() for each in of_broker), key=lambda it: it.transactional_id)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """What is known of these ids, those left out that are not known at all; see `Admin.describe_transactions`."""
+        """See `Admin.describe_transactions`."""
         found: dict[str, TransactionDescription] = {}
 
         def ask(ids: Sequence[str]) -> Any:
@@ -130,7 +130,7 @@ class TransactionAdmin:
         return dict(sorted(found.items()))
 
     def forget_coordinators(self, transactional_ids: Iterable[str]) -> None:
-        """Have the next question about these ids begin with who coordinates them."""
+        """Look up the coordinators of these ids again before the next request."""
         for transactional_id in transactional_ids:
             self._coordinators.pop(transactional_id, None)
 
@@ -142,8 +142,8 @@ class TransactionAdmin:
     ) -> dict[str, TransactionIdentity]:
         """Give each of these ids its next identity; see `Admin.fence_producers`.
 
-        With `expected`, of an id that has another producer id: nothing happens to it, and PRODUCER_FENCED is raised
-        (KIP-360). An id that does not exist is made whatever is expected.
+        If an id has another identity than `expected`, it is not changed, and PRODUCER_FENCED is raised (KIP-360). An id
+        that does not exist is made in any case.
         """
         found: dict[str, TransactionIdentity] = {}
         known = (-1, -1) if expected is None else (expected.producer_id, expected.producer_epoch)
@@ -164,10 +164,9 @@ class TransactionAdmin:
         return found
 
     def begin(self, identity: TransactionIdentity, topic: str, partition: int) -> None:
-        """Begin a transaction of exactly this identity, with this partition in it, or find it begun.
+        """Begin a transaction of exactly this identity with this partition; do nothing if it has begun.
 
-        Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING where the id has another identity by now; nothing has
-        happened then.
+        Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING, and changes nothing, if the id has another identity now.
         """
 
         def ask(ids: Sequence[str]) -> Any:
@@ -182,13 +181,13 @@ class TransactionAdmin:
 
     @property
     def version(self) -> int:
-        """The transaction version in force (KIP-890), as far as a broker has told."""
+        """The cluster's transaction version (KIP-890); 0 until a broker has sent it."""
         return self._driver.features.get(FEATURE, 0)
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
     def _ask_all(self, questions: Sequence[tuple[Any, int]], version: int = -1) -> list[Answer]:
-        """One answer to each, its message None where nothing was said."""
+        """One `Answer` for each; its message is None where none came."""
         answers = self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS, version=version)
         late = f"no answer within {_ANSWER_MS} ms"
         return [Answer(None, None, late, True, None) if answer is None else answer for answer in answers]
@@ -280,7 +279,7 @@ class TransactionAdmin:
 
 
 def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:
-    """What went wrong with a question to one broker, None where nothing did."""
+    """The error of a request to one broker; None where there is none."""
     known = broker_id if broker_id >= 0 else None
     if answer.unsupported:
         return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=known)

@@ -1,6 +1,6 @@
-"""`TransactionHandle`: a prepared transaction, ended by whoever was told its identity, in whatever process.
+"""`TransactionHandle`: commits or aborts a prepared transaction by its identity, in any process.
 
-The decisions are `EndingCore`'s, which an I/O thread of its own drives for as long as a call lasts.
+`EndingCore` decides; an I/O thread drives it for as long as a call lasts.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class TransactionHandle:
         return f"<TransactionHandle for {self.identity}>"
 
     def end(self, committed: bool) -> None:
-        """Commit (or abort) it, and return when that is written down; the same call again does no harm.
+        """Commit (or abort) it, and return when the coordinator has stored that; the same call may be repeated.
 
         Raises TransactionUnfinished when there is no answer within `default.api.timeout.ms`: end it again, with the
         same outcome. TransactionError: it was ended the other way before. ProducerFenced: a newer producer of the
-        transactional id has ended it. TransactionUnknown: an earlier question was not answered, and by now nobody can
-        tell. Unreachable and NotKafka as everywhere.
+        transactional id has ended it. TransactionUnknown: an earlier request was not answered, and its outcome can no
+        longer be found out. Unreachable and NotKafka as everywhere.
         """
         error = end_transactions([self.identity], committed, **self._given)[self.identity]
         if error is not None:
@@ -72,7 +72,7 @@ def end_transactions(
 
 
 class EndingDriver(Driver):
-    """Front of the loop that ends transactions."""
+    """Front of a transaction handle's I/O loop."""
 
     KIND = "transaction handle"
     THREAD = "ottla-transactions"
@@ -89,14 +89,14 @@ class EndingDriver(Driver):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """One that has begun to work; settings are those of `ottla.Admin`."""
+        """A driver that is started; settings are those of `ottla.Admin`."""
         settings = ReaderSettings(given)
         driver = cls(settings, SocketBuffers.of(settings.connection, given))
         driver.start()
         return driver
 
     def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> dict[TransactionIdentity, Ended]:
-        """What became of each; those of which that is not known are asked for again until it is closed."""
+        """The outcome of each; where it is not known in time, the core goes on trying until the driver is closed."""
         tokens = {next(self._tokens): identity for identity in identities}
         for token, identity in tokens.items():
             self.loop.post(EndWanted(token, identity, committed))
@@ -127,7 +127,7 @@ class EndingDriver(Driver):
         return Ended(token, error, identity)
 
     def perform(self, output: Any) -> None:
-        """Take an answer for whoever waits."""
+        """Keep an answer for the thread that waits for it."""
         if isinstance(output, Ended):
             self._answers[output.token] = output
             self._changed = True

@@ -1,15 +1,15 @@
 """The transaction calls of a producer, on users' threads: each is an event for the core, and a wait for its answer.
 
-Outside of an open transaction the gate (`producer/gate.py`) refuses records and says why. `send` checks it anyway, so
-a transaction costs nothing per record. Whoever ends a transaction shuts the gate first and then has everything flushed
-to the core: records sent before belong to the transaction, and none is taken after.
+Outside of an open transaction the gate (`producer/gate.py`) refuses records with the reason. `send` checks the gate
+anyway, so a transaction costs nothing per record. Ending a transaction first shuts the gate and then flushes everything
+to the core: records sent before that belong to the transaction, and none is taken after it.
 
-A call that has no answer within `max.block.ms` raises TransactionUnfinished and goes on in the background. Where it was
-to end the transaction, the same call must be repeated, and waits for the same answer; nothing else is possible until
-somebody has heard it (as with Java's producer).
+A call that has no answer within `max.block.ms` raises TransactionUnfinished and goes on in the background. If it was to
+end the transaction, the same call must be repeated, and waits for the same answer; until it has returned or raised
+that, no other call is possible (as with Java's producer).
 
-Each verb is written once, as a generator of the calls to be waited for in turn: threads wait in `wait`, coroutines in
-`async_transactions.py`, and both `hear` what the answer was before they go on.
+Each verb is written once, as a generator of the calls to wait for in turn: threads wait in `wait`, coroutines in
+`async_transactions.py`. Both then call `hear`, which raises the answer if it is an error.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class TransactionVerbs:
         self._driver = driver
         self._tokens = itertools.count(1)
         self._calls: dict[int, Call] = {}
-        # The end that somebody has asked for and nobody has heard of.
+        # The call to end the transaction whose answer no thread has taken yet.
         self._unheard: Call | None = None
-        # Held for one look, never while something happens.
+        # Held only while `_unheard` is read and set.
         self._deciding = threading.Lock()
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
     def initialize(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> Iterator[Call]:
-        """Get an identity, fencing older producers of the same id, or take one over."""
+        """Get a new identity, which fences older producers of the same id, or use the given one."""
         self._check("init_transactions")
         known = None if identity is None else checked_identity(identity)
         token, call = self._make("init_transactions")
@@ -108,7 +108,7 @@ class TransactionVerbs:
     ) -> Iterator[Call]:
         """Have offsets of a group committed with the transaction."""
         self._check("send_offsets_to_transaction")
-        # Before anything is asked for: what no request can carry would cost the whole transaction.
+        # Checked before any request: values that cannot be encoded would make the whole transaction fail.
         if not isinstance(offsets, Mapping):
             raise TransactionMisuse(f"offsets={shown(offsets)} cannot be committed; give {_OFFSETS_ALLOWED}")
         rows = tuple(_offset_row(place, offset) for place, offset in offsets.items())
@@ -136,7 +136,7 @@ class TransactionVerbs:
             self._driver.flush_before(EndTransaction(token, committed))
         yield call
         if committed is False:
-            # Who aborts knows that records were lost with it.
+            # `flush` need not report the records that an abort took back.
             self._driver.books.forget_not_acked()
 
     def _check(self, name: str) -> None:
@@ -168,11 +168,11 @@ class TransactionVerbs:
             self.hear(call)
 
     def has_ended(self, call: Call) -> Callable[[], bool]:
-        """What is returned says whether there is an answer, or never will be one."""
+        """A function that says whether there is an answer, or never will be one."""
         return lambda: call.answered or self._driver.is_over
 
     def hear(self, call: Call) -> None:
-        """Take note of the answer, and raise it if it is an error; TransactionUnfinished where there is none."""
+        """Take the answer, and raise it if it is an error; TransactionUnfinished where there is none."""
         driver = self._driver
         if not call.answered:
             max_block_ms = driver.settings.max_block_ms
@@ -190,7 +190,7 @@ class TransactionVerbs:
     # ---- the I/O thread ---------------------------------------------------------------------------------------------
 
     def perform(self, output: TransactionAnswered | TransactionChanged) -> None:
-        """Hand an answer to whoever waits for it, and open or shut the gate."""
+        """Keep an answer for the thread that waits for it, and open or shut the gate."""
         if isinstance(output, TransactionChanged):
             self._driver.gate.transaction_changed(output.error)
         else:
@@ -205,7 +205,7 @@ def _offset_row(place: Any, offset: Any) -> tuple[str, int, int, int, str]:
     given: tuple[Any, ...] = offset if isinstance(offset, tuple) else (offset,)
     is_place = isinstance(place, tuple) and len(place) == 2 and _is_text(place[0]) and _is_whole(place[1], INT32_MAX)
     if is_place and 1 <= len(given) <= 3:
-        # What was left out stands behind what was given.
+        # Fill what was left out at the end: metadata "" and leader epoch -1.
         next_offset, metadata, leader_epoch = given + ("", -1)[len(given) - 1 :]
         is_epoch = _is_whole(leader_epoch, INT32_MAX, -1)
         if _is_whole(next_offset, INT64_MAX) and _is_text(metadata) and is_epoch:
@@ -214,7 +214,7 @@ def _offset_row(place: Any, offset: Any) -> tuple[str, int, int, int, str]:
 
 
 def _check_member(group_id: Any, generation: Any, member_id: Any, group_instance_id: Any) -> None:
-    """TransactionMisuse for what no request can carry."""
+    """TransactionMisuse for values that cannot be encoded in a request."""
     for name, given in (("group_id", group_id), ("member_id", member_id), ("group_instance_id", group_instance_id)):
         if not _is_text(given) and not (given is None and name == "group_instance_id"):
             raise TransactionMisuse(
@@ -229,7 +229,7 @@ def _check_member(group_id: Any, generation: Any, member_id: Any, group_instance
 
 
 def checked_identity(given: Any) -> TransactionIdentity:
-    """The identity given, also one that comes out of JSON, as a list; TransactionMisuse for what is none."""
+    """The identity given, which may be a list, as from JSON; TransactionMisuse for anything else."""
     is_identity = isinstance(given, tuple | list) and len(given) == 3 and _is_text(given[0])
     if not is_identity or not _is_whole(given[1], INT64_MAX) or not _is_whole(given[2], _INT16_MAX):
         raise TransactionMisuse(

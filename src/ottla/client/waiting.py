@@ -1,13 +1,13 @@
-"""Threads that wait for what only the I/O thread can bring about: an answer, room in the buffer, an end.
+"""Threads that wait for what only the I/O thread can do: get an answer, free memory, end.
 
-Every waiter brings a question (`done`) and a lock of its own. The I/O thread asks the questions at the end of its
-turns and lets go exactly those whose answer has become yes, so that nobody is woken up in vain. No lock is ever held
-by anybody while something happens: an interrupted wait (Ctrl+C) leaves nothing behind, and neither does a fork.
+Every waiter has a function (`done`) and a lock of its own. At the end of its turns the I/O thread calls the functions
+and releases the locks of exactly those that return True, so no thread is woken in vain. There is no lock that threads
+share: a wait that is interrupted (Ctrl+C), or copied by a fork, leaves none held.
 
 Coroutines wait in the same list, with a function to be called in place of the lock (`watch`); it must not block.
 
-No answer is missed: a waiter is listed before it asks for the last time, the I/O thread acts before it looks through
-the list, and one of the two comes second.
+No waiter is missed: it is in the list before it calls `done` for the last time, and the I/O thread acts before it looks
+through the list. So at least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
 
-# The question, and what lets go whoever asked it; called again in later turns if the answer stays yes.
+# (done, let_go): `let_go` is called again in later turns while `done()` stays true.
 Waiter = tuple[Callable[[], bool], Callable[[], None]]
 
 
@@ -75,21 +75,21 @@ class Waiting:
 
     @property
     def has_waiters(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a thread or coroutine waits."""
         return bool(self._waiters)
 
     def watch(self, done: Callable[[], bool], let_go: Callable[[], None]) -> Waiter:
-        """Have `let_go` called on the I/O thread once `done()` is true; ask `done()` yourself after this."""
+        """Call `let_go` on the I/O thread once `done()` is true; the caller must check `done()` after this."""
         waiter = (done, let_go)
         self._waiters.append(waiter)
         return waiter
 
     def forget(self, waiter: Waiter) -> None:
-        """Watch no longer."""
+        """Remove a waiter from the list."""
         self._waiters.remove(waiter)
 
     def look(self) -> None:
-        """On the I/O thread, after something has changed: let go those who have what they waited for."""
+        """On the I/O thread, after something has changed: call `let_go` of all waiters whose `done()` is true."""
         if self._waiters:
             for done, let_go in self._waiters[:]:
                 if done():

@@ -1,7 +1,7 @@
-"""What `send` may lack, and how it is asked for: a topic's partitions, and memory. Who waits for it waits elsewhere.
+"""What `send` may have to wait for: a topic's partitions, and memory. The waiting itself is elsewhere.
 
-Each question returns a function that says whether there is an answer, good or bad; then a check raises what is bad.
-`thread_waits.py` has threads wait between the two, `coroutine_waits.py` coroutines.
+`topic` and `memory` return a function that says whether the wait is over, by success or an error; `check_topic` raises
+the error. Between the two, threads wait in `thread_waits.py`, coroutines in `coroutine_waits.py`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class Wants:
-    """What is asked of one producer's I/O thread."""
+    """What users wait for of one producer's I/O thread."""
 
     def __init__(self, driver: ProducerDriver) -> None:
         self._driver = driver
 
     def lasting_error(self) -> LastingError:
-        """Where one wait for a topic keeps what it saw of the bootstrap addresses."""
+        """Keeps the lasting error of the bootstrap addresses that one wait for a topic has seen."""
         return LastingError(self._driver.loop.addresses)
 
     def topic(self, topic: str, lasting: LastingError) -> Callable[[], bool]:
-        """Have the topic looked up."""
+        """Look the topic up; return the function that says whether the wait is over."""
         driver = self._driver
         driver.loop.post(TopicWanted(topic))
         return lambda: driver.cannot_go_on() or driver.topics.is_answered(topic) or lasting.seen()
 
     def check_topic(self, topic: str, lasting: LastingError) -> None:
-        """Raise what keeps the topic from being known; nothing when it is."""
+        """Raise why the topic's partitions are not known; nothing when they are."""
         driver = self._driver
         if driver.topics.partition_count(topic):
             return
@@ -49,11 +49,11 @@ class Wants:
         raise driver.loop.addresses.error(max_block_ms)
 
     def memory(self, call: BlockedCall) -> Callable[[], bool]:
-        """The memory that the appender has asked for already, whose turn comes by itself."""
+        """The function that says whether the call has its memory: the appender has put it into the queue already."""
         return lambda: not call.is_waiting or self._driver.cannot_go_on()
 
     def buffer_full(self) -> BufferFull:
-        """The error of whoever has waited for memory in vain, which is counted."""
+        """The error of a call that got no memory in time; counts it."""
         self._driver.spent.add("buffer_exhausted")
         settings = self._driver.settings
         return BufferFull(

@@ -1,31 +1,32 @@
 """The reader's decisions: which offsets to read between, which broker to ask, how far to read ahead.
 
-How it works. Every assigned partition has a `Position`. While offsets are missing, its leader is asked for them
-(ListOffsets); then it is fetched. One Fetch is under way per node, for all positions there that have room, so that
-the next answer travels while the user works on the last one; positions that were served go to the end of the next
-request, because an answer's size is bounded and the first ones fill it. Fetch sessions (KIP-227) are not used: with
-one request for whole megabytes there is nothing to save.
+Every assigned partition has a `Position`. While its offsets are missing, the leader is asked for them (ListOffsets);
+then it is fetched. There is one Fetch per node at a time, for all positions there that have room: the next answer comes
+while the user works on the last one. Positions that got records go to the end of the next request, because an answer's
+size is bounded and the first ones fill it. Fetch sessions (KIP-227) are not used: with one request for whole megabytes
+they save nothing.
 
-An error that new metadata may heal (a leader that moved) is tried again after a pause; a position that stays stuck for
-`default.api.timeout.ms` fails with the last reason. Leaders told in answers (KIP-951) are taken from there.
+A retriable error (such as a leader that moved) is tried again after a pause, with new metadata. A position that cannot
+go on for `default.api.timeout.ms` fails with the last reason. If a Fetch answer names the new leader (KIP-951), that is
+used.
 
 A new leader's log may lack records that were read already. So every position keeps the leader epoch of the last record
 read, and of the start and end offsets that a leader gave it. Before the first Fetch to a new leader, the reader asks
 where these epochs end in the leader's log (OffsetForLeaderEpoch); each Fetch also has the last epoch. If the log was
 truncated, the position fails with `LogTruncated`: reading on would skip records, or give other records for offsets
-already read. Brokers before Kafka 2.3 cannot be asked; their logs are taken as they are.
+already read. Brokers before Kafka 2.3 cannot be asked; their logs are not checked.
 
-With `client.rack` a leader may name a replica nearby, without any records (KIP-392). The position is then fetched from
-there, for `metadata.max.age.ms` or until the leader changes; offsets and epochs are still asked of the leader. Where
-the replica refuses, cannot be reached or is no longer known, the position goes back to the leader, which is not told
-the rack for as long: so it gives the records itself.
+With `client.rack` a leader may answer with the id of a replica nearby in place of records (KIP-392). The position is
+then fetched from there, for `metadata.max.age.ms` or until the leader changes; offsets and epochs are still asked of
+the leader. If the replica answers with an error, cannot be reached or is no longer in the metadata, the position goes
+back to the leader. Its requests then have no rack for `metadata.max.age.ms`, so the leader sends the records itself.
 
 Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
-`Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
+`Positioned` comes before the first `Fetched`; if a position ends, its last output is one `Finished` or `ReadFailed`.
 KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (truncated logs), 392 (nearest replica), 595
 (diverging epochs), 951.
 
-The file is long because each answer may change what is asked next of all positions: offsets, epochs, records.
+The file is long because the three kinds of requests (offsets, epochs, records) depend on each other's answers.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
 from ottla.records.decode_columns import whole_batches
 
-# A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
+# It takes a moment until all brokers know a new topic; a topic that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 2_000_000
 
-# Older versions of OffsetForLeaderEpoch are for brokers only.
+# Older versions of OffsetForLeaderEpoch are for followers only; older ones of Fetch have no last epoch.
 _EPOCHS_TOLD_FROM_VERSION = 3
 _EPOCH_FETCHED_FROM_VERSION = 12
-# Fetch names topics by id only from here on (KIP-516): one that was made anew is not taken for the old one.
+# From here on Fetch has topic ids in place of names (KIP-516): a topic that was made anew is not taken for the old one.
 _BY_ID_FROM_VERSION = 13
 
 
@@ -82,7 +83,7 @@ class ReaderCore:
         self._nearest_us = settings.connection.metadata_max_age_ms * 1000
         self._isolation_level = 1 if settings.read_committed else 0
         self._positions: dict[tuple[str, int], Position] = {}
-        # Positions that are not over, those served least recently first.
+        # Positions that are not over; those that got records least recently come first.
         self._open: list[Position] = []
         self._topics: dict[str, _WantedTopic] = {}
         self._fetching: dict[int, bool] = {}
@@ -170,7 +171,7 @@ class ReaderCore:
                 self.connection.want_topic(name, now_us)
 
     def _topic_error(self, wanted: _WantedTopic, known: Any, now_us: int) -> OttlaError | None:
-        """The error to give up with, None while there is hope."""
+        """The error by which waiting for a topic ends; None while it goes on."""
         name = wanted.event.topic
         if known is not None and known.error_code:
             if wanted.missing_since_us is None:
@@ -214,7 +215,7 @@ class ReaderCore:
                 continue
             if self._gives_up(position, now_us) or position.not_before_us > now_us:
                 continue
-            # The pause is over: what it waits for from here on (a connection, the broker's other answer) tells itself.
+            # The pause is over. From here on it waits for events (a connection, an answer) and needs no deadline.
             position.not_before_us = 0
             if position.state is PositionState.LOCATING and position.asks_for() is None:
                 self._located(position)
@@ -245,7 +246,7 @@ class ReaderCore:
                 self._fetch(node_id, positions, now_us)
 
     def _keeps_nearest(self, position: Position, now_us: int) -> bool:
-        """Whether the replica that the leader named is still to be read from."""
+        """Whether to go on reading from the replica that the leader named."""
         connection, node_id = self.connection, position.nearest
         epoch = connection.metadata.leader_epoch(position.topic, position.partition)
         if now_us >= position.nearest_until_us or epoch != position.checked_epoch:
@@ -257,13 +258,13 @@ class ReaderCore:
         return True
 
     def _leave_nearest(self, position: Position, now_us: int) -> None:
-        """Go back to the leader, and have no replica named for a while: what is wrong with it may last."""
+        """Go back to the leader, and send it no rack for a while: the replica's problem may last."""
         position.nearest = -1
         position.shuns_nearest_until_us = now_us + self._nearest_us
         self.connection.refresh_metadata(now_us)
 
     def _reachable_leader(self, position: Position, now_us: int) -> int | None:
-        """The leader's node id when a request would leave now; otherwise the position is stuck, and says why."""
+        """The leader's node id if a request can be sent now; else None, and the position is stuck or failed."""
         topic, partition = position.topic, position.partition
         if position.topic_id and self._is_made_anew(position):
             self._fail(position, made_anew(position))
@@ -303,12 +304,12 @@ class ReaderCore:
         return None
 
     def _is_made_anew(self, position: Position) -> bool:
-        """Whether the topic that has the name now is not the one that is to be read, as far as the cluster has ids."""
+        """Whether the topic of this name has another id than the one to be read; False without ids in the cluster."""
         known = self.connection.metadata.topics.get(position.topic)
         return known is not None and any(known.topic_id) and known.topic_id != position.topic_id
 
     def _is_in_doubt(self, position: Position, node_id: int) -> bool:
-        """Whether this leader must be asked about its log first: the position was not checked against it yet."""
+        """Whether this leader must first be asked about its log; if it cannot be, count it as checked."""
         epoch = self.connection.metadata.leader_epoch(position.topic, position.partition)
         if epoch < 0 or epoch == position.checked_epoch:
             return False
@@ -349,7 +350,7 @@ class ReaderCore:
         self.connection.request(node_id, request, _Asked(positions, is_fetch=False), now_us)
 
     def _begin_request(self, position: Position) -> int:
-        """Note that a request about the position is under way; the leader epoch that it goes to."""
+        """Note that a request about the position is under way; return the epoch of the leader that it is for."""
         position.in_flight = True
         position.asked_epoch = self.connection.metadata.leader_epoch(position.topic, position.partition)
         return position.asked_epoch
@@ -376,8 +377,8 @@ class ReaderCore:
         topics: list[FetchTopic] = []
         named = ""
         for position in positions:
-            # The order of positions is what the broker fills the answer by, so a topic may come up more than once
-            # only where that costs nothing: neighbours share an entry.
+            # The broker fills the answer in the order of positions, so that is kept: only neighbours of one topic share
+            # an entry, and a topic may have several.
             if position.topic != named:
                 named = position.topic
                 topics.append(FetchTopic(topic_id=ids[named]) if ids else FetchTopic(topic=named))
@@ -407,7 +408,7 @@ class ReaderCore:
         self.connection.request(node_id, request, asked, now_us, True, by_id)
 
     def _ids_of(self, positions: list[Position]) -> dict[str, bytes]:
-        """The id of each topic, the one that is meant where that is said; empty where one of them has none."""
+        """{topic: id}, the assigned id if there is one, else the metadata's; empty if one topic has none."""
         ids: dict[str, bytes] = {}
         for position in positions:
             known = self.connection.metadata.topics.get(position.topic)
@@ -445,9 +446,9 @@ class ReaderCore:
             self._on_fetched(answer.message, asked, broker_id, now_us)
 
     def _matched(self, asked: _Asked, told: dict[tuple[str, int], Any], now_us: int) -> list[tuple[Position, Any]]:
-        """Each position that was asked about, with its part of the answer; those left out are asked about again later.
+        """Each position of the request with its part of the answer; those that are left out are asked for again later.
 
-        Parts that nobody asked for are ignored.
+        Parts that were not asked for are ignored.
         """
         matched = []
         for position in asked.positions:
@@ -483,7 +484,7 @@ class ReaderCore:
                 self._fail(position, truncated(position, told.end_offset, broker_id))
 
     def _located(self, position: Position) -> None:
-        """Both offsets are known: say so, and be done where there is nothing between them."""
+        """Both offsets are known: output `Positioned`, and `Finished` if there is nothing between them."""
         assert position.start is not None
         position.move(PositionEvent.LOCATED)
         position.fetch_offset = position.start
@@ -492,7 +493,7 @@ class ReaderCore:
 
     def _on_fetched(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
         served: list[Position] = []
-        # In the order in which they were asked for, which is that of a broker's answer, too.
+        # `_matched` keeps the order of the request, in which the broker filled the answer.
         names = {topic_id: name for name, topic_id in asked.ids.items()}
         parts = {
             (names.get(topic.topic_id, topic.topic), part.partition_index): part
@@ -504,7 +505,7 @@ class ReaderCore:
                 continue
             diverging = told.diverging_epoch is not None and told.diverging_epoch.end_offset >= 0
             if position.nearest >= 0 and position.nearest == broker_id and (told.error_code or diverging):
-                # It may lack what the leader has: the leader decides.
+                # The replica may lack records that the leader has: ask the leader.
                 self._learn_leader(position, told)
                 self._leave_nearest(position, now_us)
             elif told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -526,7 +527,7 @@ class ReaderCore:
             self._open = [p for p in self._open if p not in served] + served
 
     def _take_records(self, position: Position, told: PartitionData, broker_id: int | None) -> bool:
-        """Pass on the whole batches of one partition's answer; False where there are none."""
+        """Output the whole batches of one partition's answer; False where there are none."""
         records = told.records
         if not records:
             return False
@@ -615,7 +616,7 @@ class _WantedTopic:
 
 
 class _Asked:
-    """What a request was about; `ids` are those of topics that it names so."""
+    """The positions of a request; `ids` is {topic: id} if it names topics by id."""
 
     __slots__ = ("ids", "is_fetch", "positions")
 

@@ -1,4 +1,4 @@
-"""What the reader core and its driver say to each other, beside `connection.events`."""
+"""The events and outputs of the reader core, besides those in `connection.events`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from ottla.errors import OttlaError
 
 @dataclass(slots=True, frozen=True)
 class Assign:
-    """Event: read this partition from `start` (an offset, or a timestamp with `start_is_timestamp`; -2 earliest,
-    -1 latest) up to, not including, `end` (None: forever; -1: the end as it is when the reader first asks). A topic
-    with another id than `topic_id` (empty: any) is not the one that is meant."""
+    """Event: read this partition from `start` up to, not including, `end`.
+
+    `start` is an offset, with `start_is_timestamp` a timestamp; -2 is the earliest, -1 the latest. `end` None: read for
+    ever; -1: the end as it is when the reader first asks. With a `topic_id`, a topic with another id is not read.
+    """
 
     topic: str
     partition: int
@@ -24,7 +26,7 @@ class Assign:
 
 @dataclass(slots=True, frozen=True)
 class AssignTopic:
-    """Event: read all partitions the topic has; `start` and `end` as in `Assign`. `TopicAssigned` says which."""
+    """Event: read all partitions the topic has; `start` and `end` as in `Assign`. `TopicAssigned` says how many."""
 
     topic: str
     start: int = -2
@@ -34,7 +36,7 @@ class AssignTopic:
 
 @dataclass(slots=True, frozen=True)
 class Consumed:
-    """Event: the user took `size` fetched bytes of this partition; room for more prefetching."""
+    """Event: the user took `size` fetched bytes of this partition, so as many may be prefetched again."""
 
     topic: str
     partition: int
@@ -43,7 +45,7 @@ class Consumed:
 
 @dataclass(slots=True, frozen=True)
 class TopicAssigned:
-    """Output: what `AssignTopic` asked for is as good as one `Assign` for each of these partitions."""
+    """Output: the topic of an `AssignTopic` has so many partitions; each is read as after an `Assign`."""
 
     topic: str
     partition_count: int
@@ -51,7 +53,7 @@ class TopicAssigned:
 
 @dataclass(slots=True, frozen=True)
 class Positioned:
-    """Output: the offsets this partition will be read between, now known."""
+    """Output: the offsets between which this partition will be read are known."""
 
     topic: str
     partition: int

@@ -17,7 +17,7 @@ def topic_error(topic: str, error_code: int, partition: int | None = None) -> Ka
 
 
 def made_anew(position: Position) -> KafkaError:
-    """The error for a topic that was deleted, and another one made that has its name."""
+    """The error for a topic that was deleted and made anew under the same name."""
     return kafka_error(
         ErrorCode.INCONSISTENT_TOPIC_ID,
         f"topic {position.topic} was deleted and made anew; its old records are gone: start again in the new one",
@@ -41,7 +41,7 @@ def out_of_range(position: Position, told: PartitionData, broker_id: int | None)
 
 
 def truncated(position: Position, log_end: int, broker_id: int | None) -> LogTruncated:
-    """The error for a leader whose log lacks records; `log_end` is where it ends in the epoch read, -1: not known."""
+    """The error for a leader whose log lacks records; `log_end`: where the epoch read ends in it, -1: not known."""
     offset, epoch = position.claim()
     first = min(log_end, offset) if log_end >= 0 else None
     if position.checks_end:

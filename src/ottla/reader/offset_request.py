@@ -1,7 +1,7 @@
 """The ListOffsets request to one leader: where its partitions begin or end, or which record is the first since a time.
 
-A reader asks so for its positions (`core.py`), and an admin for any partition (`client/partition_offsets.py`). Each of
-them waits for the answers in its own way.
+A reader sends it for its positions (`core.py`), an admin client for any partition (`client/partition_offsets.py`). Each
+of them waits for the answers in its own way.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-# Who asks, in the place of a follower's id. A tool that looks at replicas is told the end of the log, and not where
-# clients may read up to.
+# Values of `replica_id` for senders that are no followers. For -2 (tools) the end is the log end offset; for -1 it is
+# the high watermark or the last stable offset.
 CLIENT = -1
 OF_LOG = -2
 
@@ -29,7 +29,7 @@ class AskedOffset(NamedTuple):
 def list_offsets_request(
     asked: Iterable[AskedOffset], isolation_level: int, replica_id: int = CLIENT
 ) -> ListOffsetsRequest:
-    """Ask one leader about these; with the isolation level 1 (read_committed) the end is the last stable offset."""
+    """The request for these; with isolation level 1 (read_committed) the end is the last stable offset."""
     topics: dict[str, ListOffsetsTopic] = {}
     for each in asked:
         topic = topics.get(each.topic)

@@ -1,9 +1,8 @@
-"""Where a reader stands in one partition.
+"""The state of reading one partition.
 
-A position is first LOCATING (asking which offsets to read between), then READING, and ends FINISHED or FAILED. When
-another leader has come, it is VALIDATING in between: asking whether the new leader's log still holds what was read, and
-what is to be read (KIP-320). The states and what moves between them stand in `TRANSITIONS`; whatever is not in that
-table cannot happen, and trying it raises.
+A position is first LOCATING (it asks for the offsets to read between), then READING, and ends FINISHED or FAILED. After
+a change of the leader it is VALIDATING in between: it asks whether the new leader's log still has what was read, and
+what is to be read (KIP-320). `TRANSITIONS` has all changes of the state; any other raises.
 
 Invariants: `fetch_offset` only grows; a position has at most one request under way; what was fetched and not yet
 consumed is counted in `buffered_bytes`.
@@ -19,12 +18,12 @@ LATEST = -1
 
 
 def timestamp_ms(time: datetime) -> int:
-    """Kafka's milliseconds since 1970 where a position is asked for by time; no record is older, and -1 is `LATEST`."""
+    """Milliseconds since 1970, at least 0: ListOffsets has other meanings for negative numbers (-1 is `LATEST`)."""
     return max(0, int(time.timestamp() * 1000))
 
 
 class PositionState(IntEnum):
-    """Where the reading of one partition is in its life."""
+    """The states of reading one partition."""
 
     LOCATING = 0
     VALIDATING = 1
@@ -57,16 +56,17 @@ TRANSITIONS: dict[tuple[PositionState, PositionEvent], PositionState] = {
 class Position:
     """One assigned partition.
 
-    `start` and `end` are None while they must still be asked for; `wanted_start` is what the user said, and
-    `is_bounded` that an end was given. `stuck_since_us` is when the first failure since the last success happened, None
-    where all is well.
+    `start` and `end` are None while they must still be asked for; `wanted_start` is the start that the user gave, and
+    `is_bounded` says whether an end was given. `stuck_since_us` is when the first failure since the last success
+    happened, None if there was none.
 
     Leader epochs are -1 where they are not known. `epoch` is that of the last record read (`has_read`), or the one that
-    came with `start`; `end_epoch` came with `end`. `checked_epoch` is the epoch of the last leader whose log agreed
-    with these; `asked_epoch` is that of the leader to which the present request was sent.
+    came with `start`; `end_epoch` came with `end`. `checked_epoch` is the epoch of the last leader that needs no check
+    any more: it gave the offsets, its log agreed with these epochs, or it cannot be asked. `asked_epoch` is that of the
+    leader to which the last request was sent.
 
     `nearest` is the replica that the leader named to be read from (KIP-392), -1 for none, up to `nearest_until_us`.
-    Until `shuns_nearest_until_us` the leader is not to name one, because the last one was of no use.
+    Until `shuns_nearest_until_us` requests have no rack, because the last replica failed.
     """
 
     __slots__ = (
@@ -143,7 +143,7 @@ class Position:
 
     @property
     def is_over(self) -> bool:
-        """Finished or failed."""
+        """Whether it is finished or failed."""
         return self.state >= PositionState.FINISHED
 
     def asks_for(self) -> int | None:
@@ -156,11 +156,11 @@ class Position:
 
     @property
     def asks_by_time(self) -> bool:
-        """Whether `asks_for` is a time, so that there may be no such offset."""
+        """Whether `asks_for` is a time: then there may be no such offset."""
         return self.start is None and self.start_is_timestamp
 
     def learn(self, offset: int, epoch: int) -> None:
-        """Take the answer to `asks_for`; -1: no record is as young as the timestamp, so the end is meant."""
+        """Take the answer to `asks_for`; -1: all records are older than the timestamp, so the start is the end."""
         if offset < 0:
             self.wanted_start, self.start_is_timestamp = LATEST, False
             return
@@ -177,21 +177,22 @@ class Position:
         return self.epoch >= 0 or self.end_epoch >= 0
 
     def begin_check(self) -> None:
-        """There is a new leader: its log must be compared with the last one's."""
+        """There is a new leader: its log must be checked against `claim`."""
         self.move(PositionEvent.LEADER_CHANGED)
         self.checks_end = self.epoch < 0
 
     def claim(self) -> tuple[int, int]:
-        """(offset, leader epoch): the leader's log has to hold the records of this epoch before this offset."""
+        """(offset, leader epoch): the leader's log must have the records of this epoch that are before this offset."""
         if self.checks_end:
             assert self.end is not None
             return self.end, self.end_epoch
         return self.fetch_offset, self.epoch
 
     def is_kept_by(self, epoch: int, end_offset: int) -> bool:
-        """Whether a log agrees with `claim`; `epoch`, its newest up to the claimed one, ends there at `end_offset`.
+        """Whether a log agrees with `claim`; `epoch` is its newest up to the claimed one, and ends at `end_offset`.
 
-        Followers need not know the epoch of a leader that has appended no record; they know the epoch of each record.
+        The epoch of a record that was read must be in the log. Another one may be missing: followers do not know the
+        epoch of a leader that has appended no record.
         """
         offset, claimed_epoch = self.claim()
         is_of_record = self.has_read and not self.checks_end
@@ -215,7 +216,7 @@ class Position:
         self.stuck_reason = ""
 
     def is_stuck(self, reason: str, now_us: int) -> None:
-        """Something is in the way: remember since when, and why."""
+        """It cannot go on now: keep since when, and why."""
         if self.stuck_since_us is None:
             self.stuck_since_us = now_us
         self.stuck_reason = reason

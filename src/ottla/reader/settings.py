@@ -1,7 +1,7 @@
-"""What a reader can be told, under the names of Kafka's consumer; the connection's settings come along.
+"""The settings of a reader, under the names of Kafka's consumer, and those of its connections.
 
-Two defaults differ from Kafka's consumer on purpose, because what is read here goes to columns by the megabyte:
-`max.partition.fetch.bytes` is 8 MiB instead of 1 MiB, and `prefetch.max.bytes` (ottla's own) bounds what is read ahead.
+`max.partition.fetch.bytes` is 8 MiB by default, not Kafka's 1 MiB, because columns are made of megabytes at a time.
+`prefetch.max.bytes` and `decompressed.batch.max.bytes` are ottla's own.
 """
 
 from __future__ import annotations
