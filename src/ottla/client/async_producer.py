@@ -40,7 +40,7 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     closes it.
 
         async with ottla.AsyncProducer("localhost:9092") as producer:
-            delivery = await producer.send("orders", b"value")    # on its way
+            delivery = await producer.send("orders", b"value")    # appended, to be sent
             stored = await delivery                               # acknowledged
     """
 
@@ -105,7 +105,7 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
         value_message: str | None = None,
         schema_id_in: str = "prefix",
     ) -> AsyncTableDelivery:
-        """Send every row of an Arrow table as a record; return when all are on their way.
+        """Send every row of an Arrow table as a record; return when all are queued to be sent.
 
         Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
         table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while

@@ -134,7 +134,7 @@ class CallersTurn:
             self._loop.sleep_max_s = LOOK_US / 1_000_000
 
     def _is_alone(self) -> bool:
-        """Whether nothing else that was sent at once is still on its way."""
+        """Whether every record that `send_at_once` has sent is answered."""
         return self._begun is None or not self._begun.awaited
 
     def _waits_now(self) -> Channel | None:

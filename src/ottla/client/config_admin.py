@@ -25,7 +25,7 @@ _SOURCES = {1: "topic", 2: "broker", 3: "brokers", 4: "file", 5: "default"}
 
 @dataclass(slots=True, frozen=True)
 class ConfigDescription:
-    """One setting: its value as text (None where it is not set, or sensitive), who set it, whether it can be changed.
+    """One setting: its value as text (None: not set, or sensitive), where it is set, whether it can be changed.
 
     `source` is "topic", "broker" or "brokers" (changed while they run), "file" (set when they were started), "default"
     or "other". `is_sensitive`: brokers never send its value, for example a password.

@@ -95,7 +95,7 @@ class Driver:
         return "closed" if standing.is_closed else "open"
 
     def close(self) -> None:
-        """End the thread; whoever waits gets a ClosedError."""
+        """End the thread; calls that wait raise ClosedError."""
         if self.standing.has_forked or self.standing.is_closed:
             return
         self.standing.close(ClosedError(self.CLOSED))

@@ -198,7 +198,7 @@ class IoLoop:
             self._sleeping = False
             self._doorbell.ring()
 
-    # ---- whoever holds the turn ---------------------------------------------------------------------------------
+    # ---- the thread that holds the turn -------------------------------------------------------------------------
 
     @property
     def is_at_ease(self) -> bool:

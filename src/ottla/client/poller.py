@@ -104,7 +104,7 @@ class Doorbell:
     """A file descriptor that other threads make readable, an eventfd or a pipe.
 
     An eventfd counts its rings, and each of them is an edge of its own: with `stays_readable` (set by a poller that
-    waits for edges) nobody reads it. It would be full after 2**64 rings. A pipe is full after 8,192 and must be read.
+    waits for edges) it is never read. It would be full after 2**64 rings. A pipe is full after 8,192 and must be read.
     """
 
     def __init__(self) -> None:

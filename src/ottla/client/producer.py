@@ -99,7 +99,7 @@ class Producer(ProducerBase[ThreadWaits]):
         value_message: str | None = None,
         schema_id_in: str = "prefix",
     ) -> TableDelivery:
-        """Send every row of an Arrow table as a record; return when all are on their way.
+        """Send every row of an Arrow table as a record; return when all are queued to be sent.
 
         `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__` (pyarrow, polars, pandas, duckdb) or an
         iterator of such. The other arguments name columns: `key` text or binary (numbers, dates and times become text),
