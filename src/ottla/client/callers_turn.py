@@ -2,10 +2,10 @@
 
 Otherwise one record needs three changes of threads: the I/O thread is woken to send, woken again by the answer, and
 wakes the thread that waits. Each change needs the interpreter lock. If another thread computes, that takes 5 ms each
-time. So once a thread has waited for `ALONE_AFTER` records in a row, its `send` does what the I/O thread would do, and
-the I/O thread sleeps on: `send` takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back. Then
-the thread waits for the socket, without the interpreter lock, and takes the turn once more for the answer. Meanwhile
-the I/O thread does not read this connection (`Channel.borrowed`), but all others.
+time. So once a thread has waited for `ALONE_AFTER` records in a row (`Appender.is_eager`), its `send` does what the I/O
+thread would do, which sleeps on: `send` takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back.
+Then the thread waits for the socket, without the interpreter lock, and takes the turn once more for the answer.
+Meanwhile the I/O thread does not read this connection (`Channel.borrowed`), but all others.
 
 A caller does only what a healthy connection needs, when nothing else is due: it sends Produce requests, and takes in
 answers without an error for batches without callbacks. Everything else it leaves to the I/O thread, in order: other
@@ -158,7 +158,7 @@ class CallersTurn:
         if not loop.turn.acquire(False):
             return False
         try:
-            # The I/O thread checks borrowed connections only while a caller is eager.
+            # The I/O thread checks borrowed connections only while the appender is eager.
             if not channel.connected or not channel.awaited or not self._driver.appender.is_eager:
                 return False
             self._lend(channel)
