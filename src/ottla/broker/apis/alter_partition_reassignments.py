@@ -2,7 +2,7 @@
 
 What the controller decides, and the errors it gives, stand in `ottla.broker.controller.reassignments`. Version 1 can
 forbid to change how many replicas a partition has. Where the controller cannot be reached the answer is NOT_CONTROLLER,
-which clients ask again.
+which clients retry.
 """
 
 from __future__ import annotations

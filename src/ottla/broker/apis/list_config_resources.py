@@ -1,4 +1,4 @@
-"""ListConfigResources, versions 0 and 1 (KIP-1142): what DescribeConfigs can be asked about.
+"""ListConfigResources, versions 0 and 1 (KIP-1142): the resources that DescribeConfigs can describe.
 
 Topics, the brokers that are alive with their loggers, and subscriptions to clients' metrics; groups have no settings
 here. Version 0 asks for client metrics only. Without types everything is listed, by type and name; a
