@@ -24,7 +24,7 @@ class Bearer(NamedTuple):
 
 
 class InvalidToken(Exception):
-    """This token proves nothing; the text is for the log and never holds it."""
+    """This token is not valid; the text is for the log and never contains the token."""
 
 
 TokenValidator = Callable[[str], Bearer]
@@ -34,7 +34,7 @@ _REFUSED = b'{"status":"invalid_token"}'
 
 
 class OAuthBearerExchange:
-    """One token, and one more word where it is refused."""
+    """One token, and one more message where it is refused."""
 
     def __init__(self, validate: TokenValidator) -> None:
         self._validate = validate

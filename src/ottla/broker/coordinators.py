@@ -1,6 +1,6 @@
-"""The coordinators of one broker, each made when somebody first asks for it.
+"""The coordinators of one broker, each made when it is first needed.
 
-Most clusters in tests never see either kind: they need not wait for, nor hold in memory, what coordinates them.
+Most clusters in tests use neither groups nor transactions: they do not wait for that code, nor hold it in memory.
 """
 
 from __future__ import annotations
