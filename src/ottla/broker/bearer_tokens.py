@@ -60,7 +60,7 @@ def _token_in(message: bytes) -> str:
     header, _, rest = message.partition(b"\x01")
     fields = rest.split(b"\x01")
     tokens = [field.removeprefix(_BEGINNING) for field in fields if field.startswith(_BEGINNING)]
-    # No channel binding ("n"), and no acting as somebody else.
+    # No channel binding ("n"), and no authorization id.
     if header != b"n,," or len(tokens) != 1 or fields[-2:] != [b"", b""]:
         raise InvalidToken("what came is no OAUTHBEARER message")
     try:

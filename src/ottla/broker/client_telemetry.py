@@ -66,7 +66,7 @@ class ClientInstance:
         self.subscribe(subscriptions)
 
     def subscribe(self, subscriptions: dict[str, ConfigPairs]) -> None:
-        """What this client is asked for from now on."""
+        """Use these subscriptions for this client from now on."""
         self.subscriptions = subscriptions
         self.got_us = self.pushed_us = _LONG_AGO_US
         self.is_terminating = False

@@ -1,8 +1,8 @@
 """A broker's connections: requests of one are handled one at a time, in the order they came.
 
 What arrives before the answer to an earlier request waits here. A connection that was hung up on, or that a fault has
-made deaf (nothing is read or sent), is kept until its driver reports its end; what still arrives on it is thrown away.
-Idle connections are not kept.
+made deaf (it stays open, but nothing more is sent), is kept until its driver reports its end; what still arrives on it
+is thrown away. Idle connections are not kept.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class RequestReceived(Value):
 
 
 class ConnectionLost(Value):
-    """Event: the client is gone; answers still owed to it are dropped, what it asked for stays done."""
+    """Event: the client is gone; its answers are dropped, what its requests have done stays done."""
 
     __slots__ = ("connection_id",)
 
@@ -178,7 +178,7 @@ class Released(Value):
 
 
 class LetGo(Value):
-    """Output: the controller lets this broker go, which had asked to; its core may be closed."""
+    """Output: the controller agrees that this broker shuts down, as it had asked; its core may be closed."""
 
     __slots__ = ()
 
@@ -331,7 +331,7 @@ class BrokerAddress(Value):
 
 
 class PartitionImage(Value):
-    """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
+    """One partition: its leader (-1: there can be none), its replicas, and those in sync.
 
     `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all. While replicas
     are moved (KIP-455), those that come are in `adding` and those that will go in `removing`; both are in `replicas`.

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a partition is named once, and is then in an answer whenever it has news.
+"""Fetch sessions (KIP-227): requests name only partitions whose fetch has changed, answers only those with news.
 
 A session keeps the partitions that a client, or another broker, fetches, each with the offset asked for last. A
 partition wakes the session when something happens to it, so a Fetch looks only at the partitions in `news`, however
@@ -14,8 +14,8 @@ it lasts.
 
 A client's session survives its connection. There are `max.incremental.fetch.session.cache.slots` of them. If none is
 free, one session is closed: one that was not used for two minutes, else the smallest of those that were in use for
-longer than that (for a broker's new session also a client's), if it is smaller than the new one. A broker that begins a
-session has ended the one it had.
+longer than that, if it is smaller than the new one. A client's session counts as smaller than a broker's, and makes
+room for one at any age. A broker that begins a session has ended the one it had.
 
 Invariants: a partition that is not in `news` has nothing to give beyond the offset asked for; a session that is kept is
 woken by every partition that it found here; a partition that was answered with an error stays in `news`.

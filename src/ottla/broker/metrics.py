@@ -80,7 +80,7 @@ class StageTimes:
 
 
 class RequestCounters:
-    """Requests of one API: how many, how large, and how long each of their stages took; none where nobody measured."""
+    """Requests of one API: how many, how large, and how long each of their stages took (empty: not measured)."""
 
     __slots__ = ("bytes", "bytes_max", "count", "stages")
 
@@ -152,7 +152,7 @@ class BrokerMetrics:
         return found
 
     def partition_changed(self, old: PartitionImage, new: PartitionImage, broker_id: int) -> None:
-        """The controller has changed who leads a partition, or who is in sync."""
+        """The controller has changed a partition's leader, or its replicas in sync."""
         if new.leader != old.leader:
             if new.leader >= 0:
                 self.leader_elections += 1

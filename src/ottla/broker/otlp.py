@@ -19,7 +19,7 @@ _VARINT_BYTES_MAX = 10
 # A mebibyte of what clients push has about half as many.
 FIELDS_MAX = 150_000
 
-# What stands under each number of a message: integers, and the bytes of whatever is not a varint.
+# The values of each field number of a message: integers, and bytes for fields that are not varints.
 _Fields = dict[int, list[Any]]
 
 

@@ -71,8 +71,8 @@ class ReplicaFetcher:
         self._leader_id = leader_id
         self._settings = settings
         self._followed: dict[tuple[str, int], Partition] = {}
-        # Partitions to look at for the next question, those that wait until they are asked for again, and those that
-        # the leader is to forget.
+        # Partitions to look at for the next Fetch, those that wait after a failure, and those that the leader is to
+        # forget.
         self._changed: dict[Partition, None] = {}
         self._resting: dict[Partition, None] = {}
         self._forgotten: dict[tuple[str, int], None] = {}
@@ -86,7 +86,7 @@ class ReplicaFetcher:
         """Fetch this partition, too, from the next question on; questions with a token below `number` do not count."""
         self.unfollow(partition.topic, partition.index)
         place = partition.topic, partition.index
-        # Its leader's session may have it from before: that stays in `_forgotten` until it is asked for again.
+        # Its leader's session may have it from before: then it stays in `_forgotten` until it is fetched again.
         partition.followed_from = number
         partition.fetch_asked = None
         partition.fetcher = self
@@ -167,7 +167,7 @@ class ReplicaFetcher:
                 for data in topic.partitions:
                     partition = self._followed.get((topic.topic, data.partition_index))
                     if partition is None or token < partition.followed_from:
-                        continue  # asked in another leader epoch: the logs may diverge since
+                        continue  # asked in another leader epoch: the logs may have diverged since
                     self._changed[partition] = None
                     if not self._take(partition, data, is_newest=token == self._token):
                         self._set_back(partition, now_us)
@@ -188,7 +188,7 @@ class ReplicaFetcher:
         return False
 
     def _forget(self, partition: Partition) -> None:
-        """Have the leader forget a partition that it was asked for."""
+        """Remove a partition from the leader's session, if it is in it."""
         if partition.fetch_asked is not None:
             partition.fetch_asked = None
             self._forgotten[partition.topic, partition.index] = None

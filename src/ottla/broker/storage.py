@@ -75,7 +75,7 @@ class FileSlice(Protocol):
 
 
 class Storage(Protocol):
-    """A folder of files; `write_back` knows what of them a power cut would leave."""
+    """A folder of files; `write_back` has what a power cut would leave of them."""
 
     @property
     def write_back(self) -> WriteBack: ...

@@ -4,7 +4,7 @@ The decisions are in `ottla.broker.groups` (KIP-848): `consumer_group.py`, and t
 `heartbeat_checks.py`. Answered when all that the answer rests on is replicated. UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
 UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION and
 INVALID_REQUEST as in Kafka. A group that has members of the classic protocol is not taken over: GROUP_ID_NOT_FOUND, as
-for a group that nobody has joined. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
+for a group that does not exist. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

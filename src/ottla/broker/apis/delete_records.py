@@ -60,7 +60,7 @@ class PendingDeletion:
             self._broker.answer(self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
-        """Not all replicas have followed in time; the leader's log begins where it was asked to all the same."""
+        """Not all replicas have followed in time; the leader's log begins at the new offset all the same."""
         for partition, _, result in self._waiting:
             partition.deletions_waiting.pop(self, None)
             _fail(result, ErrorCode.REQUEST_TIMED_OUT)

@@ -1,4 +1,4 @@
-"""JoinGroup, versions 0 to 9: a member takes part in the next generation; answered when everybody has joined.
+"""JoinGroup, versions 0 to 9: a member takes part in the next generation; answered when all members have joined.
 
 The leader's answer lists all members. The decisions are in `ottla.broker.groups`. A session timeout outside
 `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT, an empty group id

@@ -29,7 +29,7 @@ _TOPIC_IDS_FROM_VERSION = 10
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Check who commits, then what, and store it."""
+    """Check the offsets, then the member, and store them."""
     message: OffsetCommitRequest = request.message
     offsets: dict[tuple[str, int], CommittedOffset] = {}
     errors: dict[tuple[str, int], int] = {}

@@ -2,9 +2,9 @@
 
 One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
 Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
-version 1 they stand with every partition. From version 9 on a member of a consumer group (KIP-848) gives its id and
-epoch: an unknown id is UNKNOWN_MEMBER_ID, another epoch than the member's STALE_MEMBER_EPOCH. Classic members are not
-checked. With `require_stable` (version 7 on, KIP-447) a partition whose offset an open transaction commits gets
+version 1 every partition has them. From version 9 on a member of a consumer group (KIP-848) gives its id and epoch: an
+unknown id is UNKNOWN_MEMBER_ID, another epoch than the member's STALE_MEMBER_EPOCH. Classic members are not checked.
+With `require_stable` (version 7 on, KIP-447) a partition whose offset an open transaction commits gets
 UNSTABLE_OFFSET_COMMIT: ask again when it is decided. Version 10 names topics by id; one that no topic has is
 UNKNOWN_TOPIC_ID.
 """

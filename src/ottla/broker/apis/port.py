@@ -99,7 +99,7 @@ class BrokerPort:
         self._clock = clock
         self._metrics = metrics
         self._rng = rng
-        # None while nobody has a quota.
+        # None while there are no quotas.
         self.quotas: ClientQuotas | None = None
         self._client_telemetry: ClientTelemetry | None = None
 
@@ -178,7 +178,7 @@ class BrokerPort:
 
     @property
     def verification(self) -> Verification:
-        """What asks the coordinators of transactions on behalf of the partitions led here."""
+        """Asks the coordinators of transactions for the partitions led here."""
         return self._coordinators.verification
 
     @property

@@ -101,7 +101,7 @@ class PendingProduce:
         _answer(self._broker, self._request, self._response, now_us)
 
     def cancel(self) -> None:
-        """Its client has gone: nobody is answered."""
+        """Its client has gone: there will be no answer."""
         self._broker.purgatory.remove(self)
         self._stop_waiting()
 

@@ -38,7 +38,7 @@ Answer = Callable[[int, int], None]
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Check what is committed and who commits, ask the transaction's coordinator, then store."""
+    """Check the offsets and the member, ask the transaction's coordinator, then store."""
     message: TxnOffsetCommitRequest = request.message
     offsets: dict[Place, CommittedOffset] = {}
     errors: dict[Place, int] = {}

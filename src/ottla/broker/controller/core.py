@@ -1,4 +1,4 @@
-"""The controller: which topics there are, who leads and holds their partitions, who is alive; publishes it as image.
+"""The controller: topics, leaders and replicas of partitions, brokers that are alive; published as images.
 
 One controller serves a cluster. Brokers pass administrative requests on to it (`ControllerRequest` in,
 `ControllerResponse` out); every change goes out as `ImagePublished` before the answer does, so with a driver that
@@ -184,7 +184,7 @@ class ControllerCore:
         return outputs
 
     def deadline_us(self) -> int | None:
-        """When to look after brokers and leaders again; None while nobody is alive."""
+        """When to look after brokers and leaders again; None while no broker is alive."""
         return self.liveness.deadline_us()
 
     def tick(self, now_us: int) -> None:
@@ -207,7 +207,7 @@ class ControllerCore:
         self.state.save(clean=True)
 
     def announce(self) -> int:
-        """Publish who is alive and which starts of the brokers are known; returns the image's version."""
+        """Publish which brokers are alive, and their newest starts; returns the image's version."""
         brokers = tuple(each for each in self.state.brokers if self.liveness.is_seen(each.broker_id))
         image = self.state.announce(brokers, self.liveness.epochs())
         self.publish(image)

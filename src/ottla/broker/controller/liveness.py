@@ -3,8 +3,8 @@
 Every broker sends BrokerHeartbeat. One that sends none for `broker.session.timeout.ms` is fenced: it leads nothing, is
 in sync only where it is the last, and clients do not see it. The broker epoch in the heartbeat numbers the starts of a
 broker. A newer one means that the broker was started again, however short it was away: it is fenced, and let in again
-when it has the image with this start. A heartbeat also has the id of the broker's folder (KIP-858): with another one
-than before the broker has lost its logs, and is in sync only where it is the only replica (`elections`). A broker that
+when it has the image with this start. A heartbeat also has the id of the broker's folder (KIP-858): if it is not the id
+of before, the broker has lost its logs, and is in sync only where it is the only replica (`elections`). A broker that
 wants to shut down may do so when it leads nothing that another could lead.
 
 A controller that was itself held up (a laptop put to sleep, a debugger) adds that time to all sessions.
@@ -42,7 +42,7 @@ class Controller(Protocol):
         ...
 
     def announce(self) -> int:
-        """Publish who is alive and which starts of the brokers are known; returns the image's version."""
+        """Publish which brokers are alive, and their newest starts; returns the image's version."""
         ...
 
     def publish(self, image: ClusterImage) -> None:
@@ -125,7 +125,7 @@ class Liveness:
             if not life.is_alive and message.current_metadata_offset >= life.registered_version:
                 self._let_in(life)
             elif message.current_metadata_offset < self._controller.image.version:
-                # An image may have been lost on its way; to whoever has it, it is nothing new.
+                # An image may have been lost on its way; brokers that have it ignore it.
                 self._controller.publish(self._controller.image)
         except OSError:
             return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)

@@ -127,7 +127,7 @@ class ControllerState:
         return image
 
     def change_partitions(self, changes: Mapping[str, Mapping[int, PartitionImage]]) -> ClusterImage:
-        """Store who leads partitions, and is in sync, from now on; as `change`."""
+        """Store new leaders and replicas of partitions; as `change`."""
         topics: dict[str, TopicImage | None] = {}
         fields: dict[str, Any] = {}
         for name, partitions in changes.items():

@@ -89,7 +89,8 @@ def _move_one(assigned: dict[str, Partitions], subscribers: Mapping[bytes, list[
         load = len(assigned[giver])
         if load < lowest + 2:
             return False
-        # Whom the giver's partitions can reach: member -> (who passes a partition on to it, that partition).
+        # The members that the giver's partitions can reach: member -> (member that passes a partition on to it, the
+        # partition).
         reached: dict[str, tuple[str, TopicPartition] | None] = {giver: None}
         line = [giver]
         lowest_reached = load

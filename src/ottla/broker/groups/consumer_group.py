@@ -64,7 +64,7 @@ class Part(Enum):
 
 
 class ConsumerGroup:
-    """One group; `new_member_id()` gives an id that nobody has."""
+    """One group; `new_member_id()` gives an id that no member has."""
 
     group_type = "consumer"
     protocol_type = "consumer"
@@ -74,7 +74,7 @@ class ConsumerGroup:
         # The first member begins epoch 2, as with Apache Kafka.
         self.epoch = 1
         self.assignment_epoch = 0
-        # Of the topics that members subscribe to, as the group's epoch knows them.
+        # Of the topics that members subscribe to, as of the group's epoch.
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.unsaved: dict[tuple[Part, str], None] = {}

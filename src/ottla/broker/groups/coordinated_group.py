@@ -41,10 +41,10 @@ class CoordinatedGroup:
         self.partition = partition
         self.members = members
         self.offsets: dict[Place, CommittedOffset] = {}
-        # Producer id -> what its open transaction commits, and where in the log that stands.
+        # Producer id -> what its open transaction commits, and the position of that in the log.
         self.undecided: dict[int, dict[Place, tuple[CommittedOffset, int]]] = {}
         self.end_offset = 0
-        # Where in the log each of `offsets` stands.
+        # The position in the log of each of `offsets`.
         self._positions: dict[Place, int] = {}
         # Deletions of the records of the kind of group it was before, to be written with the next records.
         self._former: list[Pair] = []

@@ -6,8 +6,8 @@ then STABLE. Requests to join or sync wait for the other members: the group keep
 through `take_answers`. A group that was EMPTY waits `group.initial.rebalance.delay.ms` for more members instead.
 
 Members with a `group.instance.id` (static ones, KIP-345) come back under a new member id without a rebalance if the
-group's protocol stays the same, and are removed only when their session ends. New members of JoinGroup version 4 and
-later first get their id and join with it (KIP-394), so that a join that is sent twice makes one member.
+group is STABLE and keeps its protocol, and are removed only when their session ends. New members of JoinGroup version 4
+and later first get their id and join with it (KIP-394), so that a join that is sent twice makes one member.
 
 Invariants: the state changes as `TRANSITIONS` allows; generations only grow; every request that was accepted gets one
 answer; members are kept in the order they joined, so the first one leads when the leader is gone.
@@ -32,9 +32,9 @@ _PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_
 
 
 class Group:
-    """One group; `new_member_id(prefix)` gives an id that nobody has.
+    """One group; `new_member_id(prefix)` gives an id that no member has.
 
-    `changed` is set when there is something new that a coordinator after this one should know.
+    `changed` is set when there is something new that must be stored for a later coordinator.
     """
 
     group_type = "classic"

@@ -84,7 +84,7 @@ class StoredGroups:
     def _take_classic(self, group_id: str, told: StoredGroup | None) -> None:
         group = self._group(group_id)
         if told is None:
-            # A consumer group may have followed already: its records stand in the same batch.
+            # A consumer group may have followed already: its records are in the same batch.
             if isinstance(group.members, Group):
                 group.members = self._make_classic(group_id)
                 self._deleted[group_id] = None

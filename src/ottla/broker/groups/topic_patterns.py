@@ -69,8 +69,8 @@ def matching(text: str, names: Iterable[str]) -> list[str]:
 
 def _check_tokens(text: str) -> None:
     """PatternError where it has what RE2 does not know, or repeats what repeats."""
-    # For each open bracket, whether what stands in it can match in several ways; in how many its last alternative can,
-    # and those before.
+    # For each open bracket: whether its content can match in several ways; in how many ways its last alternative can,
+    # and all those before.
     several = [False]
     ways, ways_before = [1], [0]
     # Where what was just read ends, if it can.

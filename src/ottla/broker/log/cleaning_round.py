@@ -2,7 +2,7 @@
 
 First the keys of the dirty segments are mapped to their last offsets, then all segments up to there are written anew
 from the log's beginning, small neighbours into one. Each group of segments is swapped in as a whole, in the log's
-order, once it is on the disk. A group from which nothing is removed keeps its file.
+order, once it is on the disk. A group of one segment that comes out unchanged keeps its file.
 
 Invariants: the segments are closed, and nothing changes before the whole log is on the disk; a round whose log was
 cut, or lost its beginning to retention, ends without another step (`is_void`). The last batch of a group always stays,

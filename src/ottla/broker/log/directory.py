@@ -1,4 +1,4 @@
-"""What the logs of one broker share: its folder, its settings, and the files that say where its logs stand.
+"""What the logs of one broker share: its folder, its settings, and the files that say how far its logs have come.
 
 | file | what it says of each log | written |
 |---|---|---|
@@ -60,7 +60,8 @@ _FOLDER_NAME_MAX = 255
 def directory_id(storage: Storage, broker_id: int, rng: Random) -> str:
     """Which folder this is, by an id drawn when it is first used; OSError where that cannot be read or kept.
 
-    By another id than before the controller sees that the folder was removed or replaced: its records are gone.
+    If the id is not what it was, the controller knows that the folder was removed or replaced, and its records are
+    gone.
     """
     content = storage.read_file(META_PROPERTIES)
     for line in (content or b"").decode(errors="replace").splitlines():

@@ -296,7 +296,7 @@ class Log:
         """The largest timestamp in the log, -1 where there is none; OSError."""
         first, *others = self.segments
         if first.base_offset < self.log_start_offset:
-            # Its index knows of records that are deleted, too.
+            # Its index has the timestamps of deleted records, too.
             headers = first.headers(self.log_start_offset)
             largest = max((header.max_timestamp for header in headers), default=-1)
         else:

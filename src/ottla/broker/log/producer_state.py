@@ -265,7 +265,7 @@ class ProducerStates:
 
         `sequence`: the batch's first, -1 where it has none. `new_epochs`: the producer begins every transaction with a
         new epoch (transaction version 2). A producer that was fenced here gets 0, no guard: what it sends is refused
-        for its epoch, and must not stand in the way of its successor.
+        for its epoch, and must not block its successor.
         """
         entry = self._entries.get(producer_id)
         if entry is not None and epoch < entry.epoch:

@@ -298,7 +298,7 @@ class Segment:
         return end
 
     def _agrees(self, entry: IndexEntry, offset: int) -> bool:
-        """Whether a batch begins where the entry says that holds `offset` (`exact`), or is not behind it."""
+        """Whether a batch begins where the entry says, not behind `offset`; one of an `exact` entry must hold it."""
         header = self._batch_at(entry.position)
         if header is None or header.base_offset > offset:
             return False
@@ -387,7 +387,7 @@ class Segment:
             return
         offset = max(begin, self.base_offset + self.index.offset_before_time(timestamp))
         for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
-            # Compaction leaves empty batches, in which nobody finds a record.
+            # Compaction leaves batches without records.
             if header.max_timestamp >= timestamp and header.record_count:
                 yield header
 

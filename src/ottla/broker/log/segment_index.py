@@ -35,7 +35,7 @@ _SWAP = sys.byteorder == "little"
 
 
 class IndexEntry(NamedTuple):
-    """A position to look on from; `exact` where the batch asked for begins there."""
+    """A position to search from; `exact` where the batch looked for begins there."""
 
     position: int
     exact: bool

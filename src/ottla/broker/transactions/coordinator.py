@@ -313,7 +313,7 @@ class TransactionCoordinator:
     # Loading, letting go, forgetting.
 
     def image_changed(self, now_us: int) -> None:
-        """Load what is coordinated here now, and let go of what is not any more."""
+        """Load what is coordinated here now, and forget what is not any more."""
         partitions = self._topic.partitions
         for index, (epoch, transactions) in list(self._loaded.items()):
             partition = partitions.get(index)

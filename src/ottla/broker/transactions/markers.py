@@ -68,7 +68,7 @@ class MarkerWriter:
         self.write(now_us)
 
     def write(self, now_us: int) -> None:
-        """Ask for every marker that is missing and has not been asked for."""
+        """Ask for every missing marker, unless the answer to an earlier request is still to come."""
         by_leader: dict[int, list[Place]] = {}
         for place in list(self._outstanding):
             if self._asked_us.get(place, now_us - _ANSWER_US) > now_us - _ANSWER_US:

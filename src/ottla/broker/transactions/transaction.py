@@ -61,7 +61,7 @@ COMPLETE = (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
 
 
 class ProducerIdWanted(Exception):
-    """The epochs of the producer id are used up: ask again with a new id."""
+    """The epochs of the producer id are used up: call again with a new id."""
 
 
 class TransactionData(NamedTuple):

@@ -59,7 +59,7 @@ class Verified:
     """What came of the question for one partition: an error code, 0 where it is in the transaction, and the guard under
     which it was asked.
 
-    `taken_on_trust`: nobody was asked, since `transaction.partition.verification.enable` is off.
+    `taken_on_trust`: the coordinator was not asked, as `transaction.partition.verification.enable` is off.
     """
 
     __slots__ = ("error_code", "guard", "taken_on_trust")
