@@ -1,19 +1,18 @@
-"""SASL on one connection: who may come in, and what is said to those who may not (KIP-43, KIP-84, KIP-152, KIP-368).
+"""SASL on one connection: which clients are let in, and how others are refused (KIP-43, KIP-84, KIP-152, KIP-368).
 
-One `Authenticator` for each connection of a SASL listener stands before the broker core. `receive` is given every
-request until it says that no more are needed (`finished`); it answers SASL requests itself and lets others pass
-(None) once the client has proved who it is. Before that only ApiVersions passes, once. A client that asked for
-version 0 of SaslHandshake goes on with bare tokens instead of requests: then `takes_tokens` is true, and
-`receive_token` is to be given what comes.
+Each connection of a SASL listener has an `Authenticator` in front of the broker core. The driver gives every request to
+`receive` until `finished` is true. `receive` answers SASL requests itself and passes others on (None) once the client
+is authenticated; before that it passes only ApiVersions, once. A client that uses version 0 of SaslHandshake goes on
+with bare tokens instead of requests: then `takes_tokens` is true, and the driver gives them to `receive_token`.
 
-Where `session_lifetime_ms` is set, a client must prove itself again in time: as the same user, by the same
-mechanism. Errors are those of Apache Kafka: an unknown mechanism and wrong credentials are answered, then the
-connection ends; any other request out of turn ends it without an answer. Who has not proved who it is gets that
-answer, or the end, only after `failure_delay_ms` (`connection.failed.authentication.delay.ms`), so that guessing takes
-time; nobody else waits for it.
+Where `session_lifetime_ms` is set, a client must authenticate again in time: as the same user, by the same mechanism.
+Errors are those of Apache Kafka: an unknown mechanism, wrong credentials and a SASL request out of sequence are
+answered, then the connection ends. A wrong bare token, and any other request out of sequence, end it without an answer.
+All this happens only after `failure_delay_ms` (`connection.failed.authentication.delay.ms`), so that guessing takes
+time; other connections do not wait. Only the end of a session that was not renewed is not delayed.
 
-PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`); OAUTHBEARER stands
-in `bearer_tokens.py`. A session ends with the token it was begun with.
+PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`); OAUTHBEARER is in
+`bearer_tokens.py`. A session ends with the token it was begun with.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ TRANSITIONS: dict[State, tuple[State, ...]] = {
 
 
 class NotAuthenticated(Exception):
-    """These credentials are not right; the text is for the log and for the client."""
+    """These credentials are not right; the text is for the log, the client gets another one."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,9 +84,9 @@ class Reply:
 
 
 class Users:
-    """Who may come in by a listener: passwords by user name, and the mechanisms offered; raises MissingExtra.
+    """The users of a listener: passwords by user name, and the mechanisms offered; raises MissingExtra.
 
-    `validate` says whose a token is, where OAUTHBEARER is among the mechanisms.
+    `validate` returns a token's user, where OAUTHBEARER is among the mechanisms.
     """
 
     def __init__(
@@ -118,12 +117,12 @@ class Users:
         return right and known is not None
 
     def scram_server(self, mechanism: str, secret: Callable[[str], tuple[bytes, bytes, bytes, int]]) -> Any:
-        """scramp's side of an exchange; it asks for the `secret` of the user who has come."""
+        """scramp's side of an exchange; it calls `secret` with the user's name."""
         nonce = b64encode(self._rng.randbytes(_NONCE_BYTES)).decode()
         return self._scram[mechanism].make_server(secret, s_nonce=nonce)
 
     def secret(self, mechanism: str, user: str) -> tuple[bytes, bytes, bytes, int]:
-        """What SCRAM keeps of a password; made when the user first comes, for it takes milliseconds."""
+        """What SCRAM keeps of a password; made at the user's first authentication, as it takes milliseconds."""
         found = self._secrets.get((mechanism, user))
         if found is None:
             password = self._passwords.get(user)
@@ -189,7 +188,7 @@ class ScramExchange:
         except NotAuthenticated:
             raise
         except Exception as error:
-            # scramp tells wrong proofs and broken tokens by several kinds of errors; each one is a refusal.
+            # scramp raises several kinds of errors for wrong proofs and broken tokens; each one is a refusal.
             detail = str(error) or type(error).__name__
             raise NotAuthenticated(f"no {self._mechanism} proof of user {self._asking!r} ({detail})") from None
         self.user = self._asking
@@ -201,7 +200,7 @@ class ScramExchange:
 
 
 class Authenticator:
-    """Stands before one connection; see the module."""
+    """Authenticates the client of one connection; see the module."""
 
     def __init__(self, users: Users, session_lifetime_ms: int = 0, failure_delay_ms: int = 0) -> None:
         self.state = State.ARRIVED
@@ -223,11 +222,11 @@ class Authenticator:
 
     @property
     def finished(self) -> bool:
-        """Whether the client has proved itself for good."""
+        """Whether the client is authenticated, and its session does not end."""
         return self.state is State.PROVED and not self._session_ms
 
     def receive(self, version: int, message: Any, now_us: int) -> Reply | None:
-        """What becomes of a request; None: the core may have it."""
+        """The reply to a request; None: it goes on to the core."""
         api_key, state = message.API_KEY, self.state
         if api_key == SASL_HANDSHAKE and state in (State.ARRIVED, State.VERSIONS_TOLD, State.PROVED):
             return self._handshake(version, message.mechanism, now_us)
@@ -312,7 +311,7 @@ class Authenticator:
         return answer
 
     def _refuse(self, answer: Any, refusal: str, now_us: int) -> Reply:
-        # A session that is over was proved once: there is nothing to guess.
+        # The client of a session that is over was authenticated: there is nothing to guess.
         due_us = now_us if self.state is State.PROVED else now_us + self._failure_delay_us
         self._go(State.REFUSED)
         return Reply(answer, refusal, due_us)

@@ -24,7 +24,7 @@ class Bearer(NamedTuple):
 
 
 class InvalidToken(Exception):
-    """This token proves nothing; the text is for the log and never holds it."""
+    """This token is not valid; the text is for the log and never contains the token."""
 
 
 TokenValidator = Callable[[str], Bearer]
@@ -34,7 +34,7 @@ _REFUSED = b'{"status":"invalid_token"}'
 
 
 class OAuthBearerExchange:
-    """One token, and one more word where it is refused."""
+    """One token, and one more message where it is refused."""
 
     def __init__(self, validate: TokenValidator) -> None:
         self._validate = validate
@@ -60,7 +60,7 @@ def _token_in(message: bytes) -> str:
     header, _, rest = message.partition(b"\x01")
     fields = rest.split(b"\x01")
     tokens = [field.removeprefix(_BEGINNING) for field in fields if field.startswith(_BEGINNING)]
-    # No channel binding ("n"), and no acting as somebody else.
+    # No channel binding ("n"), and no authorization id.
     if header != b"n,," or len(tokens) != 1 or fields[-2:] != [b"", b""]:
         raise InvalidToken("what came is no OAUTHBEARER message")
     try:

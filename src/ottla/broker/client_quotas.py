@@ -1,13 +1,14 @@
-"""How long clients are held back for sending, or reading, more than their quotas allow (KIP-13, KIP-219, KIP-546).
+"""How long clients must wait that send, or read, more than their quotas allow (KIP-13, KIP-219, KIP-546).
 
-A quota is for an entity: a user, a client id, both, or all users or client ids that have none of their own. Of those
-that fit, the most specific one holds, in Kafka's order. Clients that the same quota fits share it: a user's clients,
-where it is for the user.
+A quota is for an entity: a user, a client id, both, or all users or client ids without a quota of their own. Of those
+that match a client, the most specific one holds, in Kafka's order. A quota for a user is shared by all clients of that
+user.
 
-Bytes are counted in `quota.window.num` windows of `quota.window.size.seconds`, as in Kafka: a client that is beyond its
-quota waits for as long as it takes until its bytes, spread over that time, too, are within it.
+Bytes are counted in `quota.window.num` windows of `quota.window.size.seconds`, as in Kafka. A client beyond its quota
+waits until its bytes, divided by the time including this wait, are within it.
 
-Invariants: who has no quota is counted nowhere, and who has used nothing of it lately is forgotten.
+Invariants: bytes without a quota are not counted; when many clients are known, those without recent bytes are
+forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 DEFAULT = None
 # As many milliseconds as an answer can say.
 _WAIT_MS_MAX = (1 << 31) - 1
-# So many clients are known before those that are gone are looked for.
+# How many clients are kept before those without recent bytes are forgotten.
 _CLIENTS_MAX = 10_000
 
 
@@ -56,7 +57,7 @@ class ByteRate:
         return 0 if total <= allowed else min(round((total - allowed) / limit * 1000), _WAIT_MS_MAX)
 
     def is_over(self, now_us: int) -> bool:
-        """Whether nothing went through in any of the windows that count."""
+        """Whether there were no bytes in any of the windows that count."""
         return not self._samples or self._samples[-1][0] <= now_us - self._windows * self._window_us
 
 
@@ -74,7 +75,7 @@ class ClientQuotas:
 
     @property
     def client_count(self) -> int:
-        """Of how many clients something is known."""
+        """How many entries about clients are kept."""
         return len(self._found) + len(self._rates)
 
     def take(self, limits: dict[QuotaEntity, dict[str, float]]) -> None:

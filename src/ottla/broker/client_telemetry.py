@@ -1,13 +1,13 @@
-"""What clients push of their metrics, to brokers that subscribe to them (KIP-714).
+"""The metrics that clients push to brokers that subscribe to them (KIP-714).
 
-The image's `client_metrics` are the subscriptions. A client is told those that match it as one: all their metrics, the
-shortest interval, and a number that changes with either. It pushes under that number, and not sooner than it was told
-to; what it pushed last is kept, for whoever looks on, until three intervals (a minute at least) have passed without a
-word of it. Of so many bytes at most: what was pushed longest ago goes first. Where nobody subscribes the two APIs are
-not told in ApiVersions, so that no client asks.
+The image's `client_metrics` are the subscriptions. Those that match a client are merged into one: all their metrics,
+the shortest interval (five minutes at most, as in Apache Kafka), and a number that changes with either. The client
+pushes under that number, and not more often than the interval. Its last push is kept until three intervals (a minute at
+least) pass without a request. All pushes that are kept have a limit in bytes; the oldest go first. Without
+subscriptions the two APIs are not in ApiVersions, so no client uses them.
 
-As in Apache Kafka: a subscription that has changed makes the client ask anew; a client that has said that it ends may
-push no more.
+As in Apache Kafka: after a change of the subscriptions the client must get them again; a client that has announced its
+end may push no more.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ottla.records.batch_header import CODECS, CorruptBatch
 from ottla.records.compression import Allowance, BatchTooLarge, decompress
 from ottla.records.crc import crc32c
 
-# As a broker of Apache Kafka likes them best.
+# In Apache Kafka's order of preference.
 _ACCEPTED = [4, 3, 1, 2]
 _INSTANCES_MAX = 16_384
 _KEPT_US_MIN = 60_000_000
 _KEPT_BYTES_MAX = 64 << 20
-# How often it is looked for clients that have fallen silent.
+# How often clients without a recent request are looked for.
 _LOOK_US = 1_000_000
 _LONG_AGO_US = -(1 << 62)
 _RESERVED = (ZERO_UUID, (1).to_bytes(16))
 
 
 class ClientInstance:
-    """A client that was told a subscription, and what it pushed last."""
+    """A client that has got a subscription, and what it pushed last."""
 
     def __init__(self, number: bytes, request: Request, subscriptions: dict[str, ConfigPairs]) -> None:
         self.id = number
@@ -66,7 +66,7 @@ class ClientInstance:
         self.subscribe(subscriptions)
 
     def subscribe(self, subscriptions: dict[str, ConfigPairs]) -> None:
-        """What this client is asked for from now on."""
+        """Use these subscriptions for this client from now on."""
         self.subscriptions = subscriptions
         self.got_us = self.pushed_us = _LONG_AGO_US
         self.is_terminating = False
@@ -109,17 +109,17 @@ class ClientInstance:
 
     @property
     def kept_us(self) -> int:
-        """For how long it is remembered without a word of it."""
+        """For how long it is kept without a request."""
         return max(_KEPT_US_MIN, self.interval_ms * 3000)
 
 
 class ClientTelemetry:
-    """The clients that ask one broker what it wants to know of them."""
+    """The clients that use these APIs at one broker."""
 
     def __init__(self, rng: Random, max_bytes: int) -> None:
         self._rng = rng
         self._max_bytes = max_bytes
-        # Who was heard of last comes last.
+        # The one with the latest request comes last.
         self._instances: dict[bytes, ClientInstance] = {}
         # Those of which something is kept, in the order of their last pushes, and how many bytes that is.
         self._pushed: dict[bytes, ClientInstance] = {}
@@ -129,7 +129,7 @@ class ClientTelemetry:
     def subscription(
         self, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int
     ) -> GetTelemetrySubscriptionsResponse:
-        """The answer to who asks what to push."""
+        """The answer to a client that asks what to push."""
         number = bytes(request.message.client_instance_id)
         while number in _RESERVED:
             number = random_uuid(self._rng)
@@ -211,7 +211,7 @@ class ClientTelemetry:
             instance.data = b""
 
     def instances(self, now_us: int) -> list[ClientInstance]:
-        """The clients that are remembered, the one that was heard of last at the end."""
+        """The clients that are kept, the one with the latest request at the end."""
         self._forget(now_us)
         return list(self._instances.values())
 

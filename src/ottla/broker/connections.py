@@ -1,7 +1,8 @@
 """A broker's connections: requests of one are handled one at a time, in the order they came.
 
-What arrives while an answer is owed waits here. A connection that was hung up on, or that a fault has made deaf, is
-kept until its driver reports its end; what still arrives on it is thrown away. Idle connections are not kept.
+What arrives before the answer to an earlier request waits here. A connection that was hung up on, or that a fault has
+made deaf (it stays open, but nothing more is sent), is kept until its driver reports its end; what still arrives on it
+is thrown away. Idle connections are not kept.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Connection:
         self.waiting: deque[RequestReceived] = deque()
         self.parked: Cancellable | None = None
         self.hung_up = False
-        # Whether nothing but the end of its muting keeps the next request from its turn.
+        # Whether its request is answered: only the muting still delays the next one.
         self.is_answered = False
         self.is_muted = False
 
@@ -92,7 +93,7 @@ class Connections:
             del self._known[request.connection_id]
 
     def mute(self, connection_id: int) -> Connection | None:
-        """Let the connection's next request wait until `unmute`; None where there is nobody to wait."""
+        """Let the connection's next request wait until `unmute`; None where the connection has ended."""
         connection = self._known.get(connection_id)
         if connection is None or connection.hung_up:
             return None
@@ -122,7 +123,7 @@ class Connections:
         self._outbox.put(HangUp(connection_id, reason))
 
     def go_deaf(self, connection_id: int) -> None:
-        """Leave the connection open, and neither hear nor say anything on it any more."""
+        """Leave the connection open, and ignore what arrives on it; nothing is sent on it any more."""
         connection = self._known.get(connection_id)
         if connection is None:
             return  # its client has gone

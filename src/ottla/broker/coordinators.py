@@ -1,6 +1,6 @@
-"""The coordinators of one broker, each made when somebody first asks for it.
+"""The coordinators of one broker, each made when it is first needed.
 
-Most clusters in tests never see either kind: they need not wait for, nor hold in memory, what coordinates them.
+Most clusters in tests use neither groups nor transactions: they do not wait for that code, nor hold it in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Coordinators:
-    """What coordinates groups and transactions; members of groups are answered by the request channel."""
+    """The coordinators of groups and of transactions; the request channel answers members of groups."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Coordinators:
 
     @property
     def verification(self) -> Verification:
-        """What asks the coordinators of transactions on behalf of the partitions led here."""
+        """Asks the coordinators of transactions for the partitions led here."""
         if self._verification is None:
             from ottla.broker.transactions.verification import Verification
 
@@ -83,7 +83,7 @@ class Coordinators:
         return self._verification
 
     def image_changed(self, gone: Sequence[str], now_us: int) -> None:
-        """Take on what is coordinated here now, and let go of what is not any more; topics that are `gone` as well."""
+        """Load what is coordinated here now, forget what is not any more, and what concerns topics that are `gone`."""
         topics = self._replicas.topics
         if self._groups is not None or OFFSETS_TOPIC in topics:
             self.groups.image_changed(gone, now_us)

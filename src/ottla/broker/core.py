@@ -1,11 +1,11 @@
 """A broker's decisions: requests in, answers out, logs kept through the storage port; no sockets, no clock, no threads.
 
 How a driver runs it: `receive` an event, then carry out `outputs()` in order; `deadline_us()` says when to call
-`tick`. Requests of one connection are handled one at a time in the order they came: what arrives while an answer is
-owed waits inside the core (`queued` counts it, so that a driver can stop reading from the socket). Every request gets
-a `Respond`; its message is None where no answer is expected (Produce with acks=0). After `HangUp` whatever else had
-arrived on that connection is dropped; the driver reports every ended connection, also those it closed on `HangUp`,
-with `ConnectionLost`. Connection ids are used once.
+`tick`. Requests of one connection are handled one at a time in the order they came: what arrives before the answer
+waits inside the core (`queued` counts it, so that a driver can stop reading from the socket). Every request gets a
+`Respond`; its message is None where no answer is expected (Produce with acks=0). After `HangUp` whatever else had
+arrived on that connection is dropped; the driver reports every ended connection, also those it closed on `HangUp`, with
+`ConnectionLost`. Connection ids are used once.
 
 Peers: `AskPeer` reaches the other broker as a `RequestReceived` on a connection of its own; what that broker answers
 comes back as `PeerAnswered`. Records of a request are patched in place (base offset and leader epoch) where their
@@ -13,8 +13,8 @@ memory is writable, kept and passed on to followers by reference, so a driver mu
 writes to again.
 
 Invariants: nothing is acknowledged that was not appended; a partition's log is read by consumers below its high
-watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that partition and harms no other, except that
-of a sync: with it the broker has `Halted`.
+watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that partition and harms no other. Only after
+a failed sync the whole broker ends (`Halted`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.transactions.coordinator import TransactionCoordinator
 
-# Why a broker ends must be found where brokers' own words are; the driver shows what is logged.
+# Logged beside the broker's other messages; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
 
 
@@ -66,7 +66,8 @@ class BrokerCore:
     """One broker: `storage` is its own folder, `faults` (shared by the brokers of a cluster) applies to its requests.
 
     A core makes its parts, gives each what it needs, and brings every event to the part it concerns. Drivers use the
-    methods and properties below; `replicas`, `connections`, `purgatory` and `metrics` are for whoever looks on.
+    methods and properties below; `replicas`, `connections`, `purgatory` and `metrics` are for metrics, tests and the
+    simulation's witness.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class BrokerCore:
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
-        # Follows what is changed while the broker runs; the parts know the settings as started, too.
+        # A copy, which follows changes while the broker runs; the parts have the settings as started, too.
         self.settings = copy(settings)
         self.rng = rng
         self.is_halted = False
@@ -158,7 +159,7 @@ class BrokerCore:
         return due
 
     def tick(self, now_us: int) -> None:
-        """Answer what has waited long enough, and ask leaders again."""
+        """Do what is due: expire requests, send a heartbeat, look after logs, ask leaders again."""
         if self.is_halted:
             return
         self._write_back.now_us = now_us
@@ -183,7 +184,7 @@ class BrokerCore:
         """
         self.replicas.close(sync=sync)
 
-    # What drivers and those who look on read, and the one thing they set.
+    # What drivers and observers read, and the one thing that drivers set.
 
     @property
     def wall_offset_us(self) -> int:
@@ -196,7 +197,7 @@ class BrokerCore:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as the controller told it last."""
+        """The cluster as the controller published it last."""
         return self.replicas.image
 
     @property

@@ -2,7 +2,7 @@
 
 An image's `broker_configs` holds what was changed: under "" for all brokers, under a broker's id for that one, which
 comes first. A core keeps the settings it was started with and a copy of its own that `reconfigure` brings up to date
-in place, so that whoever holds the copy sees the change. As with Kafka, these are the settings that stand in for a
+in place, so that all who hold the copy see the change. As with Kafka, these are the settings that stand in for a
 topic's, and a few more; others are refused, never ignored.
 """
 

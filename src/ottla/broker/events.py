@@ -1,10 +1,10 @@
-"""What a broker core, the controller core and their drivers say to each other.
+"""What a broker core, the controller core and their drivers exchange.
 
-A broker meets clients and peers in the same way: typed requests on numbered connections. Requests to peers and to
-the controller leave as `AskPeer` and `AskController` and come back as `PeerAnswered` and `ControllerAnswered`.
+To a broker, clients and other brokers (peers) are alike: typed requests on numbered connections. Requests to peers and
+to the controller leave as `AskPeer` and `AskController` and come back as `PeerAnswered` and `ControllerAnswered`.
 Records in requests are memoryviews of the frame; records in Fetch responses may be `FileSlice`s.
 
-All are values: equal where their fields are, never changed once made.
+All but `ClientContext` are values: equal where their fields are, never changed once made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.value import Value
 
-# Users by whose names nobody has come in (Kafka's `User:ANONYMOUS`).
+# The user of a connection that is not authenticated (Kafka's `User:ANONYMOUS`).
 ANONYMOUS = "ANONYMOUS"
 # (type, name) of what a quota is for, by type; a name of None stands for all that have no quota of their own (KIP-546).
 QuotaEntity = tuple[tuple[str, str | None], ...]
@@ -23,8 +23,8 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 class ClientContext:
     """Who is at the other end of a connection, as far as is known; one object for all requests of the connection.
 
-    `user` as authenticated, else Kafka's word for nobody. `software_name` and `software_version` are known once the
-    client has asked for ApiVersions (KIP-511), `producer_id` once it has sent a numbered batch (-1 before).
+    `user` as authenticated, else ANONYMOUS. `software_name` and `software_version` are known once the client has asked
+    for ApiVersions (KIP-511), `producer_id` once it has sent a numbered batch (-1 before).
     """
 
     __slots__ = ("host", "port", "producer_id", "software_name", "software_version", "user")
@@ -40,8 +40,8 @@ class ClientContext:
 class RequestReceived(Value):
     """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core.
 
-    `listener` names the one it came in by; addresses in the answer are those of that listener. `client` is None where
-    nobody said who it is.
+    `listener` is the one it came in by; addresses in the answer are those of that listener. `client` is None where
+    nothing is known of the client.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class RequestReceived(Value):
 
 
 class ConnectionLost(Value):
-    """Event: the client is gone; answers still owed to it are dropped, what it asked for stays done."""
+    """Event: the client is gone; its answers are dropped, what its requests have done stays done."""
 
     __slots__ = ("connection_id",)
 
@@ -178,7 +178,7 @@ class Released(Value):
 
 
 class LetGo(Value):
-    """Output: the controller lets this broker go, which had asked to; its core may be closed."""
+    """Output: the controller agrees that this broker shuts down, as it had asked; its core may be closed."""
 
     __slots__ = ()
 
@@ -193,9 +193,9 @@ class Halted(Value):
 
 
 class BrokerHeartbeat(Value):
-    """What a broker says to the controller: Kafka's heartbeat, and in which folder its logs are (`directory_id`).
+    """A broker's heartbeat to the controller: Kafka's message, and the id of the folder of its logs (`directory_id`).
 
-    Kafka's brokers say the latter in their registration (KIP-858); here the first heartbeat of a start registers it.
+    Kafka's brokers send the id in their registration (KIP-858); here the first heartbeat of a start registers it.
     """
 
     __slots__ = (
@@ -282,7 +282,7 @@ class Endpoint(Value):
 
 
 class MoveLeader(Value):
-    """Message (controller): let another replica in sync lead, `broker_id` or any; an order of who runs the cluster.
+    """Message (controller): let another replica in sync lead, `broker_id` or any; ordered by the cluster's user.
 
     No API of Kafka's. The answer is the id of the leader, or a sentence why there is no other.
     """
@@ -331,7 +331,7 @@ class BrokerAddress(Value):
 
 
 class PartitionImage(Value):
-    """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
+    """One partition: its leader (-1: there can be none), its replicas, and those in sync.
 
     `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all. While replicas
     are moved (KIP-455), those that come are in `adding` and those that will go in `removing`; both are in `replicas`.
@@ -410,11 +410,11 @@ class ImageChanges(Value):
 class ClusterImage(Value):
     """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows.
 
-    `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
-    that are not alive included; an image that does not name a broker's own start is not meant for it.
-    `broker_configs` are settings changed while the cluster runs: under "" for all brokers, under an id for that one.
-    `client_metrics` are subscriptions to clients' metrics by name (KIP-714), `quotas` the quotas of each entity.
-    `changes` says which topics differ from those of the image before; None where that is not known.
+    `brokers` are those that are alive. `broker_epochs`: the newest start of each broker that the controller knows,
+    those that are not alive included; a broker ignores an image that does not have its own start. `broker_configs` are
+    settings changed while the cluster runs: under "" for all brokers, under an id for that one. `client_metrics` are
+    subscriptions to clients' metrics by name (KIP-714), `quotas` the quotas of each entity. `changes` says which topics
+    differ from those of the image before; None where that is not known.
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
-"""Fetch sessions (KIP-227): what was asked for once need not be asked for again, and is answered when it has news.
+"""Fetch sessions (KIP-227): requests name only partitions whose fetch has changed, answers only those with news.
 
 A session keeps the partitions that a client, or another broker, fetches, each with the offset asked for last. A
-partition's leader tells the session when something happens to it, so a Fetch looks at the partitions with `news` alone,
-however many there are. Every Fetch has a session: one that begins none (epoch -1, or no slot left) has its own for as
-long as it lasts.
+partition wakes the session when something happens to it, so a Fetch looks only at the partitions in `news`, however
+many there are. Every Fetch has a session: one that begins none (epoch -1, or no slot left) has its own for as long as
+it lasts.
 
     session id, epoch of the request   what it means
     0, 0                               begin a session
@@ -12,12 +12,13 @@ long as it lasts.
     n, -1                              end session n
     n, k                               request number k of session n: the partitions that changed, those to forget
 
-A client's session survives its connection. There are `max.incremental.fetch.session.cache.slots` of them. Where none is
-left, a session that was not used for two minutes makes room, or a smaller one older than that, and a client's session
-for a broker's. A broker that begins a session has ended the one it had.
+A client's session survives its connection. There are `max.incremental.fetch.session.cache.slots` of them. If none is
+free, one session is closed: one that was not used for two minutes, else the smallest of those that were in use for
+longer than that, if it is smaller than the new one. A client's session counts as smaller than a broker's, and makes
+room for one at any age. A broker that begins a session has ended the one it had.
 
-Invariants: a partition that is not in `news` has nothing to give beyond the offset asked for; a session that is kept
-hears from every partition that it found here; a partition that was answered with an error stays in `news`.
+Invariants: a partition that is not in `news` has nothing to give beyond the offset asked for; a session that is kept is
+woken by every partition that it found here; a partition that was answered with an error stays in `news`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 NO_SESSION = 0
 _EPOCH_MAX = (1 << 31) - 1
 _ID_BITS = 31
-# A session that was used, or begun, longer ago may have to make room (Kafka's eviction time, which is no setting).
+# See the module (Kafka's eviction time, which is no setting).
 _OLD_US = 120_000_000
 
 
@@ -65,7 +66,7 @@ class WaitingFetch(Protocol):
 
 
 class SessionPartition:
-    """One partition of a session: what is asked of it, and what of it was told last.
+    """One partition of a session: what was asked for, and what was in the last answer.
 
     `topic` is None where no topic has the id asked for; `partition` is None where this broker does not hold it.
     """
@@ -88,24 +89,24 @@ class SessionPartition:
         self.index = asked.partition
         self.asked = asked
         self.partition: Partition | None = None
-        # A follower knows of a high watermark of 0 and where its own log begins; a consumer is told of both.
+        # A follower begins with high watermark 0 and its own log start; a consumer gets both with the first answer.
         follows = session.follower_id != CONSUMER
         self.told_high_watermark = 0 if follows else -1
         self.told_log_start = asked.log_start_offset if follows else -1
 
     def wake(self) -> None:
-        """There may be more to read, or an error to tell."""
+        """There may be more to read, or an error to answer."""
         session = self.session
         session.news[self] = None
         if session.parked is not None:
             session.parked.wake()
 
     def note(self) -> None:
-        """The high watermark or the log's start has moved: the next answer is to say so."""
+        """The high watermark or the log's start has moved: it is to be in the next answer."""
         self.session.untold[self] = None
 
     def isr_changed(self) -> None:
-        """Whether the follower is in sync is to be looked at with its next Fetch."""
+        """Check with the next Fetch whether the follower is in sync."""
         self.session.joining[self] = None
 
 
@@ -115,7 +116,8 @@ class FetchSession:
     `id` is NO_SESSION and `is_kept` False where it lasts for one Fetch only.
 
     `news`: partitions to look at for the next answer; `untold`: those whose high watermark or log start may have moved;
-    `joining`: those whose follower is not in sync, or spoke when nobody could hear it. `parked`: the Fetch that waits.
+    `joining`: those whose follower is not in sync, or whose last Fetch could not be noted. `parked`: the Fetch that
+    waits.
     """
 
     __slots__ = (
@@ -196,7 +198,7 @@ class FetchSession:
             self._waiters(found)[each] = None
 
     def listen(self) -> None:
-        """Hear from now on what happens to the partitions."""
+        """From now on the partitions wake this session."""
         if self.is_listening:
             return
         self.is_listening = True
@@ -222,7 +224,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of one broker; `evictions` counts those that had to make room.
+    """The sessions of one broker; `evictions` counts those that were closed for new ones.
 
     `of_followers`: the newest session of each broker that fetches here, also while it is not kept.
     """

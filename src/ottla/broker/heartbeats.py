@@ -1,8 +1,8 @@
-"""A broker's heartbeats to the controller: that it is alive, which start of it this is, and that it wants to go.
+"""A broker's heartbeats to the controller: it is alive, which start of it this is, whether it wants to shut down.
 
-One every `broker.heartbeat.interval.ms`, the first at once; while the controller takes the broker for gone, the next
-follows as soon as a newer image was applied. A broker that was asked to go says so until the controller lets it, so
-that others lead before its logs are closed. A broker that cannot read which folder it has (KIP-858) says nothing.
+One every `broker.heartbeat.interval.ms`, the first at once; while the broker is fenced, the next follows as soon as a
+newer image was applied. A broker that is to shut down repeats that until the controller agrees, so that others lead
+before its logs are closed. A broker that cannot read the id of its folder (KIP-858) sends none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 
 
 class Heartbeats:
-    """When the next one is due, and what the last answer said; `rng` draws the folder's id where it has none yet."""
+    """When the next one is due, and the last answer; `rng` draws the folder's id where it has none yet."""
 
     __slots__ = (
         "_interval_us",
@@ -58,12 +58,12 @@ class Heartbeats:
         self._outbox.ask_controller(BrokerHeartbeat(message, directory_id), self._answered)
 
     def go(self, now_us: int) -> None:
-        """Ask to be let go."""
+        """Ask the controller to let this broker shut down."""
         self._wants_to_go = True
         self.send(now_us)
 
     def image_applied(self) -> None:
-        """The broker knows more than it last said; a controller that waits for that is told at once."""
+        """The broker has a newer image than in its last heartbeat; while it is fenced, the next one is sent at once."""
         if self._is_fenced and self._replicas.image.version > self._reported_version:
             self.due_us = 0
 

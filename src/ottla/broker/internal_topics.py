@@ -1,13 +1,12 @@
-"""The topics in which coordinators keep what they know, `__consumer_offsets` and `__transaction_state`.
+"""The topics in which coordinators keep their state, `__consumer_offsets` and `__transaction_state`.
 
-Each key (a group, a transactional id) belongs to one partition, whose leader is its coordinator. Both kinds of
-coordinator make their topic when it is first asked for, read a partition's log when they begin to lead it, and append
-to it as acks=all does: what they were told counts, and is answered, when the high watermark has passed it. The same
-holds for what they read: records that a former leader appended may still be lost with their new leader, therefore a
-log is read when all of them are replicated, and COORDINATOR_LOAD_IN_PROGRESS until then, or COORDINATOR_NOT_AVAILABLE
-while too few replicas are in sync. (Apache Kafka's transaction
-coordinator reads to the log's end at once: what it says of a record that is lost afterwards leaves a transaction open
-for good.)
+Each key (a group, a transactional id) belongs to one partition, whose leader is its coordinator. The controller makes
+such a topic at the first FindCoordinator that needs it. A broker that begins to lead a partition reads its log: for
+transactions at once, for groups at the first request. Coordinators append as acks=all does: a record counts, and is
+answered, when the high watermark has passed it. The same holds for what they read. Records of a former leader may still
+be lost until they are replicated, so the log is read after that; until then the answer is COORDINATOR_LOAD_IN_PROGRESS,
+or COORDINATOR_NOT_AVAILABLE while too few replicas are in sync. (Apache Kafka's transaction coordinator reads to the
+log's end at once: if it has acted on a record that is lost afterwards, a transaction stays open for good.)
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ottla.records.batch_header import BatchHeader, read_header
 from ottla.records.plain import Record, decode_batches, encode_batch
 
 _LOAD_BYTES = 1 << 20
-# In a request: as the brokers' settings have it.
+# In a request: the default of the brokers' settings.
 _DEFAULT = -1
 _SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes and transaction.state.log.segment.bytes
 # (key, value) of a record.
@@ -51,7 +50,7 @@ class InternalTopic:
         return self._replicas.topics.get(self._name, {})
 
     def partition_of(self, key: str) -> Partition | None:
-        """The partition that holds what is known under the key, where this broker leads it; None where it does not."""
+        """The partition of the key, where this broker leads it; None where it does not."""
         image = self._replicas.image.topics.get(self._name)
         if image is None:
             return None
@@ -101,7 +100,7 @@ class InternalTopic:
         """Wait until everything in front of `end_offset` is replicated.
 
         `answer(error code, now)` is called once, after `timeout_ms` at the latest; `apply(now)` when it is replicated,
-        which may come later: the client does not wait for ever, its records may come through.
+        which may be later than the answer.
         """
         pending = PendingAppend(self._purgatory, apply, answer)
         if end_offset <= partition.high_watermark:
@@ -121,7 +120,7 @@ class PendingAppend:
         self._answer: Callable[[int, int], None] | None = answer
 
     def replicated(self, order: int, error_code: int, now_us: int) -> None:
-        """They are replicated, or this broker will never know."""
+        """They are replicated, or this broker leads the partition no more."""
         self._purgatory.remove(self)
         if not error_code:
             self._apply(now_us)
@@ -144,7 +143,7 @@ def partition_of_key(key: str, count: int) -> int:
     for index in range(0, len(units), 2):
         code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
     if code >> 31:
-        # Kafka's abs: the one number without a positive twin becomes 0.
+        # Kafka's abs: the smallest number, which has no positive counterpart, becomes 0.
         code = ((1 << 32) - code) & 0x7FFFFFFF
     return code % count
 
@@ -176,7 +175,7 @@ def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[Batc
     log = partition.log
     assert log is not None
     if partition.high_watermark < partition.epoch_start_offset:
-        partition.advance_high_watermark(now_us)  # A log opened late, whose only replica this is, waits for nobody.
+        partition.advance_high_watermark(now_us)  # For a log opened late that has no other replica: no Fetch moves it.
         if partition.high_watermark < partition.epoch_start_offset:
             # Where too few are in sync, this lasts until another replica is back.
             is_short = len(partition.isr) < partition.min_isr

@@ -1,11 +1,11 @@
-"""What a broker's leaders want to change about who is in sync, carried to the controller by AlterPartition (KIP-497).
+"""Changes of the replicas in sync that a broker's leaders propose to the controller by AlterPartition (KIP-497).
 
-Partitions put themselves down here; what has gathered goes in one request, one at a time. What the controller takes
-counts for the partition when the answer, or a newer image, says so; until then a partition goes by the larger of the
-two sets. Twice in `replica.lag.time.max.ms` every partition led here is looked through for followers that stay behind.
+Partitions register here; all that wait go in one request, and only one request is under way. A change counts for the
+partition when the answer, or a newer image, has it; until then the larger of the two sets counts. Twice in
+`replica.lag.time.max.ms` every partition led here is searched for followers that stay behind.
 
-`alive` holds the brokers that may be in sync, by id, with the start of each (broker epoch) that is meant; `heard_us`
-when each of them last fetched here.
+`alive` holds the brokers that may be in sync, by id, each with its newest start (broker epoch); `heard_us` when each of
+them last fetched here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
 )
 
-# After these the partition waits for the image that says why; asking again would get the same answer.
+# After these the partition waits for a newer image; the same request would get the same answer.
 _WAIT_FOR_IMAGE = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_REQUEST,
@@ -75,7 +75,7 @@ class IsrProposals:
 
     @property
     def due_us(self) -> int | None:
-        """When something is to be done without being told; None: never."""
+        """When something is due without an event; None: never."""
         if self._waiting and not self._is_asking and (self._check_us is None or self.send_us < self._check_us):
             return self.send_us
         return self._check_us
@@ -85,7 +85,7 @@ class IsrProposals:
         self._waiting[partition] = None
 
     def apply(self, brokers: dict[int, int], now_us: int) -> None:
-        """These brokers are alive: followers that are not any more hold up nothing, others may be in sync again."""
+        """These brokers are alive: the high watermark does not wait for others, and these may be in sync again."""
         if brokers != self.alive:
             self.alive = brokers
             for partition in self._led():
@@ -101,7 +101,7 @@ class IsrProposals:
                 partition.drop_laggards(now_us)
 
     def send(self, now_us: int) -> None:
-        """Ask the controller for what has gathered, unless it is being asked."""
+        """Send what waits to the controller, unless a request is under way."""
         if self._waiting and not self._is_asking and now_us >= self.send_us:
             self._ask_controller()
 

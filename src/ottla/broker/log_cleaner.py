@@ -1,12 +1,12 @@
-"""Which log is compacted when: Kafka's log cleaner, one log at a time, a step per tick.
+"""When which log is compacted: Kafka's log cleaner, one log at a time, a step per tick.
 
-Of the logs with `cleanup.policy=compact` the one with the largest dirty share is taken: the bytes that no round has
-looked at yet, of those that are closed and may be, against all of them. It must exceed `min.cleanable.dirty.ratio`,
-unless records wait for longer than `max.compaction.lag.ms`. Nothing is taken that is not closed, not committed, not
-stable, or younger than `min.compaction.lag.ms`. Where there is nothing to do the cleaner looks again after
+Of the logs with `cleanup.policy=compact` the one with the largest dirty share is taken: of the segments that may be
+compacted, the share of bytes that no round has cleaned yet. It must exceed `min.cleanable.dirty.ratio`, unless records
+wait for longer than `max.compaction.lag.ms`. Segments may be compacted that are closed, below the last stable offset,
+and older than `min.compaction.lag.ms`. Where there is nothing to do the cleaner looks again after
 `log.cleaner.backoff.ms`. Every replica does this for itself.
 
-A log in which a batch is found corrupt is left alone from then on, as in Kafka.
+A log with a corrupt batch is not compacted any more, as in Kafka.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LogCleaner:
             self.due_us = now_us + self._settings.log_cleaner_backoff_ms * 1000
 
     def tick(self, now_us: int) -> None:
-        """Do a step of the round there is, or look for a log that wants one."""
+        """Do a step of the present round, or look for a log that is due."""
         if self._round is None and not self._begin(now_us):
             self.due_us = now_us + max(1, self._settings.log_cleaner_backoff_ms) * 1000
             return
@@ -116,7 +116,7 @@ class LogCleaner:
             self.due_us = now_us + max(1, self._settings.log_cleaner_backoff_ms) * 1000
 
     def _begin(self, now_us: int) -> bool:
-        """Begin a round of the log that wants it most; False where none does."""
+        """Begin a round of the log with the largest dirty share; False where none is due."""
         wall_ms = self._clock.ms(now_us)
         found: tuple[float, Partition, list[Segment]] | None = None
         for partition in self._partitions():

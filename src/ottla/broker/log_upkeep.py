@@ -1,9 +1,9 @@
-"""What a broker's logs need as time passes: checkpoints written, syncs noticed. Driven by `Replicas.tick`.
+"""What is done to a broker's logs as time passes: checkpoints, syncs, retention, compaction; see `Replicas.tick`.
 
 Each job has an interval of its own, taken from Kafka's settings. A job that fails for one log (OSError) goes on with
 the next and is tried again when it is due again.
 
-Invariant: nothing here changes what a reader may see without the log's own rules allowing it.
+Invariant: a reader sees none of this, except what retention and compaction remove.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LogUpkeep:
         self._next_us = min([job.due_us for job in self._jobs])
 
     def close_in_order(self) -> None:
-        """Flush all logs and write down where they stand; the mark that says so comes last. OSError."""
+        """Flush all logs and write their checkpoints, and last `.kafka_cleanshutdown`. OSError."""
         ends: dict[str, tuple[int, int]] = {}
         for log in self._logs():
             log.close_in_order()
@@ -139,7 +139,7 @@ class LogUpkeep:
             self._directory.write(LOG_STARTS, starts)
 
     def _flush(self, now_us: int) -> None:
-        """Begin to flush the logs that want it; where nothing says how often, the scheduler's own interval does."""
+        """Begin to flush the logs that are due; a log without `flush.ms` has the scheduler's interval."""
         otherwise_ms = self._settings.log_flush_scheduler_interval_ms
         for log in self._logs():
             flush_ms = log.settings.flush_ms if log.settings.flush_ms < NEVER else otherwise_ms

@@ -1,11 +1,12 @@
 """A broker's metrics under Kafka's own names, as its JMX beans have them.
 
-`read` turns what was counted (`BrokerMetrics`), and what the broker is asked at that moment, into
-{bean: {attribute: number}}: gauges have a `Value`, meters a `Count` and a `MeanRate` (per second since the broker
-started), histograms `Count`, `Mean`, `Max` and percentiles, flushes those of a meter and `Mean` and `Max` in
-milliseconds. Kafka's one-minute rates are not kept. What Kafka does not count has a name that begins with `ottla.`.
+`read` turns what was counted (`BrokerMetrics`), and the state of the broker at that moment, into {bean: {attribute:
+number}}: gauges have a `Value`, meters a `Count` and a `MeanRate` (per second since the broker started), histograms
+`Count`, `Mean`, `Max` and percentiles, flushes those of a meter and `Mean` and `Max` in milliseconds. Kafka's
+one-minute rates are not kept. What Kafka does not count has a name that begins with `ottla.`.
 
-What the controller counts is told by the broker that speaks for it, so that the sum over all brokers is right.
+The controller's metrics are those of the broker that stands for it, and 0 elsewhere, so that the sum over all brokers
+is right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a broker counts: plain integers, a few dozen nanoseconds each. `metric_beans` tells them.
+"""What a broker counts: plain integers, a few dozen nanoseconds each. `metric_beans` reports them.
 
-How long requests take, and each of their stages, is measured by the driver, for a core has no clock. Percentiles come
-from buckets a quarter of a power of two wide.
+The driver measures how long requests and their stages take, as a core has no clock. Percentiles come from buckets a
+quarter of a power of two wide.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STAGES = (
 
 
 class StageTimes:
-    """How long one stage took, of all requests of one API."""
+    """How long one stage took, over all requests of one API."""
 
     __slots__ = ("buckets", "count", "max_us", "sum_us")
 
@@ -61,7 +61,7 @@ class StageTimes:
         self.buckets = [0] * _BUCKETS
 
     def took(self, time_us: int) -> None:
-        """Once more, this long."""
+        """One request more took this long."""
         self.count += 1
         self.sum_us += time_us
         if time_us > self.max_us:
@@ -80,7 +80,7 @@ class StageTimes:
 
 
 class RequestCounters:
-    """Requests of one API: how many, how large, and how long each of their stages took; none where nobody measured."""
+    """Requests of one API: how many, how large, and how long each of their stages took (empty: not measured)."""
 
     __slots__ = ("bytes", "bytes_max", "count", "stages")
 
@@ -145,14 +145,14 @@ class BrokerMetrics:
                 setattr(rest, field, getattr(rest, field) + getattr(gone, field))
 
     def traffic(self, topic: str) -> TopicTraffic:
-        """What to count a topic's traffic into; NO_TOPIC for names this broker does not know, which have no end."""
+        """What to count a topic's traffic into; NO_TOPIC for names this broker does not hold: they have no limit."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicTraffic()
         return found
 
     def partition_changed(self, old: PartitionImage, new: PartitionImage, broker_id: int) -> None:
-        """The controller has changed who leads a partition, or who is in sync."""
+        """The controller has changed a partition's leader, or its replicas in sync."""
         if new.leader != old.leader:
             if new.leader >= 0:
                 self.leader_elections += 1

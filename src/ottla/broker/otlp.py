@@ -1,8 +1,8 @@
 """Reads OpenTelemetry's MetricsData in protobuf, which is what PushTelemetry carries (KIP-714).
 
 Of opentelemetry-proto's metrics.proto it reads what Kafka's clients push: resources with attributes, gauges and sums of
-one number each. Histograms and summaries are passed over, and so is every field that is not known. Each message is
-gone through once, and only so many fields are read: a broker answers nobody else meanwhile.
+one number each. Histograms and summaries are passed over, and so is every field that is not known. Each message is read
+once, and only so many fields of it: meanwhile the broker answers no other request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VARINT_BYTES_MAX = 10
 # A mebibyte of what clients push has about half as many.
 FIELDS_MAX = 150_000
 
-# What stands under each number of a message: integers, and the bytes of whatever is not a varint.
+# The values of each field number of a message: integers, and bytes for fields that are not varints.
 _Fields = dict[int, list[Any]]
 
 
@@ -44,7 +44,7 @@ def read_metrics(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 class _Reader:
-    """Of one push; it counts the fields that it has read."""
+    """Reads one push, and counts its fields."""
 
     def __init__(self) -> None:
         self._left = FIELDS_MAX

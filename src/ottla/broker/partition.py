@@ -1,18 +1,18 @@
-"""One partition replica on this broker: its log, its role, the high watermark, and who waits for either.
+"""One partition replica on this broker: its log, its role, the high watermark, and what waits for them.
 
-As leader it takes batches from producers, learns from each follower's Fetch how far that follower has come, and moves
-the high watermark to the smallest log end of the replicas in sync (itself included), unless fewer of them are in sync
-than `min.insync.replicas` asks for; and because whoever waits for the high watermark is told while it moves, nobody is
-ever told NOT_ENOUGH_REPLICAS_AFTER_APPEND (Kafka's brokers say it where the ISR shrinks between the two). A follower
-that stays behind for `replica.lag.time.max.ms` is proposed to be out of sync, one that has caught up to be in sync
-again; until the controller has said yes (`isr_proposals`) the larger set counts (KIP-497), and so does a living
-follower that is about to join. As follower it copies what the leader has. The last batches of a leader stay in memory
-until every follower has fetched them, within `recent_batches_bytes` for the whole broker, so that replication need not
-read the file again.
+As leader it takes batches from producers. Each follower's Fetch shows how far that follower has come. The high
+watermark moves to the smallest log end of the replicas in sync (itself included), unless fewer of them are in sync than
+`min.insync.replicas`. Requests that wait for the high watermark are answered while it moves, so the answer
+NOT_ENOUGH_REPLICAS_AFTER_APPEND is never given (Kafka's brokers give it if the ISR shrinks in between). For a follower
+that stays behind for `replica.lag.time.max.ms` the leader proposes that it is out of sync, for one that has caught up
+that it is in sync again (`isr_proposals`). Until the controller agrees the larger set counts (KIP-497), and a living
+follower that is about to join counts, too. As follower it copies what the leader has. The last batches of a leader stay
+in memory until the high watermark has passed them, within `recent_batches_bytes` for the whole broker, so that
+replication need not read the file.
 
-Invariants: the high watermark never falls (but with the log, which an unclean election cuts) and never passes its
-end; `recent` is a gapless run of batches that ends at the log's end, or empty; waiters are told of every change they
-wait for.
+Invariants: the high watermark never falls, except when the log is cut below it (after an unclean election), and never
+passes the log's end; `recent` is a gapless run of batches that ends at the log's end, or empty; waiters are called at
+every change they wait for.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from ottla.broker.waiters import AckWaiter, FetchWaiter, LogStartWaiter
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.records.batch_header import BatchHeader
 
-# What keeps a log shut must be found where brokers' own words are; the driver shows what is logged.
+# Messages say why a log cannot be opened; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
 
 NO_BROKER = -1
 
 
 class Follower:
-    """What a leader knows of a replica elsewhere; times are 0 where it never was caught up."""
+    """What a leader knows of a replica elsewhere; `caught_up_us` is 0 where it never was caught up."""
 
     __slots__ = ("broker_epoch", "caught_up_us", "end_offset", "fetched_us", "leader_end_offset", "log_start_offset")
 
@@ -55,7 +55,7 @@ class Follower:
 
 
 class Proposals(Protocol):
-    """Where a leader turns to when somebody else is in sync than the controller believes; see `isr_proposals`."""
+    """Takes a leader's proposals to change which replicas are in sync; see `isr_proposals`."""
 
     alive: dict[int, int]
     heard_us: dict[int, int]
@@ -70,7 +70,7 @@ class Fetcher(Protocol):
     """What fetches a replica's records from its leader; see `replica`."""
 
     def changed(self, partition: Partition) -> None:
-        """The partition is fetched otherwise than it was asked for last."""
+        """The next Fetch must name this partition, as its offset or log start differs from the last one."""
         ...
 
 
@@ -148,7 +148,7 @@ class Partition:
         self.traffic = TopicTraffic()
         self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
-        # What the leader was asked for last, and who asks; None where it was not asked for.
+        # What the last Fetch asked the leader for, and what fetches; None where nothing does.
         self.fetch_asked: FetchPartition | None = None
         self.fetcher: Fetcher | None = None
         self.followed_from = 0
@@ -156,19 +156,19 @@ class Partition:
         self.recent: deque[tuple[int, int, Buffer]] = deque()
         self.consumers_waiting: dict[FetchWaiter, None] = {}
         self.followers_waiting: dict[FetchWaiter, None] = {}
-        # (offset to be replicated up to, order of arrival, who waits), ascending
         self.deletions_waiting: dict[LogStartWaiter, None] = {}
+        # (offset to be replicated up to, order of arrival, what waits), ascending
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
         self._directory = directory
-        # How often the directory knows that this log is to be flushed; None where it knows of none.
+        # The `flush.ms` that the directory has of this log; None where it has none.
         self._flush_ms: int | None = None
         self._proposals = proposals
-        # Whether the last attempt to open the log failed, and was told.
+        # Whether the last attempt to open the log failed, which was logged.
         self._is_shut = False
 
     def configure(self, settings: TopicSettings) -> None:
-        """Go by these settings from now on."""
+        """Use these settings from now on."""
         self.settings = settings
         self._flush_every(settings.flush_ms)
         if self.log is not None:
@@ -189,7 +189,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """What can be read as committed ends there: in front of the first open transaction, below the high watermark.
+        """The end of what can be read as committed: the first open transaction, at most the high watermark.
 
         It moves only where the high watermark does: a marker counts once it is replicated.
         """
@@ -245,7 +245,7 @@ class Partition:
         )
 
     def become(self, image: PartitionImage, now_us: int) -> None:
-        """Take the role the controller gives; leaders of a new epoch forget what they knew of followers."""
+        """Take the role the controller gives; a new leader epoch begins with nothing known of followers."""
         self.replicas = image.replicas
         if image.partition_epoch <= self.partition_epoch:
             return  # known already, perhaps from the answer to a proposal
@@ -280,7 +280,7 @@ class Partition:
             waiter.isr_changed()
 
     def _note_epoch(self) -> None:
-        """As leader: the epoch begins here, also without a record, or followers could not ask a log that is empty."""
+        """As leader: note that the epoch begins here, also without a record; followers of an empty log need that."""
         if self.is_leader and self.log is not None:
             self.log.epochs.note(self.leader_epoch, self.log.log_end_offset)
 
@@ -290,7 +290,7 @@ class Partition:
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
     def broker_epoch_of(self, broker_id: int) -> int:
-        """Which start of a broker was seen fetching; -1 where that was not told."""
+        """The broker epoch in a follower's last Fetch; -1 where it had none."""
         follower = self.followers.get(broker_id)
         return follower.broker_epoch if follower is not None else -1
 
@@ -306,14 +306,14 @@ class Partition:
             base_offset = log.append(records, header, self.leader_epoch)
         except OSError:
             if log.log_end_offset != end_offset:
-                # Followers would be served what comes next without it.
+                # Otherwise followers would get later batches from memory without this one.
                 self._forget_recent()
             raise
         heard = self._proposals.heard_us
         for broker_id, follower in self.followers.items():
             heard_us = heard.get(broker_id, 0)
             if follower.end_offset == end_offset and heard_us > follower.fetched_us:
-                # It has not spoken of this partition since, as it had all of it: caught up when it last fetched.
+                # It has not named this partition since, as it had all of it: it was caught up at its last Fetch.
                 follower.caught_up_us = max(follower.caught_up_us, heard_us)
                 follower.fetched_us, follower.leader_end_offset = heard_us, end_offset
         if len(self.isr) > 1:
@@ -325,11 +325,11 @@ class Partition:
         return base_offset
 
     def await_replication(self, end_offset: int, order: int, waiter: AckWaiter) -> None:
-        """Tell the waiter when the high watermark has reached `end_offset`; `order` is unique and grows."""
+        """Call the waiter when the high watermark has reached `end_offset`; `order` is unique and grows."""
         insort(self._waiting_acks, (end_offset, order, waiter))
 
     def stop_waiting(self, end_offset: int, order: int) -> None:
-        """Let go of who waits under this order; nothing happens where nobody does."""
+        """Forget the waiter with this order, if there is one."""
         waiting = self._waiting_acks
         at = bisect_left(waiting, (end_offset, order))
         if at < len(waiting) and waiting[at][1] == order:
@@ -349,7 +349,7 @@ class Partition:
         if fetch_offset >= end_offset:
             follower.caught_up_us = now_us
         elif fetch_offset >= follower.leader_end_offset:
-            # It has all that there was when it last asked: caught up then.
+            # It has all that there was at its last Fetch: it was caught up then.
             follower.caught_up_us = max(follower.caught_up_us, follower.fetched_us)
         follower.leader_end_offset = end_offset
         follower.fetched_us = now_us
@@ -371,7 +371,7 @@ class Partition:
                 waiter.log_start_moved(now_us)
 
     def log_start_moved(self) -> None:
-        """The log begins later; who fetches from it, or whom it is fetched from, is to hear of it."""
+        """The log begins later: those who fetch from it get that with an answer, its leader with the next Fetch."""
         for waiter in self.followers_waiting:
             waiter.wake()
         for waiter in self.consumers_waiting:
@@ -391,7 +391,7 @@ class Partition:
     def reconsider(self, now_us: int) -> None:
         """As leader: something about the brokers or the replicas in sync has changed."""
         if len(self.isr) == 1:
-            # Nobody in sync waits for recent batches, and from now on they are not kept.
+            # No follower in sync needs recent batches, and from now on they are not kept.
             self._forget_recent()
         self.advance_high_watermark(now_us)
 
@@ -413,7 +413,7 @@ class Partition:
             self.reconsider(now_us)
 
     def settle_isr(self, isr: tuple[int, ...], partition_epoch: int, now_us: int) -> None:
-        """As leader: the controller has taken a proposal."""
+        """As leader: the controller has accepted a proposal."""
         if partition_epoch > self.partition_epoch:
             self.partition_epoch = partition_epoch
             self.isr = isr
@@ -422,7 +422,7 @@ class Partition:
             self.reconsider(now_us)
 
     def _let_join(self, broker_id: int, follower: Follower) -> None:
-        """Propose a follower to be in sync where it has all that is committed, and is the start that is alive."""
+        """Propose that a follower is in sync, if it has all that is committed, and its newest start is alive."""
         if self.proposed is not None or follower.end_offset < max(self.high_watermark, self.epoch_start_offset):
             return
         if self._may_join(broker_id, follower):
@@ -434,7 +434,7 @@ class Partition:
         return epoch is not None and follower.broker_epoch in (-1, epoch)
 
     def advance_high_watermark(self, now_us: int) -> None:
-        """As leader: move the high watermark as far as all replicas in sync have come, and tell who waits."""
+        """As leader: move the high watermark as far as all replicas in sync have come, and call the waiters."""
         log = self.log
         if log is None or len(self.isr) < self.min_isr:
             return
@@ -443,7 +443,7 @@ class Partition:
         for broker_id, follower in self.followers.items():
             if follower.end_offset < reached and (
                 broker_id in in_sync
-                # Who is about to join is waited for, or it might never catch up with a busy leader.
+                # A follower about to join is waited for, or it might never catch up with a busy leader.
                 or (
                     now_us - follower.caught_up_us <= self._proposals.lag_us
                     and follower.caught_up_us
@@ -491,7 +491,7 @@ class Partition:
         return found or None
 
     def append_copies(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
-        """Append batches as the leader gave them; OSError: nothing was appended."""
+        """Append batches as the leader gave them; OSError: see `Log.append_copies`."""
         assert self.log is not None
         self.log.append_copies(buffers, headers)
         self.traffic.replication_bytes_in += sum(map(len, buffers))
@@ -507,12 +507,12 @@ class Partition:
                 fetch.wake()
 
     def follow_log_start(self, offset: int) -> None:
-        """As follower: the leader's log begins here, and this one's no earlier, as far as is known to be committed."""
+        """As follower: begin no earlier than the leader's log, at most at the high watermark."""
         if self.log is not None:
             self.log.advance_log_start(min(offset, self.high_watermark))
 
     def start_anew(self, offset: int) -> None:
-        """As follower: nothing of this log is in the leader's any more, which begins at `offset`; OSError."""
+        """As follower: drop all records, as the leader's log begins at `offset` and has none of them; OSError."""
         with self._cutting() as log:
             log.start_anew(offset)
         self.high_watermark = offset
@@ -536,7 +536,7 @@ class Partition:
 
     @contextmanager
     def _cutting(self) -> Iterator[Log]:
-        """The log to cut; where that fails half way, only its files know how far: the next attempt opens it anew."""
+        """The log to cut; if that fails half way, it is closed, and opened again from its files at the next attempt."""
         log = self.log
         assert log is not None
         try:
@@ -547,7 +547,7 @@ class Partition:
             raise
 
     def retire(self, error_code: int, now_us: int) -> None:
-        """The replica leads no more or is deleted: whoever waits is told so."""
+        """The replica leads no more or is deleted: everything that waits for it gets this error, or looks again."""
         self._forget_recent()
         waiting, self._waiting_acks = self._waiting_acks, []
         for _, order, waiter in waiting:
@@ -558,7 +558,7 @@ class Partition:
             deletion.log_start_moved(now_us)
 
     def close(self) -> None:
-        """Give the log's files back."""
+        """Close the log's files."""
         self._flush_every(None)
         if self.log is not None:
             self.log.close()

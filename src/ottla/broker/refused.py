@@ -1,4 +1,4 @@
-"""Why a broker does not do what it is asked."""
+"""Why a broker refuses a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Refused(Exception):
-    """Kafka's error code, and what is told with it where the answer has room for that.
+    """Kafka's error code, and what the answer has beside it where it has fields for that.
 
     `detail` is a sentence, None for none. `records` are [(number in the batch, sentence)] of a batch that is refused.
     `member_id` is that of a group's member, where the answer names one. Code 0: it has been done already.

@@ -1,19 +1,20 @@
 """A follower's side of replication: one Fetch at a time to each leader, for all partitions followed from it.
 
-What arrives is checked (CRC, offsets without a gap) and appended as it is, offsets and epochs included; the next
-Fetch then tells the leader how far this replica has come. Where the leader's log parted from this one, this one is
-cut. A partition that failed, and a leader that cannot be reached, are asked again after `replica_fetch_backoff_ms`.
+What arrives is checked (CRC, growing offsets; gaps are left by compaction) and appended as it is, offsets and epochs
+included; the next Fetch then shows the leader how far this replica has come. Where the logs diverge, this one is cut.
+After `replica_fetch_backoff_ms` a partition that failed is fetched again, and a leader that could not be reached is
+asked again.
 
-The Fetches to one leader are a fetch session (KIP-227): after the first one, in full, each names the partitions that
-are fetched otherwise than before, and those to forget. When an answer is lost, or the leader does not know the session,
-the next one is in full again.
+The Fetches to one leader are a fetch session (KIP-227): the first one is full; each later one names the partitions
+whose fetch has changed, and those to forget. When an answer is lost, or the leader does not know the session, the next
+one is full again.
 
 When partitions come or go while a Fetch is waiting at the leader, a new one is sent at once; the leader ends the
 older one. An answer to an older Fetch is still good: whatever is below the log's end by then is skipped.
 
-Invariants: a follower never appends anything but the next offset of the leader it follows. `fetch_asked` of a partition
-is what its leader's session has, or None: one of which that is not true any more is in `_changed` or `_forgotten`. What
-the session has of a partition in `_resting` is in `_forgotten`.
+Invariants: a follower appends only at its log's end, and only what the leader it follows has there. `fetch_asked` of a
+partition is what its leader's session has, or None; where that is not true any more, the partition is in `_changed` or
+`_forgotten`. A partition in `_resting` that the session still has is in `_forgotten`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _SESSION_LOST = (
 
 
 class ReplicaFetcher:
-    """Fetches from one leader what this broker follows; `ask_again_us` is when to ask without being told to."""
+    """Fetches from one leader what this broker follows; `ask_again_us` is when to ask without an event."""
 
     __slots__ = (
         "_broker_epoch",
@@ -70,13 +71,13 @@ class ReplicaFetcher:
         self._leader_id = leader_id
         self._settings = settings
         self._followed: dict[tuple[str, int], Partition] = {}
-        # Partitions to look at for the next question, those that wait until they are asked for again, and those that
-        # the leader is to forget.
+        # Partitions to look at for the next Fetch, those that wait after a failure, and those that the leader is to
+        # forget.
         self._changed: dict[Partition, None] = {}
         self._resting: dict[Partition, None] = {}
         self._forgotten: dict[tuple[str, int], None] = {}
         self._session_id = NO_SESSION
-        # Of the next question; INITIAL_EPOCH: it is in full.
+        # Of the next Fetch; INITIAL_EPOCH: it is full.
         self._epoch = INITIAL_EPOCH
         self._token = self._full_token = _NONE_ASKED
         self.ask_again_us: int | None = None
@@ -85,7 +86,7 @@ class ReplicaFetcher:
         """Fetch this partition, too, from the next question on; questions with a token below `number` do not count."""
         self.unfollow(partition.topic, partition.index)
         place = partition.topic, partition.index
-        # Its leader's session may have it from before: that stays in `_forgotten` until it is asked for again.
+        # Its leader's session may have it from before: then it stays in `_forgotten` until it is fetched again.
         partition.followed_from = number
         partition.fetch_asked = None
         partition.fetcher = self
@@ -103,7 +104,7 @@ class ReplicaFetcher:
         self._forget(partition)
 
     def changed(self, partition: Partition) -> None:
-        """What this partition is fetched with may have changed."""
+        """The fetch offset or log start of this partition may have changed."""
         self._changed[partition] = None
 
     def question(self, token: int, now_us: int) -> AskPeer | None:
@@ -159,14 +160,14 @@ class ReplicaFetcher:
         """Append what came; True where the next question is due."""
         if response is None:
             if token >= self._full_token:
-                # The leader may take for told what was lost.
+                # The leader may count as sent what was lost.
                 self._epoch = INITIAL_EPOCH
         else:
             for topic in response.responses:
                 for data in topic.partitions:
                     partition = self._followed.get((topic.topic, data.partition_index))
                     if partition is None or token < partition.followed_from:
-                        continue  # asked in another leader epoch: the logs may have parted since
+                        continue  # asked in another leader epoch: the logs may have diverged since
                     self._changed[partition] = None
                     if not self._take(partition, data, is_newest=token == self._token):
                         self._set_back(partition, now_us)
@@ -187,7 +188,7 @@ class ReplicaFetcher:
         return False
 
     def _forget(self, partition: Partition) -> None:
-        """Have the leader forget a partition that it was asked for."""
+        """Remove a partition from the leader's session, if it is in it."""
         if partition.fetch_asked is not None:
             partition.fetch_asked = None
             self._forgotten[partition.topic, partition.index] = None
@@ -233,8 +234,8 @@ class ReplicaFetcher:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 begin = data.log_start_offset
-                # A log that is empty has no epoch by which the leader could say where they parted, as when the leader
-                # lost with its power what was cleaned away here.
+                # An empty log has no epoch that the leader could compare. This happens when a power cut took from the
+                # leader records that are deleted here.
                 is_ahead = is_newest and 0 <= begin < log.log_start_offset == log.log_end_offset
                 if begin > log.log_end_offset or is_ahead:
                     partition.start_anew(begin)
@@ -243,7 +244,7 @@ class ReplicaFetcher:
                 return False
             if data.diverging_epoch is not None:
                 if not is_newest:
-                    return True  # this log has changed since it was asked about
+                    return True  # this log has changed since that Fetch
                 epoch, end_offset = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
                 own_end = log.epochs.end_of(epoch, log.log_end_offset)[1]
                 partition.truncate(max(0, min(end_offset, own_end)))

@@ -1,8 +1,8 @@
-"""The replicas a broker holds: opened, led, followed and removed as the controller's images say.
+"""The replicas a broker holds: opened, made leaders or followers, and removed, by the controller's images.
 
-What belongs to all of them stands here, too: the image that was applied last, the broker's log directory and the
-upkeep of its logs, one fetcher for each leader that is followed, the proposals about who is in sync, and the fetch
-sessions of those who read.
+Here is also what belongs to all of them: the image that was applied last, the broker's log directory and the upkeep of
+its logs, one fetcher for each leader that is followed, the proposals about replicas in sync, and the fetch sessions of
+clients and followers.
 
 Logs are opened and recovered when the first image names them; until then no partition is known.
 """
@@ -85,7 +85,7 @@ class Replicas:
         self._metrics = metrics
         self._budget = RecentBudget(static_settings.recent_batches_bytes)
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        # Leaders of which something else is to be fetched than before the image that was applied last.
+        # Leaders from which the last image changed what is to be fetched.
         self._changed: dict[int, None] = {}
 
     # Time.
@@ -103,7 +103,7 @@ class Replicas:
         return due
 
     def tick(self, now_us: int) -> None:
-        """See after logs and followers, and ask leaders again."""
+        """Do what is due for logs and followers, and ask leaders again."""
         self.upkeep.tick(now_us)
         self.proposals.tick(now_us)
         for fetcher in self._fetchers.values():
@@ -133,10 +133,10 @@ class Replicas:
             self._ask_leader(fetcher, now_us)
 
     def heard_from_follower(self, broker_id: int, now_us: int) -> None:
-        """A broker fetches what it follows."""
+        """A Fetch of this follower has come."""
         self.proposals.heard_us[broker_id] = now_us
 
-    # Who leads what.
+    # Leaders.
 
     def why_not_here(self, topic: str | None, index: int) -> tuple[int, str]:
         """Error code and sentence for a partition that this broker does not lead; None: asked for by an unknown id."""
@@ -163,8 +163,8 @@ class Replicas:
     def apply(self, image: ClusterImage, now_us: int) -> list[str] | None:
         """Take a new image: open, lead, follow and remove partitions as it says; the topics that are gone with it.
 
-        None where the image is older than what is known, or tells what an earlier start of this broker was to do.
-        Leaders are asked by `ask_changed_leaders`, when others have heard of the image, too.
+        None where the image is older than the present one, or meant for an earlier start of this broker. Leaders are
+        asked by `ask_changed_leaders`, when the coordinators have the image, too.
         """
         if image.version <= self.image.version or image.broker_epochs.get(self.broker_id) != self.broker_epoch:
             return None
@@ -195,7 +195,7 @@ class Replicas:
         return gone
 
     def ask_changed_leaders(self, now_us: int) -> None:
-        """Ask those leaders of which the last image has something else fetched than before."""
+        """Ask the leaders from which the last image changed what is to be fetched."""
         changed, self._changed = self._changed, {}
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
@@ -216,14 +216,14 @@ class Replicas:
             self._metrics.forget_topic(name)
 
     def _remove(self, partition: Partition, error_code: int, now_us: int) -> None:
-        """Whoever waits for the partition is told this error, and its log is removed."""
+        """Everything that waits for the partition gets this error, and its log is removed."""
         self._stop_following(partition)
         partition.leader = NO_BROKER
         partition.retire(error_code, now_us)
         _remove_log(partition)
 
     def _remove_moved(self) -> None:
-        """Remove what was moved to others while this broker was not there to hear of it."""
+        """Remove the logs of replicas that were moved to others while this broker was down."""
         with suppress(OSError):
             for folder in self.directory.storage.folders():
                 name, _, number = folder.rpartition("-")
@@ -246,7 +246,7 @@ class Replicas:
         known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
         kept = self.topics.get(name)
         if kept and before is not None and topic.configs == before.configs and not reconfigured:
-            # Somebody leads or is in sync who was not, which is what most images say: no setting has changed.
+            # Most images change only leaders and replicas in sync: then no setting has changed.
             settings = next(iter(kept.values())).settings
         else:
             settings = TopicSettings(topic.configs, self.settings)
@@ -306,7 +306,8 @@ def _remove_log(partition: Partition) -> None:
     try:
         partition.remove()
     except OSError:
-        # The topic is gone for everybody; a folder that cannot be removed is removed when its name is used again.
+        # The partition is gone all the same. A folder that cannot be removed stays: a new topic of that name sets it
+        # aside.
         partition.close()
 
 

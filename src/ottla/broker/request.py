@@ -11,8 +11,8 @@ from ottla.faults.plan import Action, FaultContext
 class Request:
     """A request being handled: where the answer goes, and what the fault plan does to it.
 
-    `context` is there while the plan has not been asked what fires after the append; `refusal` and `after` hold
-    what it decided. `expects_answer` is False for Produce with acks=0.
+    `context` is set until the plan has decided what happens after the append; `refusal` and `after` hold its decisions.
+    `expects_answer` is False for Produce with acks=0.
     """
 
     __slots__ = (

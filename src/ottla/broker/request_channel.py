@@ -1,12 +1,12 @@
-"""A broker's requests on their way in, one at a time from each connection, and their answers on the way out.
+"""A broker's requests as they come in, one at a time from each connection, and their answers as they go out.
 
-A request in a version that is not spoken ends its connection (ApiVersions is answered, KIP-511). Topic ids become
-names, and the fault plan is asked, before whoever handles requests (`handle`) gets one. Whatever handles it answers it
-once, at once or later; then the next request of its connection has its turn. Fetches that wait and have news look
-again between two requests, never within one.
+A request in a version that is not supported ends its connection (ApiVersions is answered, KIP-511). Before `handle`
+gets a request, its topic ids become names, and the fault plan decides. The handler answers it once, at once or later;
+then the next request of its connection is handled. Fetches that wait and have news are attempted again between two
+requests, never within one.
 
-Followers' fetches come the same way, but no fault applies to them, and they are not held to the versions that clients
-are told.
+Followers' fetches come the same way, but no fault applies to them, and their versions are not limited to those in
+ApiVersions.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class RequestChannel:
         return True
 
     def wake(self, waiting: Waiting) -> None:
-        """Let it look again once the request, or whatever else is at hand, has been dealt with."""
+        """Attempt it again once the present request or event is done."""
         self._woken[waiting] = None
 
     def answer(self, request: Request, message: Any, now_us: int) -> None:
-        """Give a request its answer, or do to it what the fault plan says."""
+        """Send a request's answer, or do to it what the fault plan says."""
         if request.context is not None:
             self._faults.handled(request, None, now_us)
         if request.after is not None and self._faults.instead_of_answer(request, message, now_us):
@@ -90,7 +90,7 @@ class RequestChannel:
         self._connections.send(request, message if request.expects_answer else None)
 
     def records_stored(self, request: Request, stored: tuple[tuple[str, int], ...], now_us: int) -> None:
-        """The records of a request are in the log of these partitions, and the plan is asked what becomes of it now."""
+        """The records of a request are in the log of these partitions: the fault plan decides what happens now."""
         self._faults.handled(request, stored, now_us)
 
     def _come_in(self, event: RequestReceived, now_us: int) -> None:

@@ -1,9 +1,9 @@
-"""What the fault plan does to a request, carried out: lost, dropped, late, held, delivered twice, or a broker's end.
+"""Carries out what the fault plan does to a request: lost, dropped, late, held, delivered twice, or a broker's end.
 
-`before` is asked when a request is about to be handled, `handled` when its records are in this broker's log, and
-`instead_of_answer` when its answer is ready. A connection that "says nothing more" stays open at the driver and is
-deaf here: what still arrives on it is thrown away, as if the other end were unplugged. A crash leaves as `FaultFired`;
-the driver ends this broker there and then, before anything that comes behind it in the outputs.
+`before` is called when a request is about to be handled, `handled` when its records are in this broker's log or it is
+to be answered, and `instead_of_answer` when its answer is ready. With "drop" a connection stays open at the driver and
+is deaf here: what still arrives on it is thrown away, as if the network cable were out. A crash is the output
+`FaultFired`: the driver ends this broker before it carries out any later output.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DelayedAnswer:
         self._message = message
 
     def expire(self, now_us: int) -> None:
-        """Now it may go."""
+        """Send it now."""
         self._connections.send(self._request, self._message)
 
 
@@ -62,7 +62,7 @@ class DelayedRequest:
 class RequestFaults:
     """What the plan (shared by the brokers of a cluster) does to the requests of one broker.
 
-    `handle` handles a request whose time has come: checked, and asked about, it was before.
+    `handle` handles a request whose time has come; its checks are done, and the plan has decided about it.
     """
 
     __slots__ = ("_broker_id", "_connections", "_handle", "_held", "_outbox", "_purgatory", "plan")
@@ -122,13 +122,13 @@ class RequestFaults:
             self._crash(action)
             request.after = None
         elif action is not None and action.kind == "redeliver":
-            # Its memory is the log's now and goes to followers by reference, so what comes again is a copy.
+            # The log and followers use its memory by reference now, so the second request is a copy.
             again = DelayedRequest(self._handle, self._again(request))
             self._purgatory.add(again, now_us + action.delay_us)
             request.after = None
 
     def instead_of_answer(self, request: Request, message: Any, now_us: int) -> bool:
-        """Do to a finished answer what the plan said; True where it does not go out now."""
+        """Do to a finished answer what the plan decided; True where it is not sent now."""
         action = request.after
         if action is None:
             return False
@@ -162,7 +162,7 @@ class RequestFaults:
         self._outbox.put(FaultFired(action.kind, action.fault_id))
 
     def _end_connection(self, request: Request, action: Action, what: str) -> None:
-        """Nobody waits for an answer that is not expected, so such a connection stays as it is."""
+        """End the connection, or make it deaf; it stays as it is where no answer is expected."""
         if not request.expects_answer:
             self._connections.send(request, None)
         elif action.kind.startswith("lose_"):
@@ -171,7 +171,7 @@ class RequestFaults:
             self._connections.go_deaf(request.connection_id)
 
     def _again(self, request: Request) -> Request:
-        """The same request once more, from a connection that does not exist: what is answered there reaches nobody."""
+        """The same request once more, from a connection that does not exist: its answer is dropped."""
         again = copy(request)
         again.connection_id = -1 - (self._outbox.next_number() << 64)
         again.after = again.refusal = again.context = None
@@ -182,6 +182,6 @@ class RequestFaults:
                 topic.partition_data = [copy(data) for data in topic.partition_data]
                 for data in topic.partition_data:
                     data.records = records = bytearray(data.records or b"")
-                    # Where the batch stands was written into it when it was appended; as it was sent, it counts from 0.
+                    # The append wrote the base offset into the batch; as it was sent, it had 0.
                     records[:_BASE_OFFSET_BYTES] = bytes(min(_BASE_OFFSET_BYTES, len(records)))
         return again

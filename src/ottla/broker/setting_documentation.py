@@ -1,6 +1,6 @@
-"""A sentence on each setting, for DescribeConfigs; loaded when somebody asks for documentation.
+"""A sentence on each setting, for DescribeConfigs; loaded when a client asks for documentation.
 
-A topic's setting has the sentence of the broker's setting that stands in for it.
+A topic's setting has the sentence of the broker's setting of the same meaning.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What can be set on a broker: Kafka's names, types, defaults and ranges in one table.
+"""The settings of a broker: Kafka's names, types, defaults and ranges in one table.
 
 `BrokerSettings` holds them as attributes, named as in Kafka with underscores, and takes both spellings
-(`log.segment.bytes`, `log_segment_bytes`), as clients do. What a topic can set is in
-`topic_settings.py`; a topic that says nothing has its broker's value. Where a default differs from Kafka's, the line
-above it says why.
+(`log.segment.bytes`, `log_segment_bytes`), as clients do. A topic's settings are in `topic_settings.py`; where a topic
+has none, its broker's value holds. Where a default differs from Kafka's, the line above it says why.
 """
 
 from __future__ import annotations
@@ -145,6 +144,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("replica.fetch.max.bytes", INT, 1 << 20),
     Setting("replica.fetch.response.max.bytes", INT, 10 << 20),
     Setting("replica.fetch.wait.max.ms", INT, 500),
+    # Kafka's followers wait a second after a fetch that failed; a test should not.
     Setting("replica.fetch.backoff.ms", INT, 50),
     Setting("request.timeout.ms", INT, 30_000, 1),
     Setting("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, 1),
@@ -155,6 +155,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("leader.imbalance.check.interval.seconds", LONG, 300, 1),
     # Kafka waits nine seconds for a broker that has gone silent; a test should not.
     Setting("broker.session.timeout.ms", INT, 1500, 1),
+    # Kafka's brokers send one every two seconds: too few for the shorter session timeout.
     Setting("broker.heartbeat.interval.ms", INT, 300, 1),
     # A mistyped topic name is to fail, so no topic comes into being by being asked for; Kafka's default is true.
     Setting("auto.create.topics.enable", BOOLEAN, False),

@@ -1,7 +1,7 @@
-"""What a broker says of the APIs and versions it answers (`VERSIONS`), also to those who ask in one that it does not.
+"""The list of APIs and versions (`VERSIONS`) that a broker answers ApiVersions with, also to unknown versions of it.
 
-Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): older librdkafka takes its absence for a
-broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody asks for so old a version.
+In it Produce begins at version 0, as in Apache Kafka's (KAFKA-18659): without that, older librdkafka assumes a broker
+without gzip, snappy and lz4, and silently sends uncompressed. No client uses so old a version.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 @cache
 def spoken_versions(*, takes_client_metrics: bool = False) -> list[ApiVersion]:
-    """Every API with its versions; those by which clients push metrics only where somebody subscribes to these."""
-    # One list for all answers, which nobody changes: sixty objects for every connection cost more than the rest.
+    """Every API with its versions; those by which clients push metrics only where there is a subscription."""
+    # One list for all answers, which is never changed: sixty objects for every connection cost more than the rest.
     return [
         ApiVersion(api_key=api_key, min_version=0 if api_key == PRODUCE else lowest, max_version=highest)
         for api_key, (lowest, highest) in VERSIONS.items()

@@ -36,7 +36,7 @@ class StorageFile(Protocol):
         ...
 
     def file_slice(self, position: int, size: int) -> FileSlice:
-        """A promise of these bytes that a driver can send without reading them."""
+        """These bytes, not read yet, so that a driver can send them without reading."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -46,17 +46,17 @@ class StorageFile(Protocol):
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut.
 
-        OSError: it may never, though it can be read, and though the next sync succeeds (the kernel drops what it could
-        not write, and forgets that it was not written).
+        OSError: part of it may never reach the disk, even if it can be read and the next sync succeeds (the kernel
+        drops what it could not write, and does not try again).
         """
         ...
 
     def begin_sync(self) -> Callable[[], bool]:
-        """Begin what `sync` does and return at once; the answer tells whether it is done, OSError where it failed."""
+        """Begin what `sync` does and return at once; the function returned says whether it is done; OSError."""
         ...
 
     def close(self) -> None:
-        """Give the file back; reading on is an error."""
+        """Close the file; it must not be read afterwards."""
         ...
 
 
@@ -75,7 +75,7 @@ class FileSlice(Protocol):
 
 
 class Storage(Protocol):
-    """A folder of files; `write_back` knows what of them a power cut would leave."""
+    """A folder of files; `write_back` has what a power cut would leave of them."""
 
     @property
     def write_back(self) -> WriteBack: ...
@@ -116,7 +116,7 @@ class Storage(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, in place of what is there, or a folder one that nothing has; OSError.
 
-        Handles of what is renamed must be closed. At once and durable.
+        Handles of what is renamed must be closed. The change is atomic and durable.
         """
         ...
 

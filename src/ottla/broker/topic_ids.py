@@ -1,7 +1,7 @@
 """Topic ids in requests (KIP-516): newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name no topics.
 
-All handlers go by names, so ids are turned into names when a request comes in; None stands for an id that no topic
-has. The table follows the image, topic by topic.
+All handlers use names, so ids are turned into names when a request comes in; None stands for an id that no topic has.
+The table follows the image, topic by topic.
 """
 
 from __future__ import annotations

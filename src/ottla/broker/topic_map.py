@@ -1,8 +1,8 @@
-"""The topics of an image by name: a map that never changes, and whose successor costs what changed.
+"""The topics of an image by name: a map that never changes; making the next one costs only what changed.
 
-The newest map holds a dictionary. A map that follows takes it over and changes it in place; the older one keeps what
-the changed topics were before, and looks everything else up in its successor. Who goes through an older map as a whole,
-or looks something up many changes later, has it make a dictionary of its own.
+The newest map holds a dictionary. Its successor takes it over and changes it in place; the older map keeps what the
+changed topics were before, and looks everything else up in its successor. An older map makes a dictionary of its own
+when it is iterated over, or used for a look-up many changes later.
 
 Invariant: what a map says of a topic never changes.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.broker.events import TopicImage
 
-# So many maps may lie between one that is asked and the newest, before it makes a dictionary of its own.
+# How many maps a look-up goes through before the map makes a dictionary of its own.
 _STEPS_MAX = 16
 
 
@@ -28,7 +28,7 @@ class TopicMap(Mapping[str, TopicImage]):
         self._before: dict[str, TopicImage | None] = {}
 
     def followed_by(self, changes: Mapping[str, TopicImage | None]) -> TopicMap:
-        """The map that is like this one but for these topics (None: gone)."""
+        """A map like this one, with these topics changed (None: gone)."""
         own = self._whole()
         before = {name: own.get(name) for name in changes}
         _change(own, changes)

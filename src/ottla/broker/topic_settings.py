@@ -1,7 +1,7 @@
-"""What can be set on a topic: Kafka's names, types and ranges, and the broker setting that stands in for each.
+"""The settings of a topic: Kafka's names, types and ranges, and the broker setting that is each one's default.
 
-`TopicSettings` holds what is in force for one topic: its own settings, and its broker's where it says nothing.
-`topic_config_fault` judges settings before a topic gets them. A setting that would change what the broker does and is
+`TopicSettings` holds what is in force for one topic: its own settings, and its broker's where it has none.
+`topic_config_fault` checks settings before a topic gets them. A setting that would change what the broker does and is
 not implemented is refused, never ignored.
 """
 

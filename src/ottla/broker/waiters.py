@@ -1,4 +1,4 @@
-"""Who waits for a replica: for its high watermark, for records to read, for its log to begin later."""
+"""What waits for a replica: for its high watermark, for records to read, for its log to begin later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class AckWaiter(Protocol):
-    """A produce request that waits until its records are replicated."""
+    """A request that waits until its records are replicated: of a producer, or of a coordinator."""
 
     def replicated(self, order: int, error_code: int, now_us: int) -> None:
         """What it waits for under `order` is replicated (error code 0) or will never be."""
@@ -14,14 +14,14 @@ class AckWaiter(Protocol):
 
 
 class FetchWaiter(Protocol):
-    """Who fetches the partition, and hears what happens to it."""
+    """One partition of a fetch session, which is called when something happens to the partition."""
 
     def wake(self) -> None:
-        """There may be more to read, or an error to tell."""
+        """There may be more to read, or an error to answer."""
         ...
 
     def note(self) -> None:
-        """The high watermark or the log's start has moved, which is told with the next answer."""
+        """The high watermark or the log's start has moved: it is to be in the next answer."""
         ...
 
     def isr_changed(self) -> None:
@@ -30,7 +30,7 @@ class FetchWaiter(Protocol):
 
 
 class LogStartWaiter(Protocol):
-    """Somebody who waits until records are deleted on all replicas."""
+    """A request that waits until records are deleted on all replicas."""
 
     def log_start_moved(self, now_us: int) -> None:
         """A replica's log begins later now, or this one leads no more."""

@@ -1,4 +1,4 @@
-"""The time since 1970, as a broker's own clock has it: made of the core's `now_us`, for a core has no clock."""
+"""The time since 1970 on a broker's own clock: computed from the core's `now_us`, as a core has no clock."""
 
 from __future__ import annotations
 

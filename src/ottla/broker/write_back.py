@@ -1,13 +1,13 @@
-"""What of a broker's files would outlive a power cut: bookkeeping for every implementation of the storage port.
+"""What of a broker's files would survive a power cut: bookkeeping for every implementation of the storage port.
 
-A write goes to the page cache. It reaches the disk when the broker syncs the file, or when the operating system's
-flusher comes by: what was written longer ago than `interval_us` (`os.flush.interval.ms`) counts as synced. Nothing
-runs for that: each file remembers which end it had when, in steps of a sixteenth of the interval, and who asks gets
-the answer as of `now_us`, which the broker core sets whenever it is entered.
+A write goes to the page cache. It reaches the disk when the broker syncs the file, or when the operating system writes
+it back: what was written longer ago than `interval_us` (`os.flush.interval.ms`) counts as synced. Nothing runs for
+that: for each file it is kept which end it had when, in steps of a sixteenth of the interval, and results are as of
+`now_us`, which the broker core sets with every event and tick.
 
-Truncations, removals, renames, new folders, new (empty) files and small files replaced whole are durable at once; a
-file system does more of the opposite than of this, and Kafka's recovery is not about that. Bytes found in a file when
-it is first written count as synced.
+Truncations, removals, renames, new folders and new (empty) files count as durable at once. Real file systems promise
+less, but Kafka's recovery does not handle that either. Small files replaced whole are not kept here: the storage knows
+which of them are not synced (`write_file`). Bytes found in a file when it is first written count as synced.
 
 Invariants: `survivors` never names more bytes than the file has; bytes that were once synced stay so until cut off.
 """
@@ -42,7 +42,7 @@ class _Unsynced:
         self.size = end
 
     def settle(self, now_us: int, interval_us: int) -> None:
-        """What the flusher has written meanwhile is synced."""
+        """What the operating system has written back meanwhile is synced."""
         safe_us = now_us - interval_us
         ends = self.ends
         while ends and ends[0][0] <= safe_us:
@@ -73,21 +73,21 @@ class WriteBack:
 
     def __init__(self) -> None:
         self.now_us = 0
-        # How often the broker had a file synced, how long that took in all, and at most.
+        # How often the broker synced a file, how long that took in all, and at most.
         self.flush_count = self.flush_time_us = self.flush_time_us_max = 0
         self._files: dict[str, _Unsynced] = {}
-        # The paths of each folder that were written to, so that its end takes no look at other folders.
+        # The paths of each folder that were written to, so that removing it does not search other folders.
         self._of_folder: dict[str, dict[str, None]] = {}
         self.set_interval(_DEFAULT_INTERVAL_US)
 
     def flushed(self, time_us: int = 0) -> None:
-        """The broker had a file synced; real storage tells how long that took."""
+        """The broker has synced a file; `time_us` is 0 where the storage does not measure it."""
         self.flush_count += 1
         self.flush_time_us += time_us
         self.flush_time_us_max = max(self.flush_time_us_max, time_us)
 
     def set_interval(self, interval_us: int) -> None:
-        """The flusher comes by when a write is this old."""
+        """The operating system writes back what is this old."""
         self.interval_us = interval_us
         self._step_us = max(1, interval_us // _STEPS)
 
@@ -162,7 +162,7 @@ class WriteBack:
     def survivors(self, rng: Random) -> list[tuple[str, int]]:
         """(path, size) of the files that a power cut now leaves shorter than they are; everything is synced then.
 
-        Of what was not synced nothing survives, or as often a part from its beginning, cut anywhere.
+        Of the unsynced bytes, with equal chance, none survive or a part of random length from their beginning.
         """
         found = []
         for path, synced, size in self.unsynced():

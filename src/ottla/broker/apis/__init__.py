@@ -108,5 +108,5 @@ VERSIONS: dict[int, tuple[int, int]] = {
     GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
     PUSH_TELEMETRY: (0, 0),
 }
-# Told in ApiVersions only where somebody subscribes to clients' metrics: clients that see them ask what is wanted.
+# In ApiVersions only while there is a subscription to clients' metrics: clients that see these APIs use them.
 OF_CLIENT_METRICS = (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY)

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, versions 0 to 5: partitions that a transaction is to write to, told to its coordinator.
+"""AddPartitionsToTxn, versions 0 to 5: adds partitions to a transaction, at its coordinator.
 
 Versions 0 to 3 come from producers (transaction version 1): one transaction. From version 4 on brokers ask for many
 (KIP-890): to verify that partitions are in a transaction (`verify_only`; those that are not: TRANSACTION_ABORTABLE),

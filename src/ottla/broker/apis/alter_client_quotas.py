@@ -1,8 +1,8 @@
 """AlterClientQuotas, versions 0 and 1: passed on to the controller, which keeps what clients may use (KIP-546).
 
 `producer_byte_rate` and `consumer_byte_rate` are enforced (`ottla.broker.client_quotas`); `request_percentage`,
-`controller_mutation_rate` and `connection_creation_rate` are kept and told, and nothing more. Where the controller
-cannot be reached every entry gets NOT_CONTROLLER, which clients ask again.
+`controller_mutation_rate` and `connection_creation_rate` are stored and described, but not enforced. Where the
+controller cannot be reached every entry gets NOT_CONTROLLER, which clients retry.
 """
 
 from __future__ import annotations

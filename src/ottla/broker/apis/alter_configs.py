@@ -1,7 +1,8 @@
 """AlterConfigs, versions 0 to 2: replaces all settings of topics or brokers; what is not named has its default again.
 
-Old clients ask this way; current ones use IncrementalAlterConfigs, which changes only what it names. Judged by this
-broker and by the controller in the same way (`incremental_alter_configs.py`), but that loggers are INVALID_REQUEST.
+Old clients ask this way; current ones use IncrementalAlterConfigs, which changes only what it names. This broker and
+the controller check both in the same way (`incremental_alter_configs.py`), except that here loggers and subscriptions
+to clients' metrics are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.protocol.messages.alter_configs import (
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Judge the resources here, and have the controller change those that are well."""
+    """Check the resources here; those without a fault go to the controller."""
     message = request.message
     refusals = [refusal_of(broker.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
     well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]

@@ -1,8 +1,8 @@
 """AlterPartitionReassignments, versions 0 and 1: passed on to the controller, which moves replicas (KIP-455).
 
-What the controller decides, and the errors it gives, stand in `ottla.broker.controller.reassignments`. Version 1 can
-forbid to change how many replicas a partition has. Where the controller cannot be reached the answer is NOT_CONTROLLER,
-which clients ask again.
+The controller's decisions and errors are in `ottla.broker.controller.reassignments`. A request of version 1 can forbid
+a change of the number of replicas. Where the controller cannot be reached the answer is NOT_CONTROLLER, which clients
+retry.
 """
 
 from __future__ import annotations

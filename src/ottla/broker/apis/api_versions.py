@@ -1,11 +1,12 @@
 """ApiVersions, versions 0 to 4: the APIs and versions this broker answers, as `VERSIONS` lists them.
 
 A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that the client
-can ask again (KIP-511), by the request channel or by whoever decodes frames (`spoken_versions.py`). A client's software
-name and version must look like names (KIP-511), else INVALID_REQUEST. Two features are advertised (KIP-584), from
-version 3 on, in force as the broker settings of their names say: `transaction.version`, by which clients choose how
-they run transactions (KIP-890), and `group.version`, with which there are consumer groups (KIP-848). That they begin at
-0 is told from version 4 on: older clients stumble over a level of 0 (KAFKA-17011).
+can ask again (KIP-511), by the request channel or by the code that decodes frames (`spoken_versions.py`). A client's
+software name and version must be letters and digits, with dots and hyphens inside (KIP-511), else INVALID_REQUEST. From
+version 3 on the answer has the levels of two features (KIP-584), which are the broker settings of the same names:
+`transaction.version`, by which clients choose how they run transactions (KIP-890), and `group.version`, which allows
+consumer groups (KIP-848). The range of levels, which begins at 0, is in the answer from version 4 on: older clients
+fail on a level of 0 (KAFKA-17011).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Say which versions are spoken here."""
+    """Answer with the versions, or with INVALID_REQUEST."""
     message = request.message
     if request.version >= _NAMES_FROM_VERSION and not (
         _is_name(message.client_software_name) and _is_name(message.client_software_version)

@@ -1,9 +1,8 @@
 """ConsumerGroupDescribe, versions 0 and 1: state, epochs and members of consumer groups (KIP-848).
 
-GROUP_ID_NOT_FOUND for groups nobody knows and for those of the classic protocol, which DescribeGroups describes. What a
-member owns is told with the partitions that it is asked to give up. Members' hosts are not known to a broker core
-and are empty; authorized operations are not told, as by a broker without an authorizer. With the broker setting
-`group.version=0`: UNSUPPORTED_VERSION.
+GROUP_ID_NOT_FOUND for groups that do not exist and for those of the classic protocol, which DescribeGroups describes. A
+member's assignment includes the partitions that it has still to give up. Members' hosts are not known to a broker core
+and are empty; authorized operations are left out. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1: a member of a consumer group joins, lives, learns what to own, and leaves.
+"""ConsumerGroupHeartbeat, versions 0 and 1: a consumer group's member joins, stays, gets its partitions, and leaves.
 
-What decides stands in `ottla.broker.groups` (KIP-848): `consumer_group.py`, and what a request must say in
+The decisions are in `ottla.broker.groups` (KIP-848): `consumer_group.py`, and the checks of a request in
 `heartbeat_checks.py`. Answered when all that the answer rests on is replicated. UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
 UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION and
 INVALID_REQUEST as in Kafka. A group that has members of the classic protocol is not taken over: GROUP_ID_NOT_FOUND, as
-for a group that nobody has joined. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
+for a group that does not exist. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CreatePartitions, versions 0 to 3: passed on to the controller; the partitions are there when it is answered.
 
-What the controller decides, and the errors it gives, stand in `ottla.broker.controller.partitions`. Where it cannot
-be reached every topic gets NOT_CONTROLLER, which clients ask again.
+The controller's decisions and errors are in `ottla.broker.controller.partitions`. Where it cannot be reached every
+topic gets NOT_CONTROLLER, which clients retry.
 """
 
 from __future__ import annotations

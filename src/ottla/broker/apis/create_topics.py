@@ -1,7 +1,7 @@
 """CreateTopics, versions 2 to 7: passed on to the controller; the topics exist everywhere when it is answered.
 
-What the controller decides, and the errors it gives, stand in `ottla.broker.controller`. Where it cannot be reached
-every topic gets NOT_CONTROLLER, which clients ask again.
+The controller's decisions and errors are in `ottla.broker.controller.topics`. Where it cannot be reached every topic
+gets NOT_CONTROLLER, which clients retry.
 """
 
 from __future__ import annotations

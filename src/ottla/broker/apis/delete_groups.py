@@ -1,6 +1,7 @@
-"""DeleteGroups, versions 0 to 2: groups that nobody is in go, with their committed offsets.
+"""DeleteGroups, versions 0 to 2: deletes groups without members, with their committed offsets.
 
-NON_EMPTY_GROUP where somebody is, GROUP_ID_NOT_FOUND where there is no such group, INVALID_GROUP_ID for an empty id.
+NON_EMPTY_GROUP where there are members, GROUP_ID_NOT_FOUND where there is no such group, INVALID_GROUP_ID for an empty
+id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """DeleteRecords, versions 0 to 2: forget the records of a partition below an offset (KIP-107).
 
-The leader moves the beginning of its log at once; followers learn of it with their next Fetch, and the answer waits
-until every replica on a live broker has followed, or says REQUEST_TIMED_OUT. It tells the low watermark: no live
-replica has anything below. Offset -1 stands for the high watermark. Above that, and below 0: OFFSET_OUT_OF_RANGE; a
-topic that is only compacted: POLICY_VIOLATION; one the cluster keeps for itself: INVALID_TOPIC_EXCEPTION. Files go
-when the next check for retention finds whole segments in front of the beginning.
+The leader moves the beginning of its log at once; followers get it with their next Fetch. The answer waits until every
+replica on a live broker has done the same, or says REQUEST_TIMED_OUT. It has the low watermark: no live replica has a
+record below it. Offset -1 stands for the high watermark. Above that, and below 0: OFFSET_OUT_OF_RANGE; a topic that is
+only compacted: POLICY_VIOLATION; an internal topic: INVALID_TOPIC_EXCEPTION. The next check for retention removes the
+segments that are in front of the new beginning as a whole.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PendingDeletion:
             self._broker.answer(self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
-        """Not all replicas have followed in time; the leader's log begins where it was asked to all the same."""
+        """Not all replicas have followed in time; the leader's log begins at the new offset all the same."""
         for partition, _, result in self._waiting:
             partition.deletions_waiting.pop(self, None)
             _fail(result, ErrorCode.REQUEST_TIMED_OUT)

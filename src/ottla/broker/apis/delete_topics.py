@@ -1,7 +1,7 @@
 """DeleteTopics, versions 1 to 6: passed on to the controller; the topics are gone everywhere when it is answered.
 
 Topics are named, or from version 6 on given by topic id. Where the controller cannot be reached every topic gets
-NOT_CONTROLLER, which clients ask again.
+NOT_CONTROLLER, which clients retry.
 """
 
 from __future__ import annotations

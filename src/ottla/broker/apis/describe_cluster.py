@@ -2,7 +2,7 @@
 
 The controller's id is that of a broker that passes administrative requests on; every broker does. There are no
 endpoints of controllers: asked for them the answer is MISMATCHED_ENDPOINT_TYPE, and UNSUPPORTED_ENDPOINT_TYPE for
-anything else (KIP-919). Brokers that are fenced are not listed, also when asked for. Everybody may do everything.
+anything else (KIP-919). Brokers that are fenced are not listed, also when asked for. Authorized operations: all.
 """
 
 from __future__ import annotations

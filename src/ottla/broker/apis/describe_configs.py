@@ -4,7 +4,7 @@ A topic's settings: its own, or the broker's that stand in (KIP-226 calls those 
 its id, which only that broker answers: all of them; named by "": those changed for all brokers. Settings that can be
 changed while the broker runs are not read-only. A subscription to clients' metrics has its settings, or their defaults
 where there is none of that name. There are no loggers (an empty list), and no settings of groups (INVALID_REQUEST). No
-setting is secret, so every value is told.
+setting is secret, so every value is in the answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """DescribeGroups, versions 0 to 6: state, protocol and members of groups.
 
-A group nobody knows is Dead, from version 6 on with GROUP_ID_NOT_FOUND, and so are consumer groups (KIP-848), which
-ConsumerGroupDescribe describes. Members' metadata and assignments are told
-while the group is stable. Members' hosts are not known to a broker core and are empty; authorized operations are not
-told, as by a broker without an authorizer.
+A group that does not exist is Dead, from version 6 on with GROUP_ID_NOT_FOUND, and so are consumer groups (KIP-848),
+which ConsumerGroupDescribe describes. Members' metadata and assignments are in the answer while the group is stable.
+Members' hosts are not known to a broker core and are empty; authorized operations are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeProducers, version 0: the producers a partition remembers, and which have a transaction open (KIP-664).
 
-Answered by any replica: who looks for hanging transactions asks a broker about all that it holds. Others say
-NOT_LEADER_OR_FOLLOWER.
+Any replica answers: tools that look for hanging transactions ask each broker about all that it holds. Other brokers
+answer NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DescribeQuorum, versions 0 to 2: who decides about the cluster's metadata.
+"""DescribeQuorum, versions 0 to 2: which controller decides about the cluster's metadata.
 
-One controller decides here (see UNSUPPORTED.md). It is told as the only voter and the leader of `__cluster_metadata`-0,
-under the id of the broker that passes administrative requests on to it, with the version of its image for offsets.
-There are no observers. Any other partition: UNKNOWN_TOPIC_OR_PARTITION.
+One controller decides here (see UNSUPPORTED.md). The answer names it as the only voter and the leader of
+`__cluster_metadata`-0, under the id of the broker that passes administrative requests on to it, with the version of its
+image for offsets. There are no observers. Any other partition: UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations

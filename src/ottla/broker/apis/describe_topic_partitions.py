@@ -1,8 +1,8 @@
 """DescribeTopicPartitions, version 0: topics with their partitions, page by page (KIP-966).
 
 Topics come sorted by name, all of them where none is named. A page ends after as many partitions as the client
-wants, at most 2000; its cursor says where the next one begins. There are no eligible leader replicas. Everybody may
-do everything.
+wants, at most 2000; its cursor says where the next one begins. There are no eligible leader replicas. Authorized
+operations: all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeTransactions, version 0: what the coordinator knows of transactional ids (KIP-664).
 
-Ids nobody has used get TRANSACTIONAL_ID_NOT_FOUND, those coordinated elsewhere NOT_COORDINATOR. A transaction that has
-not begun started at -1.
+Ids that are not in use get TRANSACTIONAL_ID_NOT_FOUND, those coordinated elsewhere NOT_COORDINATOR. A transaction that
+has not begun has the start time -1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ElectLeaders, versions 0 to 2: passed on to the controller, which elects the preferred leaders or, unclean, any
-living replica where nobody leads (KIP-460; before version 1 only preferred ones are elected).
+living replica where there is no leader (KIP-460; before version 1 only preferred ones are elected).
 
-What the controller decides, and the errors it gives, stand in `ottla.broker.controller.leadership`. Where it cannot be
-reached the answer is NOT_CONTROLLER, which clients ask again.
+The controller's decisions and errors are in `ottla.broker.controller.leadership`. Where it cannot be reached the answer
+is NOT_CONTROLLER, which clients retry.
 """
 
 from __future__ import annotations

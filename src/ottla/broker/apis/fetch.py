@@ -1,18 +1,18 @@
 """Fetch, versions 4 to 18: whole record batches from a partition's log, for consumers and for followers.
 
 Consumers (replica id -1) read below the high watermark or, with `isolation_level` 1, below the last stable offset, and
-are told which of the transactions they read were aborted (KIP-98). Followers (a broker's id) read to the log's end, and
-what they ask for tells the leader how far they have come; where their log parted from the leader's they are told the
-epoch and offset (KIP-279, KIP-595). A follower is answered with the partitions that have news only, and a newer Fetch
+get the list of aborted transactions among them (KIP-98). Followers (a broker's id) read to the log's end. Their fetch
+offset shows the leader how far they have come; if their log diverges from the leader's, the answer has the epoch and
+the offset to cut at (KIP-279, KIP-595). The answer to a follower has only the partitions with news, and a newer Fetch
 of the same follower ends the older one at once.
 
 A request with less than `min_bytes` to give waits for up to `max_wait_ms`; `max_bytes` bounds the answer except for
-its first batch (KIP-74). A consumer that says its rack is told by the leader which replica there has what it asks for,
-if `replica.selector.class` is the rack-aware one, and gets records from followers up to their high watermark (KIP-392;
-Apache Kafka's followers serve consumers without a rack, too). Requests of a fetch session (KIP-227, see
-`fetch_sessions`) name the partitions that changed, and are answered with those that have records, an error, another
-high watermark or another log start than told before; a Fetch that waits when the next one of its session comes gets
-INVALID_FETCH_SESSION_EPOCH. Records leave as file slices, to followers also as batches that are still in memory.
+its first batch (KIP-74). A consumer may name its rack (KIP-392). Then the leader's answer names the replica there that
+has the records, if `replica.selector.class` is the rack-aware one, and followers give it records up to their high
+watermark (Apache Kafka's followers serve consumers without a rack, too). Requests of a fetch session (KIP-227, see
+`fetch_sessions`) name the partitions that changed; the answer has those with records, an error, or another high
+watermark or log start than in the last answer. A Fetch that waits when the next one of its session comes gets
+INVALID_FETCH_SESSION_EPOCH. Records are sent as file slices, to followers also as batches that are still in memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ENDPOINTS_FROM_VERSION = 16
 
 
 def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> bool:
-    """Whether a follower has this very log to its end, and begins where it begins: there is nothing to tell it."""
+    """Whether a follower has this log to its end, and nothing that is deleted here: there is nothing to answer."""
     return (
         asked.fetch_offset == log.log_end_offset
         and asked.last_fetched_epoch == log.epochs.latest
@@ -135,9 +135,9 @@ class PendingFetch:
         broker.purgatory.add(self, now_us + wait_us)
 
     def _note_follower(self, now_us: int) -> None:
-        """Note how far the follower has come, in the partitions it speaks of and in those that are not settled.
+        """Note how far the follower has come, in partitions with news and in those where it is not in sync (`joining`).
 
-        In all others it has the log to its end, as it had when it spoke of them last.
+        In all others it has the log to its end, as with its last Fetch of them.
         """
         broker, session, follower = self._broker, self._session, self._follower_id
         state = self._request.message.replica_state
@@ -197,7 +197,7 @@ class PendingFetch:
         if failed and self._follower_id == CONSUMER and self._request.version >= _ENDPOINTS_FROM_VERSION:
             response.node_endpoints = self._endpoints(responses)
         if broker.quotas is not None and self._follower_id == CONSUMER:
-            # What was read is sent, and the next Fetch waits; Apache Kafka would have it read once more.
+            # The records are sent, and the next Fetch waits; Apache Kafka sends none, and they are read once more.
             response.throttle_time_ms = broker.throttle(CONSUMED, self._request, _size_of(responses), now_us)
         broker.answer(self._request, response, now_us)
         return True
@@ -239,7 +239,7 @@ class PendingFetch:
         self.attempt(now_us, last=True)
 
     def end(self, now_us: int) -> None:
-        """Answer with nothing: whoever asked has asked anew."""
+        """Answer without records: the same client or follower has sent another Fetch."""
         if not self._done:
             self._finish(kept=False)
             error_code = 0 if self._follower_id != CONSUMER else ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -267,7 +267,7 @@ class PendingFetch:
         return partition.log.log_end_offset if partition.log is not None else 0
 
     def _has_news(self) -> bool:
-        """Whether a partition has something to say: records, an error, a diverging epoch; those without are let go."""
+        """Whether a partition has something to answer: records, an error, a diverging epoch; others leave `news`."""
         follows = self._follower_id != CONSUMER
         news = self._session.news
         for each in tuple(news):
@@ -286,7 +286,7 @@ class PendingFetch:
         return False
 
     def _let_go(self, each: SessionPartition, partition: Partition) -> None:
-        """There is nothing to read: until something happens it need not be looked at, but perhaps told of."""
+        """Nothing to read: take the partition out of `news` until something happens; its high watermark may be new."""
         session = self._session
         del session.news[each]
         if each.told_high_watermark != partition.high_watermark:
@@ -318,7 +318,7 @@ class PendingFetch:
             records = answer.records
             if records:
                 size += records.size if hasattr(records, "size") else sum(map(len, records))
-                # Who had records goes behind the others, so that all get their turn.
+                # A partition that gave records goes behind the others, so that each is served.
                 del news[each]
                 news[each] = None
             elif (
@@ -328,7 +328,7 @@ class PendingFetch:
             else:
                 assert partition is not None
                 if self._begins_later(asked, partition):
-                    failed = True  # nothing failed, but it is not to wait either
+                    failed = True  # nothing failed, but the answer must not wait
                 else:
                     if asked.fetch_offset == self._end_offset(partition):
                         self._let_go(each, partition)
@@ -341,7 +341,7 @@ class PendingFetch:
     def _completed(
         self, answers: dict[SessionPartition, PartitionData]
     ) -> tuple[dict[SessionPartition, PartitionData], bool]:
-        """The answer to a request in full: every partition in the order asked for, and whether any has an error."""
+        """The answer to a full request: every partition in the order asked for, and whether any has an error."""
         self._session.untold = {}
         found = {}
         failed = False
@@ -383,7 +383,7 @@ class PendingFetch:
             self._name_leader(each.topic, each.index, answer)
             return answer
         if partition.log is None:
-            # Nobody may be writing: without this its followers would ask for ever.
+            # Without writes nothing else opens the log, and its followers would ask for ever.
             partition.open_log()
         log = partition.log
         if log is None:
@@ -402,7 +402,7 @@ class PendingFetch:
         if not log.log_start_offset <= offset <= log.log_end_offset:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             if self._follower_id == CONSUMER:
-                # Followers begin anew where the leader begins; consumers ask for places by ListOffsets.
+                # A follower begins anew at the leader's log start, so it gets that; a consumer uses ListOffsets.
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             return answer
         end_offset = self._end_offset(partition)
@@ -470,7 +470,7 @@ class PendingFetch:
         return found
 
     def _diverging(self, asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
-        """Where the log of whoever asks parts from this one; None where it does not."""
+        """Where the log of the client or follower diverges from this one; None where it does not."""
         epoch = asked.last_fetched_epoch
         log = partition.log
         if epoch < 0 or log is None or asked.fetch_offset < log.log_start_offset:
@@ -486,7 +486,7 @@ class PendingFetch:
         return EpochEndOffset(epoch=own_epoch, end_offset=max(end_offset, log.log_start_offset))
 
     def _endpoints(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
-        """Where the leaders named in the answer are to be found (KIP-951)."""
+        """The addresses of the leaders that the answer names (KIP-951)."""
         named = [answer.current_leader for topic in responses for answer in topic.partitions]
         leaders = [leader.leader_id for leader in named if leader is not None]
         endpoints = []

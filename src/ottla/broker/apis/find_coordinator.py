@@ -1,9 +1,9 @@
 """FindCoordinator, versions 0 to 6: the broker that leads the key's partition of an internal topic.
 
-Groups (key type 0) are coordinated by who leads their partition of `__consumer_offsets`, transactional ids (1) by who
-leads theirs of `__transaction_state`. The first to ask has that topic made, by the controller, before it is answered
-(Apache Kafka answers "ask again" meanwhile). Where it cannot be made, or its partition has no leader, the answer is
-COORDINATOR_NOT_AVAILABLE. There are no share groups: other kinds of keys get INVALID_REQUEST.
+Groups (key type 0) are coordinated by the leader of their partition of `__consumer_offsets`, transactional ids (1) by
+the leader of theirs of `__transaction_state`. At the first such request the controller makes that topic before the
+answer (Apache Kafka answers "ask again" meanwhile). Where it cannot be made, or its partition has no leader, the answer
+is COORDINATOR_NOT_AVAILABLE. There are no share groups: other kinds of keys get INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions, version 0 (KIP-714): which of its metrics a client is to push, how often, and under what.
+"""GetTelemetrySubscriptions, version 0 (KIP-714): which metrics a client is to push, how often, and under which id.
 
-What is decided, and the errors, stand in `ottla.broker.client_telemetry`.
+The decisions and errors are in `ottla.broker.client_telemetry`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ from ottla.broker.request import Request
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Say it."""
+    """Answer with the subscription."""
     answer = broker.client_telemetry.subscription(request, broker.image.client_metrics, now_us)
     broker.answer(request, answer, now_us)

@@ -1,7 +1,7 @@
 """Which function handles which API: `handle` of the module that has the name of its messages.
 
-Most are imported when a client asks for them: few clusters in tests ever see what coordinates groups and transactions,
-and need not wait for it, nor hold it in memory.
+Most are imported with the first request for them: few clusters in tests use groups or transactions, and the others
+neither wait for that code nor hold it in memory.
 """
 
 from __future__ import annotations

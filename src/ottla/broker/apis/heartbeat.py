@@ -12,7 +12,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatResponse
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Note that the member lives."""
+    """Note that the member is alive."""
     message, error_code, group = request.message, 0, None
     try:
         group = broker.groups.known(message.group_id, now_us)

@@ -1,10 +1,10 @@
 """IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and subtracts from settings (KIP-339).
 
-This broker judges what concerns brokers and the form of the request: a resource or a setting named twice, a value
-that is missing, and another broker's settings are INVALID_REQUEST (KIP-226: a broker's own settings are changed at
-that broker, those of all brokers at any). The rest goes to the controller, which answers when every broker goes by
-the change. There are no loggers whose levels could be set (INVALID_CONFIG), and no settings of groups
-(INVALID_REQUEST). Subscriptions to clients' metrics (KIP-714) are resources like topics.
+This broker checks what concerns brokers and the form of the request: a resource or a setting named twice, a value that
+is missing, and another broker's settings are INVALID_REQUEST (KIP-226: a broker's own settings are changed at that
+broker, those of all brokers at any). The rest goes to the controller, which answers when every broker has the change.
+There are no loggers whose levels could be set (INVALID_CONFIG), and no settings of groups (INVALID_REQUEST).
+Subscriptions to clients' metrics (KIP-714) are resources like topics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Refusal = tuple[int, str]
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Judge the resources here, and have the controller change those that are well."""
+    """Check the resources here; those without a fault go to the controller."""
     message = request.message
     refusals = [refusal_of(broker.broker_id, message, number) for number in range(len(message.resources))]
     well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]
@@ -56,20 +56,20 @@ def _response(message: Any, refusals: list[Refusal | None], told: list[Any]) -> 
 
 
 def merged(refusals: list[Refusal | None], told: list[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
-    """What is answered for each resource: the refusal found here, or what the controller says."""
+    """The result for each resource: the refusal found here, or the controller's answer."""
     answers = iter(told)
     return [refusal if refusal is not None else next(answers) for refusal in refusals]
 
 
 def told_by_controller(answer: Any, count: int) -> list[tuple[int, str | None]]:
-    """(error code, sentence) for each resource that was passed on; NOT_CONTROLLER where nobody answered."""
+    """(error code, sentence) for each resource that was passed on; NOT_CONTROLLER without an answer."""
     if answer is None:
         return [(ErrorCode.NOT_CONTROLLER, "the controller cannot be reached")] * count
     return [(result.error_code, result.error_message) for result in answer.responses]
 
 
 def refusal_of(broker_id: int, message: Any, number: int, *, legacy: bool = False) -> Refusal | None:
-    """What this broker finds wrong with one resource of the request; None where the controller is to judge."""
+    """What this broker finds wrong with one resource of the request; None: the controller checks the rest."""
     resource = message.resources[number]
     kind, name = resource.resource_type, resource.resource_name
     if sum(other.resource_type == kind and other.resource_name == name for other in message.resources) > 1:

@@ -1,12 +1,12 @@
-"""InitProducerId, versions 0 to 5: who a producer is: a producer id and an epoch.
+"""InitProducerId, versions 0 to 5: gives a producer its producer id and epoch.
 
 Without a transactional id: a new id with epoch 0, whatever id the producer had, from the controller (see there). With
-one, the coordinator of that id answers: the same producer id again, its epoch raised so that older producers can do no
-more; a transaction that is still open is aborted first, meanwhile CONCURRENT_TRANSACTIONS. From version 3 on a producer
-may name the id and epoch it had (KIP-360) and is refused with PRODUCER_FENCED (before version 4
-INVALID_PRODUCER_EPOCH) where another one has come after it. Timeouts below 1 ms or above `transaction.max.timeout.ms`:
-INVALID_TRANSACTION_TIMEOUT. Where the controller cannot be reached: COORDINATOR_NOT_AVAILABLE, which clients ask again.
-Two-phase commit (version 6, KIP-939) is not spoken, as in Apache Kafka 4.3.
+one, the coordinator of that id answers: the same producer id again, with a higher epoch, which fences older producers;
+a transaction that is still open is aborted first, meanwhile CONCURRENT_TRANSACTIONS. From version 3 on a producer may
+name the id and epoch it had (KIP-360) and is refused with PRODUCER_FENCED (before version 4 INVALID_PRODUCER_EPOCH)
+where another one has come after it. Timeouts below 1 ms or above `transaction.max.timeout.ms`:
+INVALID_TRANSACTION_TIMEOUT. Where the controller cannot be reached: COORDINATOR_NOT_AVAILABLE, which clients retry.
+Two-phase commit (version 6, KIP-939) is not supported, as in Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     if (message.producer_id == -1) != (message.producer_epoch == -1) or transactional_id == "":
         broker.answer(request, refused(ErrorCode.INVALID_REQUEST), now_us)
     elif transactional_id is None:
-        # Whatever id it has: only transactional producers keep theirs. The controller does not look at the rest.
+        # Whatever id it names: only transactional producers keep theirs. The controller ignores the other fields.
         broker.pass_on(request, unreachable)
     elif not 0 < message.transaction_timeout_ms <= broker.settings.transaction_max_timeout_ms:
         broker.answer(request, refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT), now_us)

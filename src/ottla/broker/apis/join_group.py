@@ -1,10 +1,10 @@
-"""JoinGroup, versions 0 to 9: a member takes part in the next generation; answered when everybody has joined.
+"""JoinGroup, versions 0 to 9: a member takes part in the next generation; answered when all members have joined.
 
-The leader's answer lists all members. What decides stands in `ottla.broker.groups`. A session timeout outside
+The leader's answer lists all members. The decisions are in `ottla.broker.groups`. A session timeout outside
 `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT, an empty group id
 INVALID_GROUP_ID, no protocol that all members know INCONSISTENT_GROUP_PROTOCOL, and so is a group whose members use the
-protocol of KIP-848; from version 4 on new members are first told their id, with MEMBER_ID_REQUIRED. Members of more
-kinds than consumers (Kafka Connect) are welcome: what they say to each other is theirs.
+protocol of KIP-848; from version 4 on new members first get their id, with MEMBER_ID_REQUIRED. Members need not be
+consumers (Kafka Connect): their metadata is passed on as it is.
 """
 
 from __future__ import annotations

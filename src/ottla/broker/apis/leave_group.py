@@ -1,7 +1,7 @@
 """LeaveGroup, versions 0 to 5: members leave at once, and the others rebalance.
 
-One member up to version 2, whose error stands at the top; many from version 3 on, each with its own error; a static
-member may be named by its instance id alone, as admin tools do.
+One member up to version 2, with the error of the whole answer; many from version 3 on, each with its own error; a
+static member may be named by its instance id alone, as admin tools do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ListConfigResources, versions 0 and 1 (KIP-1142): what DescribeConfigs can be asked about.
+"""ListConfigResources, versions 0 and 1 (KIP-1142): the resources that DescribeConfigs can describe.
 
 Topics, the brokers that are alive with their loggers, and subscriptions to clients' metrics; groups have no settings
-here. Version 0 asks for client metrics only. Without types everything is listed, by type and name; a
-type that does not exist is UNSUPPORTED_VERSION, as in Apache Kafka.
+here. Version 0 lists client metrics only. Without types everything is listed, by type and name; a type that does not
+exist is UNSUPPORTED_VERSION, as in Apache Kafka.
 """
 
 from __future__ import annotations

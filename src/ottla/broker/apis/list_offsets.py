@@ -3,14 +3,14 @@
 -1 asks for the end (the high watermark; with `isolation_level` 1 the last stable offset), -2 for the beginning,
 -3 for the record with the largest timestamp (KIP-734), -4 for the beginning of what is stored locally, which is the
 same here (KIP-405), -5 and -6 for what is or is not yet in remote storage, of which there is none: offset -1 (KIP-1005,
-KIP-1023); other negative times, and these in versions older than they are, get UNSUPPORTED_VERSION.
+KIP-1023); other negative times, and these in versions that did not have them yet, get UNSUPPORTED_VERSION.
 
-Who asks with the replica id -2, as tools do that look at replicas, may ask a follower, too, and is told that replica's
-log end offset as the end. Where other replicas lag behind, it is beyond the high watermark.
+With replica id -2 (tools that compare replicas) a follower answers, too, and the end is that replica's log end offset,
+which may be beyond the high watermark.
 
-A time from 0 on gives the first record with that timestamp or a later one; its batch is decoded for that. A new
-leader that does not know yet what its followers have answers OFFSET_NOT_AVAILABLE for the end, which clients ask
-again (KIP-207).
+A time from 0 on gives the first record with that timestamp or a later one; its batch is decoded for that. A new leader
+whose high watermark has not reached the start of its epoch answers OFFSET_NOT_AVAILABLE for the end, which clients
+retry (KIP-207).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _look_up(
             answer.leader_epoch = partition.leader_epoch if partition.is_leader else log.epochs.latest
     elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
-        # A leader's epoch begins with it, not with its first record.
+        # A leader's epoch begins with its election, not with its first record.
         begun = partition.is_leader and log.log_start_offset >= partition.epoch_start_offset
         answer.leader_epoch = partition.leader_epoch if begun else log.epochs.at(log.log_start_offset)
     elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
@@ -114,7 +114,7 @@ def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartit
     """The first record below `end_offset` with the timestamp or a later one (MAX_TIMESTAMP: the largest there is)."""
     try:
         wanted = log.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
-        # A batch may begin in front of the log's start, and its header may promise what its records do not hold.
+        # A batch may begin in front of the log's start, or its header have a timestamp that none of its records has.
         found = (_first_since(batch, wanted, log.log_start_offset) for batch in log.batches_since(wanted))
         record = next(filter(None, found), None)
     except OSError:

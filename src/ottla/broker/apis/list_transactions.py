@@ -2,7 +2,8 @@
 
 Filters narrow the list: states, producer ids, from version 1 on those open for longer than so many milliseconds
 (KIP-994), from version 2 on a pattern for transactional ids (KIP-1152; else INVALID_REGULAR_EXPRESSION).
-States that do not exist are named in the answer. Patterns are Python's, Kafka's are RE2: simple ones mean the same.
+States that do not exist are named in the answer. Patterns have Python's syntax, Kafka's have RE2's: simple ones mean
+the same.
 """
 
 from __future__ import annotations

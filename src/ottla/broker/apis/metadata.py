@@ -1,11 +1,10 @@
-"""Metadata, versions 0 to 13: the brokers, and who leads and holds which partition.
+"""Metadata, versions 0 to 13: the brokers, and the leader and replicas of each partition.
 
 All topics, or those named (from version 10 on also by topic id). Unknown topics get UNKNOWN_TOPIC_OR_PARTITION or
 UNKNOWN_TOPIC_ID; where `auto.create.topics.enable` is set and the client allows it, they are made first, with the
-broker's number of partitions and replicas (Apache Kafka answers "unknown" while it makes them), but for internal
-topics, which their coordinators make. Where authorized operations are asked for, everybody may do everything, as with
-a broker without an authorizer. The controller's id is that of a broker that passes administrative requests on; every
-broker does.
+broker's number of partitions and replicas (Apache Kafka answers "unknown" while it makes them). Internal topics are not
+made here. Authorized operations, where asked for, are all, as with a broker without an authorizer. The controller's id
+is that of a broker that passes administrative requests on; every broker does.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 
 
 def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic]) -> list[str]:
-    """The topics that could be made by being asked for."""
+    """The topics asked for that do not exist and may be made."""
     names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID]
     unknown = [name for name in dict.fromkeys(names) if name not in image.topics and name not in INTERNAL_TOPICS]
     return [name for name in unknown if topic_name_fault(name) is None]

@@ -1,12 +1,11 @@
-"""OffsetCommit, versions 2 to 10: offsets of a group, stored in `__consumer_offsets` before they are answered.
+"""OffsetCommit, versions 2 to 10: offsets of a group, stored in `__consumer_offsets` before the answer.
 
-By a member of the current generation, or, without a generation, while nobody is in the group. Members of consumer
-groups (KIP-848) commit from version 9 on, in their own epoch or an older one in which they owned the partitions
-already, else STALE_MEMBER_EPOCH. Partitions that do not
-exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the
-others are stored together. A generation of a group nobody knows is GROUP_ID_NOT_FOUND, before version 9
-ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in Kafka since 2.1. Version 10 names topics by id; one that no
-topic has is UNKNOWN_TOPIC_ID.
+A member of the current generation may commit, or anybody without a generation while the group has no members. Members
+of consumer groups (KIP-848) commit from version 9 on, in their own epoch or an older one in which they owned the
+partitions already, else STALE_MEMBER_EPOCH. Partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of
+more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the others are stored together. A generation of a group
+that does not exist is GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in
+Kafka since 2.1. Version 10 names topics by id; one that no topic has is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _TOPIC_IDS_FROM_VERSION = 10
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Check who commits, then what, and store it."""
+    """Check the offsets, then the member, and store them."""
     message: OffsetCommitRequest = request.message
     offsets: dict[tuple[str, int], CommittedOffset] = {}
     errors: dict[tuple[str, int], int] = {}

@@ -1,8 +1,8 @@
 """OffsetDelete, version 0: forgets committed offsets of a group, partition by partition (KIP-496).
 
-A group nobody is in loses what is asked for. While consumers are in it, topics they subscribe to keep their offsets
-(GROUP_SUBSCRIBED_TO_TOPIC); while others are in it, none may be deleted (NON_EMPTY_GROUP). Partitions that do not
-exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are deleted without a word.
+A group without members loses what is asked for. While its members are consumers, topics they subscribe to keep their
+offsets (GROUP_SUBSCRIBED_TO_TOPIC); with other members none may be deleted (NON_EMPTY_GROUP). Partitions that do not
+exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are no error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _fault(broker: BrokerPort, group: CoordinatedGroup, topic: str, index: int) 
 
 
 def _subscribed(group: CoordinatedGroup, topic: str) -> bool:
-    """Whether a consumer subscribes to the topic; who cannot be understood may well do so."""
+    """Whether a consumer subscribes to the topic; one whose metadata cannot be read counts as subscribed."""
     if isinstance(group.members, ConsumerGroup):
         return group.members.subscribes_to(topic)
     for member in group.members.members.values():

@@ -2,8 +2,8 @@
 
 One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
 Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
-version 1 they stand with every partition. From version 9 on a member of a consumer group (KIP-848) says who it is: an
-unknown one is UNKNOWN_MEMBER_ID, one with another epoch than its own STALE_MEMBER_EPOCH. Classic members are not asked.
+version 1 every partition has them. From version 9 on a member of a consumer group (KIP-848) gives its id and epoch: an
+unknown id is UNKNOWN_MEMBER_ID, another epoch than the member's STALE_MEMBER_EPOCH. Classic members are not checked.
 With `require_stable` (version 7 on, KIP-447) a partition whose offset an open transaction commits gets
 UNSTABLE_OFFSET_COMMIT: ask again when it is decided. Version 10 names topics by id; one that no topic has is
 UNKNOWN_TOPIC_ID.
@@ -63,7 +63,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 
 
 def _put_ids(broker: BrokerPort, group: OffsetFetchResponseGroup, asked: Sequence[Any] | None) -> None:
-    """Say the ids of topics: those asked for, or, where all were, those of topics there are."""
+    """Fill in topic ids: those asked for, or, where all were asked for, those of the topics that exist."""
     if asked is None:
         known = broker.image.topics
         group.topics = [topic for topic in group.topics if topic.name in known]

@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch of leaders ended in this log, so that a client can tell whether
-what it has read is still there (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ended in this log (KIP-101, KIP-279, KIP-320).
 
-The answer names the newest epoch not above the one asked for and the offset behind its last record; for the epoch that
-leads now that is the log's end. An epoch newer than any known: (-1, -1). One older than the log: the log's beginning.
+A client compares it with what it has read, to see a truncation. The answer has the newest epoch not above the one asked
+for and the offset behind its last record; for the leader's own epoch that is the log's end. An epoch newer than any
+known: (-1, -1). One older than the log: the log's beginning.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:
     log = partition.log
     assert log is not None
     if epoch == partition.leader_epoch:
-        # Known from the day it began, also without a record.
+        # The leader's own epoch counts from its election, also without a record.
         return epoch, log.log_end_offset
     if epoch < 0 or epoch > partition.leader_epoch:
         return NO_EPOCH, -1

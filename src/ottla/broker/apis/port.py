@@ -1,4 +1,4 @@
-"""What an API handler may ask of its broker, and nothing more.
+"""All that an API handler may use of its broker.
 
 A handler gets a request, looks at the partitions and the image, asks coordinators or the controller, and answers the
 request once. Where it must wait it puts something into the purgatory that answers later.
@@ -41,7 +41,7 @@ class Muting:
         self._connection = connection
 
     def expire(self, now_us: int) -> None:
-        """It has waited long enough."""
+        """Handle its next request."""
         self._connections.unmute(self._connection)
 
 
@@ -99,7 +99,7 @@ class BrokerPort:
         self._clock = clock
         self._metrics = metrics
         self._rng = rng
-        # None while nobody has a quota.
+        # None while there are no quotas.
         self.quotas: ClientQuotas | None = None
         self._client_telemetry: ClientTelemetry | None = None
 
@@ -110,7 +110,7 @@ class BrokerPort:
         self._channel.answer(request, message, now_us)
 
     def records_stored(self, request: Request, stored: tuple[tuple[str, int], ...], now_us: int) -> None:
-        """The records of a request are in the log of these partitions; to be said before it is answered."""
+        """The records of a request are in the log of these partitions; to be called before the answer."""
         self._channel.records_stored(request, stored, now_us)
 
     def park(self, request: Request, waiter: Cancellable) -> None:
@@ -120,7 +120,7 @@ class BrokerPort:
     def throttle(self, key: str, request: Request, size: int, now_us: int) -> int:
         """So many bytes count for a quota: the milliseconds for which the client's next request has to wait (KIP-219).
 
-        To be said before the request is answered, where there are quotas.
+        To be called before the request is answered, where there are quotas.
         """
         if self.quotas is None:
             return 0
@@ -155,7 +155,7 @@ class BrokerPort:
     # Others.
 
     def ask_controller(self, message: Any, answered: Answered) -> None:
-        """Call `answered(answer, now)` when the controller has said something; None: it cannot be reached."""
+        """Call `answered(answer, now)` with the controller's answer; None: it cannot be reached."""
         self._outbox.ask_controller(message, answered)
 
     def pass_on(self, request: Request, unreachable: Callable[[Any], Any]) -> None:
@@ -178,7 +178,7 @@ class BrokerPort:
 
     @property
     def verification(self) -> Verification:
-        """What asks the coordinators of transactions on behalf of the partitions led here."""
+        """Asks the coordinators of transactions for the partitions led here."""
         return self._coordinators.verification
 
     @property
@@ -194,7 +194,7 @@ class BrokerPort:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as the controller told it last."""
+        """The cluster as the controller published it last."""
         return self._replicas.image
 
     def why_not_here(self, topic: str | None, index: int) -> tuple[int, str]:
@@ -206,7 +206,7 @@ class BrokerPort:
         return self._replicas.leader_of(topic, index)
 
     def heard_from_follower(self, broker_id: int, now_us: int) -> None:
-        """A broker fetches what it follows."""
+        """A Fetch of this follower has come."""
         self._replicas.heard_from_follower(broker_id, now_us)
 
     def disk_space(self) -> tuple[str, int, int]:

@@ -1,17 +1,17 @@
-"""Produce, versions 3 to 13: appends one record batch for each partition named and says where it went.
+"""Produce, versions 3 to 13: appends one record batch for each partition named and answers with its base offset.
 
-Each batch is judged by its header alone: format 2, exactly one batch, CRC-32C, a known compression, one offset for
-each record, not larger than `max.message.bytes`, no control batch. Records are not decoded: what is inside a batch with
-a right CRC is the producer's word. Then come sequence numbers (a batch that is stored already is answered with the
-offset it has), and the append. Each partition succeeds or fails by itself.
+Each batch is checked by its header: format 2, exactly one batch, CRC-32C, a known compression, one offset for each
+record, not larger than `max.message.bytes`, no control batch. Records are decoded only where the topic's settings
+demand it (`log/validation.py`). Then come sequence numbers (a batch that is stored already is answered with the offset
+it has), and the append. Each partition succeeds or fails by itself.
 
 The first batch of a transaction in a partition is held back until the transaction's coordinator has been asked whether
 it is open (see transactions/verification); one that belongs to no transaction gets INVALID_TXN_STATE or what the
 coordinator says.
 
-acks=0 is not answered; where something failed the connection is closed, as Kafka does, so that the producer looks
-again for leaders. acks=1 is answered after the append, acks=all when the high watermark has passed the batch, or
-with REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led elsewhere name the leader (KIP-951).
+acks=0 is not answered; where something failed the connection is closed, as Kafka does, so that the producer asks again
+for the leaders. acks=1 is answered after the append, acks=all when the high watermark has passed the batch, or with
+REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led elsewhere name the leader (KIP-951).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class PendingProduce:
         _answer(self._broker, self._request, self._response, now_us)
 
     def cancel(self) -> None:
-        """Its client has gone: nobody is answered."""
+        """Its client has gone: there will be no answer."""
         self._broker.purgatory.remove(self)
         self._stop_waiting()
 
@@ -168,7 +168,7 @@ def _append_all(
             pending.await_partition(partition, end_offset, answer)
         broker.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
         if request.after is None:
-            # What a fault is to do to the answer it does to one that nobody waits for, too.
+            # With a fault for its answer a request is not cancelled: the fault happens even if the client has gone.
             broker.park(request, pending)
     else:
         _answer(broker, request, response, now_us)
@@ -183,7 +183,7 @@ def _count_failed(broker: BrokerPort, topic: str) -> None:
 def _leading(
     broker: BrokerPort, request: Request, topic: str, partitions: dict[int, Partition] | None, index: int
 ) -> Partition:
-    """The partition, where this broker leads it and the fault plan lets it be."""
+    """The partition, if this broker leads it and no fault of the plan refuses it; raises Refused."""
     refusal = request.refusal
     if refusal is not None and _concerns(refusal, topic, index):
         raise Refused(refusal.error, "refused by the fault plan")
@@ -239,7 +239,7 @@ def _append(
             if error_code:
                 raise Refused(error_code, detail or "")
             if base_offset >= 0:
-                answer.log_append_time_ms = stored_ms  # whatever the topic's kind of time, as Apache Kafka tells it
+                answer.log_append_time_ms = stored_ms  # whatever the topic's timestamp type, as in Apache Kafka
         else:
             base_offset = -1
         if base_offset < 0:

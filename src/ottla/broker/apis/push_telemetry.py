@@ -1,6 +1,6 @@
 """PushTelemetry, version 0 (KIP-714): a client's metrics, of which the last ones are kept.
 
-What is decided, and the errors, stand in `ottla.broker.client_telemetry`.
+The decisions and errors are in `ottla.broker.client_telemetry`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SaslAuthenticate, versions 0 to 2: a request out of turn when it comes this far.
+"""SaslAuthenticate, versions 0 to 2: always refused when it reaches the core.
 
-On a SASL listener `broker.authentication` answers it before the core sees it; anywhere else, and once a client has
-proved itself, it gets ILLEGAL_SASL_STATE, as with Kafka.
+On a SASL listener `broker.authentication` answers it before the core sees it; anywhere else, and once a client is
+authenticated, it gets ILLEGAL_SASL_STATE, as with Kafka.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Say that SaslHandshake comes first."""
+    """Answer that SaslHandshake comes first."""
     answer = SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslAuthenticate without a SaslHandshake before it"
     )

@@ -1,4 +1,4 @@
-"""SaslHandshake, versions 0 and 1: a request out of turn when it comes this far.
+"""SaslHandshake, versions 0 and 1: always refused when it reaches the core.
 
 On a SASL listener `broker.authentication` answers it before the core sees it. What is left is a client that begins
 SASL on a listener without it, or again where sessions do not end: ILLEGAL_SASL_STATE, as with Kafka.
@@ -13,5 +13,5 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Say that there is nothing to begin."""
+    """Answer that SASL cannot begin here."""
     broker.answer(request, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]), now_us)

@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0 to 5: the leader gives the assignment, everybody gets theirs when it has.
+"""SyncGroup, versions 0 to 5: the leader sends the assignment, and then each member gets its own.
 
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (another protocol than the group
 chose; from version 5 on, none) and REBALANCE_IN_PROGRESS as in Kafka. Members that do not sync within the longest

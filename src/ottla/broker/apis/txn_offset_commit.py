@@ -1,12 +1,12 @@
 """TxnOffsetCommit, versions 0 to 5: offsets of a group that count when the producer's transaction is committed.
 
 Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets` is
-in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. While a transaction is
-open there nobody needs to be asked; where it has ended before the answer came, the offsets are refused. From version 3
-on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, an unknown member is
-UNKNOWN_MEMBER_ID, and in a consumer group (KIP-848) an epoch in which it did not own the partitions is
-STALE_MEMBER_EPOCH. A request without a member is not checked. Answered when the offsets are replicated; OffsetFetch
-tells them after the marker.
+in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. While the producer's
+transaction is open in that partition, the coordinator need not be asked; if it has ended before the answer came, the
+offsets are refused. From version 3 on the request names the group's member (KIP-447): a wrong generation is
+ILLEGAL_GENERATION, an unknown member is UNKNOWN_MEMBER_ID, and in a consumer group (KIP-848) an epoch in which it did
+not own the partitions is STALE_MEMBER_EPOCH. A request without a member is not checked. Answered when the offsets are
+replicated; OffsetFetch returns them after the marker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Answer = Callable[[int, int], None]
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Check what is committed and who commits, ask the transaction's coordinator, then store."""
+    """Check the offsets and the member, ask the transaction's coordinator, then store."""
     message: TxnOffsetCommitRequest = request.message
     offsets: dict[Place, CommittedOffset] = {}
     errors: dict[Place, int] = {}
@@ -95,7 +95,7 @@ def _producer(message: TxnOffsetCommitRequest) -> tuple[int, int]:
 
 
 def _producers(broker: BrokerPort, message: TxnOffsetCommitRequest) -> ProducerStates | None:
-    """Who has written where the group's offsets are kept; None where that is not here."""
+    """The producers of the partition that keeps the group's offsets; None where that is not here."""
     partition = broker.groups.home_of(message.group_id)
     return None if partition is None or partition.log is None else partition.log.producers
 
@@ -133,7 +133,7 @@ def _store(
     answer: Answer,
     now_us: int,
 ) -> None:
-    """Store them, unless the transaction that was asked about under this guard has ended meanwhile; None: not asked."""
+    """Store them, unless the transaction verified under this guard has ended meanwhile; None: not verified."""
     refused = _refusal(broker, message, offsets, now_us)  # The group may have gone on meanwhile.
     if not refused and guard is not None and not _is_verified(broker, message, guard):
         refused = int(ErrorCode.INVALID_TXN_STATE)
@@ -154,7 +154,7 @@ def _group_error(error_code: int, version: int) -> int:
     if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM_VERSION:
         return ErrorCode.INVALID_TXN_STATE
     if error_code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-        # It concerns the transaction's coordinator, not the group's: looking for the latter again would not help.
+        # The transaction's coordinator is meant, not the group's: the client must not look for the latter again.
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return error_code
 

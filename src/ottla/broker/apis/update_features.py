@@ -1,7 +1,7 @@
-"""UpdateFeatures, versions 0 to 2: refused with a sentence, since levels of features are broker settings here.
+"""UpdateFeatures, versions 0 to 2: refused, since levels of features are broker settings here.
 
-The level that a feature has already is taken, as nothing is to be done for it. Up to version 1 each feature has its
-answer; from version 2 on one that cannot be changed is the error of the whole request, as in Apache Kafka.
+The level that a feature has already is accepted. Up to version 1 each feature has its own result; from version 2 on one
+that cannot be changed is the error of the whole request, as in Apache Kafka.
 """
 
 from __future__ import annotations

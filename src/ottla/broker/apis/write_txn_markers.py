@@ -1,10 +1,10 @@
-"""WriteTxnMarkers, versions 1 and 2: a transaction coordinator has partitions led here told how a transaction ended.
+"""WriteTxnMarkers, versions 1 and 2: writes a transaction's outcome into partitions led here, for its coordinator.
 
 Each marker is appended as a control batch and answered when it is replicated; a marker in `__consumer_offsets` also
-decides about the offsets that the transaction commits. From version 2 on it says which transaction version ended it,
-and with 2 the marker's epoch must be above that of the records (KIP-890). A late marker: INVALID_PRODUCER_EPOCH; one of
-a coordinator that is none any more: TRANSACTION_COORDINATOR_FENCED. Markers have no timeout of their own: what is not
-replicated after 30 s is answered with REQUEST_TIMED_OUT and asked again.
+commits or drops the offsets of the transaction. From version 2 on it says which transaction version ended it, and with
+2 the marker's epoch must be above that of the records (KIP-890). A late marker: INVALID_PRODUCER_EPOCH; one of an older
+coordinator: TRANSACTION_COORDINATOR_FENCED. The request has no timeout field: a marker that is not replicated after 30
+s is answered with REQUEST_TIMED_OUT, and the coordinator sends it again.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The controller: which topics there are, who leads and who holds their partitions."""
+"""The controller: which topics there are, and the leaders and replicas of their partitions."""

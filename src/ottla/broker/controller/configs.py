@@ -1,9 +1,9 @@
-"""The controller's part of AlterConfigs and IncrementalAlterConfigs: what topics and brokers are set to.
+"""The controller's part of AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers and subscriptions.
 
-Each resource is changed whole or not at all; others of the same request go their own way. IncrementalAlterConfigs
-sets and deletes single settings, and appends to or subtracts from lists (KIP-339); AlterConfigs replaces all of a
-resource's settings. What the broker that was asked can judge (duplicates, nulls, whose broker it is) it has judged
-before, in `apis/incremental_alter_configs.py`.
+Each resource is changed whole or not at all, independently of others in the same request. IncrementalAlterConfigs sets
+and deletes single settings, and appends to or subtracts from lists (KIP-339); AlterConfigs replaces all of a resource's
+settings. The broker that got the request has checked duplicates, nulls and broker ids before, in
+`apis/incremental_alter_configs.py`.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def changed_configs(
 def configs_of_created(
     topic: TopicImage, static: BrokerSettings, broker_configs: dict[str, ConfigPairs]
 ) -> list[CreatableTopicConfigs]:
-    """All settings of a topic as CreateTopics tells them: its own, and what stands in where it says nothing."""
+    """All settings of a topic as CreateTopics returns them: its own, and the brokers' where it has none."""
     from ottla.protocol.messages.create_topics import CreatableTopicConfigs
 
     own = dict(topic.configs)

@@ -1,15 +1,15 @@
-"""The controller: which topics there are, who leads and holds their partitions, who is alive; publishes it as image.
+"""The controller: topics, leaders and replicas of partitions, brokers that are alive; published as images.
 
 One controller serves a cluster. Brokers pass administrative requests on to it (`ControllerRequest` in,
-`ControllerResponse` out); every change goes out as `ImagePublished` before the answer does, so a driver that carries
-out outputs in order has told every broker of a topic before the client hears that it exists. The first outputs hold
-the image as it was found in storage; the brokers in `running` count as alive from the start, so that nothing waits
-for their first heartbeat.
+`ControllerResponse` out); every change goes out as `ImagePublished` before the answer does, so with a driver that
+carries out outputs in order, every broker has a new topic before the client gets the answer. The first outputs hold the
+image as it was found in storage; the brokers in `running` count as alive from the start, so that nothing waits for
+their first heartbeat.
 
-What it decides is in files of their own: `state` (what is known and kept), `topics`, `partitions`, `configs`,
+The decisions are in files of their own: `state` (what is known and stored), `topics`, `partitions`, `configs`,
 `liveness` (heartbeats and fencing), `leadership` (elections, replicas in sync), `elections` (the rules),
 `reassignments` (replicas that are moved), `moves` (the rules). Invariants: nothing is published or answered that is not
-stored; a producer id is given once, also across restarts.
+stored, except which brokers are alive; a producer id is given once, also across restarts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ControllerCore:
     their broker epochs (default: all, for the first time). They have their logs in these `directories` (by id, where
     that is known: a broker that has another than it had is not in sync, KIP-858). With `resumes` only the controller
     was started anew, and the brokers went on without it: leaders and replicas in sync stay as they are stored, until
-    brokers are heard of, or are not. Raises UserMistake where the folder belongs to a cluster with brokers that are
+    heartbeats come, or fail to come. Raises UserMistake where the folder belongs to a cluster with brokers that are
     missing now, or is damaged; OSError where it cannot be written.
     """
 
@@ -80,7 +80,7 @@ class ControllerCore:
         directories: Mapping[int, str] | None = None,
         resumes: bool = False,
     ) -> None:
-        # `settings` as started; the copy follows what is changed for all brokers.
+        # A copy, which follows changes for all brokers; `settings` stays as started.
         self.settings = copy(settings)
         self._outputs: list[Any] = []
         self._rebalanced_us: int | None = None
@@ -128,7 +128,7 @@ class ControllerCore:
         self._outputs.append(ControllerResponse(event.broker_id, event.token, answer))
 
     def _handler_of(self, api_key: int) -> Callable[[Any], Any]:
-        """What people and clients ask for is rare, and what handles it is imported when somebody does."""
+        """The handler of an administrative request; most are imported with the first one, as such requests are rare."""
         if api_key == CREATE_TOPICS:
             return self.topics.create
         if api_key == DELETE_TOPICS:
@@ -184,11 +184,11 @@ class ControllerCore:
         return outputs
 
     def deadline_us(self) -> int | None:
-        """When to look after brokers and leaders again; None while nobody is alive."""
+        """When to look after brokers and leaders again; None while no broker is alive."""
         return self.liveness.deadline_us()
 
     def tick(self, now_us: int) -> None:
-        """Fence who is silent; give leadership back now and then."""
+        """Fence silent brokers; now and then give leadership back to preferred leaders."""
         self.liveness.look(now_us)
         if not self.settings.auto_leader_rebalance_enable:
             return
@@ -203,11 +203,11 @@ class ControllerCore:
                 return
 
     def close(self) -> None:
-        """The brokers have closed their logs in order: remember it, so that all replicas count as in sync again."""
+        """Store that the brokers closed their logs in order: then replicas in sync stay in sync at the next start."""
         self.state.save(clean=True)
 
     def announce(self) -> int:
-        """Publish who is alive and which starts of the brokers are known; returns the image's version."""
+        """Publish which brokers are alive, and their newest starts; returns the image's version."""
         brokers = tuple(each for each in self.state.brokers if self.liveness.is_seen(each.broker_id))
         image = self.state.announce(brokers, self.liveness.epochs())
         self.publish(image)

@@ -1,16 +1,16 @@
-"""Who leads a partition and who counts as in sync, when brokers come, go, or are asked to hand over: pure functions.
+"""Which replica leads a partition, and which are in sync, when brokers come, go, or hand over: pure functions.
 
 Each takes a `PartitionImage` and returns the one that follows it, or the same object where nothing changes. A leader
-comes from the replicas in sync that are alive, in the order in which the replicas were assigned; only where an unclean
-election is allowed and nobody is left in sync may another living replica lead, and then it alone is in sync: what it
-never had is lost.
+comes from the replicas in sync that are alive, in the order in which the replicas were assigned; only if an unclean
+election is allowed and no living replica is in sync may another living one lead. Then it alone is in sync: records that
+it never had are lost.
 
-A broker that comes back with another folder has nothing of what it had: it is not in sync, not even as the last one,
-unless it is the only replica. Then nobody is in sync, and nobody leads until an election that may be unclean.
+A broker that comes back with another folder has lost its logs: it is not in sync, not even as the last one, unless it
+is the only replica. If it was the last one, no replica is in sync, and none leads until an unclean election.
 
-Invariants: otherwise a partition always has somebody in sync, if only a broker that is gone (the last one stays, as it
-alone has everything); the leader, where there is one, is alive and in sync; the leader epoch grows with every change of
-the leader, the partition epoch with every change. Eligible leader replicas (KIP-966) are not kept.
+Invariants: otherwise a partition always has a replica in sync, if only on a broker that is gone (the last one stays, as
+it alone has everything); the leader, where there is one, is alive and in sync; the leader epoch grows with every change
+of the leader, the partition epoch with every change. Eligible leader replicas (KIP-966) are not kept.
 """
 
 from __future__ import annotations

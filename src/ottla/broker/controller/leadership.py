@@ -1,11 +1,11 @@
-"""Who leads and who is in sync, decided and stored: brokers that come and go, AlterPartition, ElectLeaders, rebalance.
+"""Leaders and replicas in sync, decided and stored: brokers come and go, AlterPartition, ElectLeaders, rebalance.
 
-`elections` says what becomes of one partition; here are the partitions concerned, the checks of what leaders and
-people ask for, and one new image for all that one event changes.
+`elections` decides for one partition. This file finds the partitions concerned, checks the requests of leaders and
+users, and makes one new image for all that one event changes.
 
-AlterPartition (KIP-497): a leader proposes who is in sync. It is heard while it leads in the newest leader epoch and
-knows the newest partition epoch; whom it names must be alive, and be the very start of that broker which the leader
-saw fetching (KIP-903), so that a broker that lost its log meanwhile is not taken for in sync.
+AlterPartition (KIP-497): a leader proposes which replicas are in sync. The proposal must have the newest leader epoch
+and partition epoch. Brokers that it names must be alive, with the same broker epoch as in their Fetch (KIP-903): one
+that was started again meanwhile may have lost its log, and does not count as in sync.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Change = Callable[[TopicImage, PartitionImage], PartitionImage]
 
 
 class Leadership:
-    """Elects leaders and keeps the replicas in sync; `alive` and `epoch_of` speak of brokers."""
+    """Elects leaders and decides which replicas are in sync; `alive` and `epoch_of` take broker ids."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Leadership:
         if due:
             self._change(lambda _, each: elections.preferred(each, self._alive) if each.replicas[0] in due else each)
 
-    # What leaders and people ask for.
+    # Requests of leaders and users.
 
     def alter(self, message: AlterPartitionRequest) -> AlterPartitionResponse:
         """Take the replicas in sync that leaders propose; each partition succeeds or fails by itself."""
@@ -232,7 +232,7 @@ class Leadership:
     # All partitions.
 
     def may_be_unclean(self, topic: TopicImage) -> bool:
-        """Whether a replica that is not in sync may lead, where nobody is."""
+        """Whether a replica that is not in sync may lead, where none is in sync."""
         if not topic.configs:
             return self._settings.unclean_leader_election_enable
         return TopicSettings(topic.configs, self._settings).unclean_leader_election_enable
@@ -244,7 +244,7 @@ class Leadership:
         found: dict[str, dict[int, PartitionImage]] = {}
         for topic in self._state.image.topics.values():
             for index, each in enumerate(topic.partitions):
-                # Whoever is in sync now may be all that a move has waited for.
+                # A replica that is in sync now may complete a move.
                 after = completed(change(topic, each), self._alive)
                 if after is not each:
                     found.setdefault(topic.name, {})[index] = after

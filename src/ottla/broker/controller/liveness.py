@@ -1,15 +1,15 @@
 """Which brokers are alive: heartbeats, fencing, controlled shutdown (KIP-500, KIP-631).
 
-Every broker sends BrokerHeartbeat. One that was not heard of for `broker.session.timeout.ms` is fenced: it leads
-nothing, is in sync nowhere but where it is the last, and no client is told of it. Its broker epoch says which start of
-it is speaking: with a newer one the controller knows that the broker died in between, however short that was, fences
-what it was, and lets it in again when it has seen the image that says so. It also says which folder it has (KIP-858):
-one that comes back with another has lost its logs, and counts as in sync nowhere (`elections`). A broker that wants to
-shut down is let go when it leads nothing that another could lead.
+Every broker sends BrokerHeartbeat. One that sends none for `broker.session.timeout.ms` is fenced: it leads nothing, is
+in sync only where it is the last, and clients do not see it. The broker epoch in the heartbeat numbers the starts of a
+broker. A newer one means that the broker was started again, however short it was away: it is fenced, and let in again
+when it has the image with this start. A heartbeat also has the id of the broker's folder (KIP-858): if it is not the id
+of before, the broker has lost its logs, and is in sync only where it is the only replica (`elections`). A broker that
+wants to shut down may do so when it leads nothing that another could lead.
 
-A controller that was itself held up (a laptop put to sleep, a debugger) gives everybody the time back it missed.
+A controller that was itself held up (a laptop put to sleep, a debugger) adds that time to all sessions.
 
-Invariant: who is fenced leads nothing, as soon as that could be stored.
+Invariant: a fenced broker leads nothing, as soon as that could be stored.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 
-# What a broker has lost must be found where brokers' own words are; the driver shows what is logged.
+# Logged beside the brokers' own messages; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
 
 
 class Controller(Protocol):
-    """What is asked of the controller when a broker comes or goes."""
+    """What the controller must offer when a broker comes or goes."""
 
     state: ControllerState
     settings: BrokerSettings
@@ -42,7 +42,7 @@ class Controller(Protocol):
         ...
 
     def announce(self) -> int:
-        """Publish who is alive and which starts of the brokers are known; returns the image's version."""
+        """Publish which brokers are alive, and their newest starts; returns the image's version."""
         ...
 
     def publish(self, image: ClusterImage) -> None:
@@ -53,8 +53,8 @@ class Controller(Protocol):
 class BrokerLife:
     """What the controller knows of one broker.
 
-    `epoch`: its newest start, 0 before the first; `registered_version`: of the image that told of this start.
-    `is_trusted`: it counts as alive since this controller began, and has not said so yet.
+    `epoch`: its newest start, 0 before the first; `registered_version`: of the image that first had this start.
+    `is_trusted`: it counts as alive since this controller began, and has sent no heartbeat yet.
     """
 
     __slots__ = ("epoch", "heard_us", "is_alive", "is_leaving", "is_trusted", "registered_version")
@@ -85,7 +85,7 @@ class Liveness:
         return life is not None and life.is_alive and not life.is_leaving
 
     def is_seen(self, broker_id: int) -> bool:
-        """Whether clients are told of a broker: also while it hands over before it shuts down."""
+        """Whether clients see a broker: also while it hands over before it shuts down."""
         return self._lives[broker_id].is_alive
 
     def has_lost(self, broker_id: int, directory_id: str) -> bool:
@@ -102,7 +102,7 @@ class Liveness:
         return {broker_id: life.epoch for broker_id, life in self._lives.items()}
 
     def heartbeat(self, event: BrokerHeartbeat, now_us: int) -> BrokerHeartbeatResponse:
-        """A broker says that it is there, and is told what it is taken for."""
+        """Take a broker's heartbeat; the answer says whether the broker is fenced."""
         message = event.heartbeat
         broker_id = message.broker_id
         life = self._lives.get(broker_id)
@@ -117,7 +117,7 @@ class Liveness:
                 self._controller.state.register(broker_id, life.epoch, event.directory_id)
             life.heard_us = now_us
             if life.is_trusted and life.is_alive:
-                # The controller before this one may have given it up, and its partitions with it.
+                # The controller before this one may have fenced it, and left its partitions without a leader.
                 self._controller.leadership.fill_vacancies()
             life.is_trusted = False
             if message.want_shut_down:
@@ -125,19 +125,19 @@ class Liveness:
             if not life.is_alive and message.current_metadata_offset >= life.registered_version:
                 self._let_in(life)
             elif message.current_metadata_offset < self._controller.image.version:
-                # An image may have been lost on its way; to whoever has it, it is nothing new.
+                # An image may have been lost on its way; brokers that have it ignore it.
                 self._controller.publish(self._controller.image)
         except OSError:
             return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=not life.is_alive)
 
     def look(self, now_us: int) -> None:
-        """Fence whoever has been silent for too long."""
+        """Fence brokers that have sent nothing for too long."""
         looked_us, self._looked_us = self._looked_us, now_us
         held_up_us = 0 if looked_us is None else max(0, now_us - looked_us - 2 * self._interval_us)
         for life in self._lives.values():
             life.heard_us = now_us if life.heard_us is None else min(now_us, life.heard_us + held_up_us)
-        # Who was heard of last goes last: where all of them go, it is the one that has everything.
+        # The broker heard of last is fenced last: if all are fenced, it stays in sync, as it has everything.
         for broker_id, life in sorted(self._lives.items(), key=_heard_us):
             assert life.heard_us is not None
             if life.is_alive and now_us - life.heard_us >= self._session_us:
@@ -157,7 +157,7 @@ class Liveness:
         was_alive, life.is_alive = life.is_alive, False
         has_lost = self.has_lost(broker_id, directory_id)
         try:
-            # In this order: who dies in between sees the broker start once more, which changes nothing.
+            # In this order: after a crash in between, this start is registered once more, which changes nothing.
             self._controller.leadership.leave(broker_id, has_lost=has_lost)
             self._controller.state.register(broker_id, epoch, directory_id)
         except OSError:
@@ -182,7 +182,7 @@ class Liveness:
             life.is_alive = True
             raise
         life.is_leaving = False
-        # Back from a pause, it must have seen what became of its partitions before it is let in again.
+        # After a pause, it must have the image of this change before it is let in again.
         life.registered_version = self._controller.announce()
 
     def _leave(self, broker_id: int, life: BrokerLife) -> BrokerHeartbeatResponse:
@@ -194,7 +194,7 @@ class Liveness:
 
 
 def tell_of_loss(broker_id: int) -> None:
-    """Say that a broker has nothing of what it had."""
+    """Log that a broker has lost its logs."""
     logger.warning(
         "broker %d has another folder than before, and nothing of what was in that one: it is in sync only where it is "
         "the only replica, and copies all else from the others; a partition of which it was the last in sync has no "

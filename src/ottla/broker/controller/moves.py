@@ -4,8 +4,8 @@
     completed  every replica that is to stay is in sync: those that were to go are gone, also as leader
     cancelled  the replicas that were added are gone, those that were to go stay
 
-A move without new replicas is complete at once where all that stay are in sync. Whoever holds a partition no more
-must not be followed or led by: the leader epoch grows with every replica that goes, as in Apache Kafka.
+A move without new replicas is complete at once where all that stay are in sync. The leader epoch grows with every
+replica that goes, as in Apache Kafka: requests of a broker that no longer holds the partition are refused by it.
 """
 
 from __future__ import annotations

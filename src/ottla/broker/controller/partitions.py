@@ -1,7 +1,8 @@
 """The controller's part of CreatePartitions: topics get more partitions, never fewer.
 
 New partitions have as many replicas as those there are; they are spread over the brokers as those of new topics, or
-held by whom the request says. Records stay where they are: a key may belong to another partition from now on.
+held by the brokers that the request names. Records stay where they are: a key may belong to another partition from now
+on.
 """
 
 from __future__ import annotations

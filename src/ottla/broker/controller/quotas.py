@@ -1,7 +1,7 @@
 """The controller's part of AlterClientQuotas (KIP-546): limits of users, client ids, both, and addresses.
 
-Each entity is changed whole or not at all; others of the same request go their own way. A limit that is removed and was
-not there is no error. Which limits brokers hold clients to is in `client_quotas`; the others are kept and told.
+Each entity is changed whole or not at all, independently of others in the same request. A limit that is removed and was
+not there is no error. Brokers enforce the limits that `client_quotas` names; the others are only stored and described.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Quotas:
 
 
 def entity_of(entry: RequestEntryData) -> QuotaEntity:
-    """What the limits of a request are for, its parts in order; raises Refused where there is no such thing."""
+    """The entity that the limits of a request are for, its parts in order; raises Refused where there is none such."""
     if not entry.entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "a quota is for a user, a client id, both, or an address")
     parts: dict[str, str | None] = {}

@@ -1,8 +1,8 @@
 """The controller's part of AlterPartitionReassignments (KIP-455): replicas are moved to the brokers that are named.
 
-`moves` says what becomes of one partition; here are the checks, and one new image for all that a request changes. A
-move goes on as its new replicas come to be in sync, which their leader proposes (`leadership`), and is kept with the
-rest of the image: it outlives this controller.
+`moves` decides for one partition. This file checks requests, and makes one new image for all that a request changes. A
+move goes on when its new replicas are in sync, which their leader proposes (`leadership`). It is stored with the rest
+of the image, so it outlives this controller.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 
 
 class Reassignments:
-    """Moves replicas; `alive` speaks of brokers, `publish` is given each new image."""
+    """Moves replicas; `alive` takes a broker id, `publish` is given each new image."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Reassignments:
                 results.append(result)
                 try:
                     topic, before = self._find(asked.name, each.partition_index)
-                    # A partition that is named twice goes on from where the first has brought it.
+                    # If a partition is named twice, the second change starts from the first.
                     before = changes.get(asked.name, {}).get(each.partition_index, before)
                     after = self._after(topic, before, each, may_resize=may_resize)
                 except Refused as refusal:

@@ -1,16 +1,17 @@
-"""What the controller knows and keeps: the cluster's image, producer ids set aside, and where spreading goes on.
+"""What the controller stores: the cluster's image, reserved producer ids, and how many partitions were spread.
 
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
-or replicas did, a broker's start where a new one was heard of, and all changed settings of brokers where one
-was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change
-costs one line, however many topics there are. A torn last line was never answered and is cut off.
+or replicas did, a broker's new start, and all changed settings of brokers where one was changed. When the lines are
+larger than the whole state, it is written anew and the lines are thrown away. So a change costs one line, however many
+topics there are. A torn last line was never answered and is ignored.
 
-Both files are on the disk before anybody is told of what they say, so they outlive a power cut, as what a quorum of
-controllers has agreed on does. Where the disk refuses, nothing has changed: what may be left of the line is overwritten
-by all of it anew before the next one.
+Both files are synced before a change is published, so changes survive a power cut, as those that a quorum of Kafka's
+controllers has agreed on. If a write fails, nothing has changed. Part of that line may be in the file, so the whole
+state is written anew before the next change.
 
-Invariants: nothing is published that is not stored; image versions, leader epochs and partition epochs only grow.
+Invariants: nothing is published that is not stored, except which brokers are alive (`announce`); image versions, leader
+epochs and partition epochs only grow.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from ottla.errors import UserMistake
 STATE_FILE = "controller.json"
 CHANGES_FILE = "controller.changes"
 PRODUCER_ID_BLOCK = 1000
-# Announcements are not stored; no more of them than this lie between two versions that are.
+# Announcements are not stored. A controller that resumes skips so many versions, more than were ever announced between
+# two stored ones.
 _ANNOUNCED_MAX = 1 << 20
 _CHANGES_BYTES_MIN = 64 << 10
 
@@ -48,7 +50,7 @@ _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 class ControllerState:
-    """The image as it is stored; `was_clean`: whether whoever wrote it last had closed it in order.
+    """The image as it is stored; `was_clean`: whether the last controller had closed it in order.
 
     Raises UserMistake where the folder belongs to a cluster with brokers that are missing now, or is damaged; OSError.
     """
@@ -76,7 +78,7 @@ class ControllerState:
         self._client_metrics: dict[str, ConfigPairs] = {}
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.broker_epochs: dict[int, int] = {}
-        # In which folder each broker has its logs, where that was told.
+        # The id of each broker's folder, where it is known.
         self.directories: dict[int, str] = {}
         topics, version, stored_id = self._load()
         name = cluster_id or stored_id or uuid_text(self.new_topic_id())
@@ -125,7 +127,7 @@ class ControllerState:
         return image
 
     def change_partitions(self, changes: Mapping[str, Mapping[int, PartitionImage]]) -> ClusterImage:
-        """Store who leads partitions, and is in sync, from now on; as `change`."""
+        """Store new leaders and replicas of partitions; as `change`."""
         topics: dict[str, TopicImage | None] = {}
         fields: dict[str, Any] = {}
         for name, partitions in changes.items():
@@ -194,7 +196,7 @@ class ControllerState:
         self.directories[broker_id] = directory_id
 
     def take_producer_id(self) -> int:
-        """A producer id never given before; OSError where that cannot be made sure of."""
+        """A producer id never given before; OSError where that cannot be guaranteed."""
         if self._next_producer_id == self._producer_ids_end:
             end = self._producer_ids_end + PRODUCER_ID_BLOCK
             self._append({"version": self.image.version, "producer_ids_end": end})
@@ -221,7 +223,7 @@ class ControllerState:
         content = json.dumps(state, indent=1).encode()
         self._storage.write_file(STATE_FILE, content, synced=True)
         self._snapshot_bytes = len(content)
-        # Dying between these two is harmless: lines not newer than the whole are passed over.
+        # A crash between these two is harmless: lines that are not newer than the whole change nothing.
         self._changes.truncate(0)
         self._is_doubtful = False
 

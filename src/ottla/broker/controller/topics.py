@@ -2,7 +2,7 @@
 
 The first replica of a partition leads it. Consecutive partitions are led by consecutive living brokers, beginning
 where the partitions made before ended; the other replicas are the brokers that follow, those that are not alive last.
-Who is not alive is a replica, but not in sync.
+A broker that is not alive gets a replica, but is not in sync.
 """
 
 from __future__ import annotations

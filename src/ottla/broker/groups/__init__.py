@@ -1,1 +1,1 @@
-"""Groups of both protocols (classic, KIP-848) and their committed offsets; loaded when the first one is asked for."""
+"""Groups of both protocols (classic, KIP-848) and their committed offsets; imported with the first request for one."""

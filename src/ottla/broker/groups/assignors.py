@@ -1,12 +1,12 @@
-"""Who is to own which partition: Kafka's server-side assignors `uniform` and `range` (KIP-848).
+"""Which member is to own which partition: Kafka's server-side assignors `uniform` and `range` (KIP-848).
 
-An assignor gets what each member subscribes to and what it was to own until now, and says what it is to own. `uniform`
-gives all members the same number of partitions, or one more, and moves as few partitions as that takes. `range` gives
-each subscriber of a topic one run of neighbouring partitions, the first member the first run, and keeps nothing on
-purpose; topics with the same number of partitions and the same subscribers are cut alike.
+An assignor gets what each member subscribes to and what it was to own until now, and returns what it is to own.
+`uniform` gives members as even numbers of partitions as their subscriptions allow, and moves few partitions for that.
+`range` gives each subscriber of a topic one run of neighbouring partitions, the first member the first run, and keeps
+nothing on purpose; topics with the same number of partitions and the same subscribers are cut alike.
 
-Invariants: every partition of a topic that somebody subscribes to goes to one member, who subscribes to it. The same
-arguments give the same answer.
+Invariants: every partition of a topic with a subscriber goes to one member, which subscribes to it. The same arguments
+give the same answer.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _move_one(assigned: dict[str, Partitions], subscribers: Mapping[bytes, list[
         load = len(assigned[giver])
         if load < lowest + 2:
             return False
-        # Whom the giver's partitions can reach: member -> (who passes a partition on to it, that partition).
+        # The members that the giver's partitions can reach: member -> (member that passes a partition on to it, the
+        # partition).
         reached: dict[str, tuple[str, TopicPartition] | None] = {giver: None}
         line = [giver]
         lowest_reached = load

@@ -1,17 +1,17 @@
-"""A consumer group as its coordinator sees it, by the protocol of KIP-848: the coordinator assigns, members follow.
+"""A consumer group of the protocol of KIP-848, at its coordinator: the coordinator assigns, members follow.
 
-Members heartbeat, and nobody waits for anybody. Whatever changes who should own what (a member comes, goes, or
-subscribes to something else; topics come, go, or grow) makes a new group epoch. The next heartbeat has an assignor
+Members send heartbeats, and none waits for another. Every change that may change the assignment (a member comes, goes,
+or subscribes to something else; topics come, go, or grow) makes a new group epoch. The next heartbeat has an assignor
 compute the target of that epoch, and from then on each member reconciles with its own heartbeats
 (`consumer_member.py`). A member that must give up partitions and does not within its rebalance timeout is removed, as
 is one that is silent for the session timeout. Static members (KIP-345) leave with epoch -2 and find their partitions
 when they come back.
 
-The group keeps no records: it notes in `unsaved` which parts of it have changed, and the coordinator writes these down
-before anybody is told (`consumer_records.py`).
+The group writes no records: it notes in `unsaved` which of its parts have changed, and the coordinator writes these to
+its log before any member gets the change (`consumer_records.py`).
 
-Invariants: a partition has one owner (`_owners`), who loses it by saying so or by leaving the group; epochs only grow;
-the assignment's epoch is never ahead of the group's.
+Invariants: a partition has at most one owner (`_owners`), which loses it by a heartbeat that says so or by leaving the
+group; epochs only grow; the assignment's epoch is never ahead of the group's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMMITS_FROM_VERSION = 9
 
 
 class ConsumerGroupState(Enum):
-    """The states, under the names that ListGroups and ConsumerGroupDescribe tell."""
+    """The states, under their names in ListGroups and ConsumerGroupDescribe."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -64,7 +64,7 @@ class Part(Enum):
 
 
 class ConsumerGroup:
-    """One group; `new_member_id()` gives an id that nobody has."""
+    """One group; `new_member_id()` gives an id that no member has."""
 
     group_type = "consumer"
     protocol_type = "consumer"
@@ -74,7 +74,7 @@ class ConsumerGroup:
         # The first member begins epoch 2, as with Apache Kafka.
         self.epoch = 1
         self.assignment_epoch = 0
-        # Of the topics that members subscribe to, as the group's epoch knows them.
+        # Of the topics that members subscribe to, as of the group's epoch.
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.unsaved: dict[tuple[Part, str], None] = {}
@@ -100,7 +100,7 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it."""
+        """Whether it has no members."""
         return not self.members
 
     @property
@@ -148,7 +148,7 @@ class ConsumerGroup:
         )
 
     def check_commit(self, member_id: str, epoch: int, places: list[TopicPartition], version: int) -> None:
-        """May these offsets be committed? Refused. Without an epoch: only while nobody is in the group."""
+        """Refused where these offsets may not be committed. Without an epoch: only while the group has no members."""
         if epoch < 0 and not self.members:
             return
         member = self._known(member_id)
@@ -159,13 +159,13 @@ class ConsumerGroup:
     def check_transactional_commit(
         self, member_id: str, instance_id: str | None, epoch: int, places: list[TopicPartition]
     ) -> None:
-        """May a transaction commit offsets? Refused. Producers that do not say whose they are may (KIP-447)."""
+        """Refused where a transaction may not commit offsets. A request without a member is not checked (KIP-447)."""
         says_nothing = epoch == -1 and not member_id and instance_id is None
         if not says_nothing and (epoch >= 0 or self.members):
             self._known(member_id).check_commit(epoch, places)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May these offsets be read? Refused. Who does not say who it is may."""
+        """Refused where these offsets may not be read. A request without a member is not checked."""
         if (member_id is not None or epoch >= 0) and self._known(member_id or "").epoch != epoch:
             raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
 
@@ -183,12 +183,12 @@ class ConsumerGroup:
         return self._deadlines.first_us()
 
     def time_passed(self, now_us: int) -> None:
-        """Remove members that fell silent, or did not give up in time what they must."""
+        """Remove members whose session is over, or that did not give up in time what they must."""
         for member_id in self._deadlines.take_due(now_us):
             self._remove(self.members[member_id])
 
     def restore(self, now_us: int) -> None:
-        """Go on with members that a coordinator before this one knew; their sessions begin anew."""
+        """Go on with the members that an earlier coordinator stored; their sessions begin anew."""
         for member in self.members.values():
             if member.instance_id is not None:
                 self._static[member.instance_id] = member.member_id
@@ -199,7 +199,7 @@ class ConsumerGroup:
             self._deadlines.note(member.member_id, self._deadline_of(member.member_id) or 0)
 
     def end(self) -> None:
-        """The group is deleted, or coordinated elsewhere; nobody waits to be told."""
+        """The group is deleted, or coordinated elsewhere; no request waits for it."""
         self.members, self.unsaved = {}, {}
 
     # Members.
@@ -289,7 +289,7 @@ class ConsumerGroup:
 
     def _note_all(self, member: ConsumerMember) -> None:
         for part in (Part.CURRENT, Part.TARGET, Part.MEMBER):
-            # What is noted last is written last: who is gone is so in the end.
+            # The notes are written in their order: for a member that is gone, nothing may follow its removal.
             self.unsaved.pop((part, member.member_id), None)
             self._note(part, member)
 
@@ -382,7 +382,7 @@ class ConsumerGroup:
 
 
 def _rank(member: ConsumerMember) -> tuple[bool, str]:
-    """Static members come first, so that who comes back under a new id stands where it stood."""
+    """Static members come first, by instance id: one that comes back under a new member id keeps its place."""
     return member.instance_id is None, member.instance_id or member.member_id
 
 

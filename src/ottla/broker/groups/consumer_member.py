@@ -1,16 +1,16 @@
-"""One member of a consumer group (KIP-848), and how it comes from what it owns to what it is to own.
+"""One member of a consumer group (KIP-848), and how it gets from what it owns to what it is to own.
 
-A member says in its heartbeats what it subscribes to and what it owns; the answer says what it may own. Its epoch tells
-up to which assignment of the group it has come. Reconciling goes in steps, one with each heartbeat:
+A member's heartbeats have what it subscribes to and what it owns; the answer has what it may own. Its epoch is that of
+the group's assignment that it has reached. Reconciling goes in steps, one with each heartbeat:
 
-- what the target does not give it any more must go first: it stays at its epoch (UNREVOKED_PARTITIONS) and is told to
-  own the rest, until a heartbeat says that it does not own those partitions any more;
-- then it is given, in the target's epoch, what nobody else owns;
+- what the target does not give it any more must go first: it stays at its epoch (UNREVOKED_PARTITIONS) and is given
+  only the rest, until a heartbeat says that it does not own those partitions any more;
+- then it is given, in the target's epoch, what no other member owns;
 - as long as others still own some of it, it is UNRELEASED_PARTITIONS, and gets those with later heartbeats;
 - then it is STABLE.
 
-Each partition remembers the epoch in which the member got it: offsets that are committed with an older one are not of
-this ownership (KIP-1251).
+With each partition the epoch is kept in which the member got it: a commit with an older epoch is not of this ownership
+(KIP-1251).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
-# A static member leaves and means to come back: its partitions wait for it until its session ends.
+# A static member leaves and will come back: its partitions are kept for it until its session ends.
 LEAVING_STATIC_EPOCH = -2
 
 
@@ -82,7 +82,7 @@ class ConsumerMember:
 
     @property
     def description(self) -> tuple[object, ...]:
-        """What it has said of itself."""
+        """What its heartbeats have said of it."""
         said = self.instance_id, self.rack_id, self.client_id, self.rebalance_timeout_ms, self.assignor
         return *said, self.topic_names, self.topic_regex
 
@@ -107,10 +107,10 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def check_epoch(self, epoch: int, owned: Partitions | None) -> None:
-        """May a heartbeat come with this epoch? Refused.
+        """Refused where a heartbeat may not have this epoch.
 
-        The epoch before is accepted from who owns no more than it was given: the answer with the new one may be lost.
-        Who joins again gives up all that it owned.
+        The previous epoch is accepted if the member owns nothing beyond what it was given: the answer with the new one
+        may be lost. JOINING_EPOCH is accepted: a member that joins again gives up all that it owned.
         """
         if epoch in (JOINING_EPOCH, self.epoch):
             return
@@ -120,7 +120,7 @@ class ConsumerMember:
             raise _fenced(f"its epoch {epoch} is smaller than the one known here, {self.epoch}")
 
     def check_commit(self, epoch: int, places: list[TopicPartition]) -> None:
-        """May offsets of these partitions be committed with this epoch? Refused."""
+        """Refused where offsets of these partitions may not be committed with this epoch."""
         if epoch == self.epoch:
             return
         if epoch > self.epoch:
@@ -180,7 +180,7 @@ class ConsumerMember:
 
 
 def _owns_any(owned: Partitions | None, partitions: dict[TopicPartition, int]) -> bool:
-    """Who does not say what it owns owns what it did before."""
+    """A member that does not say what it owns owns what it did before."""
     return owned is None or any(place in partitions for place in owned)
 
 

@@ -1,8 +1,8 @@
-"""What stands of consumer groups (KIP-848) in `__consumer_offsets`, in Kafka's own layouts.
+"""The records of consumer groups (KIP-848) in `__consumer_offsets`, in Kafka's own layouts.
 
 Each part of a group has a record of its own; its key begins with a version that says which part it is. Keys are of
-the older kind (lengths in two bytes), values of the flexible one, and of version 0; a null value takes back what was
-said under the key. So Apache Kafka's tools read these logs.
+the older kind (lengths in two bytes), values of the flexible one, and of version 0; a null value deletes the key's
+record. So Apache Kafka's tools read these logs.
 
     3 the group           group                   epoch int32 | tag 0: hash of the topics' metadata int64
     5 a member            group, member           instance, rack nullable string | client id, host string
@@ -38,17 +38,17 @@ _INT64 = Struct(">q")
 
 
 def unsaved_pairs(group: ConsumerGroup) -> list[Pair]:
-    """A record for every part of the group that has changed; parts of members that are gone are taken back."""
+    """A record for every part of the group that has changed; a null value for parts of members that are gone."""
     return [(_key(group.group_id, *part), _value(group, *part)) for part in group.unsaved]
 
 
 def deletion_pairs(group: ConsumerGroup) -> list[Pair]:
-    """Records that take back all that was said of a group nobody is in."""
+    """Records that delete a group without members."""
     return [(_key(group.group_id, part, ""), None) for part in (Part.TARGET_EPOCH, Part.GROUP)]
 
 
 def part_of_key(key: bytes) -> tuple[str, Part, str] | None:
-    """(group, part, member or "") that a key speaks of; None for keys of other records. MalformedMessage."""
+    """(group, part, member or "") of a key; None for keys of other records. MalformedMessage."""
     decoder = Decoder(key)
     part = _PARTS.get(decoder.int16())
     if part is None:
@@ -57,7 +57,7 @@ def part_of_key(key: bytes) -> tuple[str, Part, str] | None:
 
 
 def take_record(group: ConsumerGroup, part: Part, member_id: str, value: bytes | None) -> None:
-    """Let a group know what a record says of it; MalformedMessage. A member is gone when it says nothing any more."""
+    """Put what a record says into its group; MalformedMessage. A MEMBER record without a value removes the member."""
     if value is None:
         if part is Part.MEMBER:
             group.members.pop(member_id, None)

@@ -1,8 +1,8 @@
-"""What its coordinator keeps under a group's id: committed offsets, and who is in the group by one of two protocols.
+"""What a coordinator keeps under a group's id: committed offsets, and members of one of two protocols.
 
-The members are a `Group` (classic protocol) or a `ConsumerGroup` (KIP-848). While nobody is in the group it may become
-the other kind; its offsets stay. While somebody is, it may not: groups are not migrated online, as in Apache Kafka with
-`group.consumer.migration.policy=disabled`.
+The members are a `Group` (classic protocol) or a `ConsumerGroup` (KIP-848). While the group has no members it may
+become the other kind; its offsets stay. With members it may not: groups are not migrated online, as in Apache Kafka
+with `group.consumer.migration.policy=disabled`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Place = tuple[str, int]
 
 
 class CoordinatedGroup:
-    """A group with its committed offsets; the purgatory wakes it when its own time has come.
+    """A group with its committed offsets; the purgatory wakes it at its deadline.
 
-    `settle(group, now)` carries out what it has decided by then. `end_offset`: where the log ends behind what was
-    written of its members last.
+    `settle(group, now)` carries out what it has decided by then. `end_offset`: the log's end behind the last record of
+    its members.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class CoordinatedGroup:
         self.partition = partition
         self.members = members
         self.offsets: dict[Place, CommittedOffset] = {}
-        # Producer id -> what its open transaction commits, and where in the log that stands.
+        # Producer id -> what its open transaction commits, and the position of that in the log.
         self.undecided: dict[int, dict[Place, tuple[CommittedOffset, int]]] = {}
         self.end_offset = 0
-        # Where in the log each of `offsets` stands.
+        # The position in the log of each of `offsets`.
         self._positions: dict[Place, int] = {}
-        # Records of the kind of group it was before, to be taken back with the next ones that are written.
+        # Deletions of the records of the kind of group it was before, to be written with the next records.
         self._former: list[Pair] = []
         self._settle = settle
 
@@ -54,26 +54,26 @@ class CoordinatedGroup:
 
     @property
     def classic(self) -> Group:
-        """Its members by the classic protocol; Refused where they speak the other one: none of them is known."""
+        """Its members by the classic protocol; Refused (UNKNOWN_MEMBER_ID) where they use the other one."""
         if isinstance(self.members, ConsumerGroup):
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         return self.members
 
     @property
     def consumers(self) -> ConsumerGroup:
-        """Its members by KIP-848; Refused where they speak the classic protocol."""
+        """Its members by KIP-848; Refused where they use the classic protocol."""
         if isinstance(self.members, Group):
             detail = f"group {self.group_id!r} is not a consumer group"
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, detail=detail)
         return self.members
 
     def become(self, members: Group | ConsumerGroup) -> None:
-        """Begin anew with members of the other protocol; nobody is in the group."""
+        """Begin anew with members of the other protocol; the group has none now."""
         self._former = self.deletion_pairs()
         self.members = members
 
     def deletion_pairs(self) -> list[Pair]:
-        """Records that take back what was said of its members, who are gone."""
+        """Records that delete those of its members, who are gone."""
         if isinstance(self.members, ConsumerGroup):
             return [*self._former, *unsaved_pairs(self.members), *deletion_pairs(self.members)]
         return [*self._former, (group_key(self.group_id), None)]
@@ -99,7 +99,7 @@ class CoordinatedGroup:
         version: int,
         now_us: int,
     ) -> None:
-        """May a member (id, instance id, generation or epoch) commit offsets of these partitions? Refused."""
+        """Refused where a member (id, instance id, generation or epoch) may not commit offsets of these partitions."""
         member_id, instance_id, epoch = member
         if isinstance(self.members, ConsumerGroup):
             self.members.check_commit(member_id, epoch, places, version)
@@ -107,19 +107,19 @@ class CoordinatedGroup:
             self.members.check_commit(member_id, instance_id, epoch, now_us)
 
     def check_transactional_commit(self, member: tuple[str, str | None, int], places: list[TopicPartition]) -> None:
-        """May a transaction commit offsets for a member (id, instance id, generation or epoch)? Refused."""
+        """Refused where a transaction may not commit offsets for a member (id, instance id, generation or epoch)."""
         if isinstance(self.members, ConsumerGroup):
             self.members.check_transactional_commit(*member, places)
         else:
             self.members.check_transactional_commit(*member)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May a member read committed offsets? Refused. Classic members say nothing of themselves."""
+        """Refused where a member may not read committed offsets. Classic members are not checked."""
         if isinstance(self.members, ConsumerGroup):
             self.members.check_fetch(member_id, epoch)
 
     def end(self, error_code: int) -> None:
-        """The group is deleted, or coordinated elsewhere: whoever waits is told."""
+        """The group is deleted, or coordinated elsewhere: requests that wait get this error."""
         self._former = []
         if isinstance(self.members, ConsumerGroup):
             self.members.end()
@@ -142,7 +142,7 @@ class CoordinatedGroup:
     # Offsets.
 
     def take(self, place: Place, committed: CommittedOffset, position: int) -> None:
-        """An offset counts from now on that stands at this position of the log, unless there is a newer one."""
+        """The offset that is stored at this position of the log counts from now on, unless there is a newer one."""
         if place not in self.offsets or position >= self._positions[place]:
             self.offsets[place] = committed
             self._positions[place] = position

@@ -1,16 +1,16 @@
 """The groups this broker coordinates, by either protocol: those whose partition of `__consumer_offsets` it leads.
 
-A group belongs to the partition that `partition_of_key` names. Its partition's log is the truth: a broker that
-begins to lead one reads it when it is first asked, and forgets what it read when it leads it no more, telling whoever
-waits NOT_COORDINATOR. Offsets count as committed (and are answered) when the high watermark has passed them, like
-acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups of the classic
-protocol are written down when they become stable or empty, without waiting for followers: where that is lost, members
-join again. Of consumer groups (KIP-848) every change is written down and replicated before a member is told of it, so
-that no coordinator knows less than a member does. What cannot be written stays to be written with the next change.
+A group belongs to the partition that `partition_of_key` names, and is stored in that partition's log. A broker that
+begins to lead it reads the log at the first request. When it leads no more it forgets what it read, and requests that
+wait get NOT_COORDINATOR. Offsets count as committed (and are answered) when the high watermark has passed them, like
+acks=all; after `offsets.commit.timeout.ms` the client gets COORDINATOR_NOT_AVAILABLE. Groups of the classic protocol
+are stored when they become stable or empty, or a static member comes back, without waiting for followers: if that is
+lost, members join again. Of consumer groups (KIP-848) every change is stored and replicated before a member gets it, so
+no later coordinator has an older state than a member. What cannot be written is written with the next change.
 
 Offsets of a transaction (TxnOffsetCommit) wait for its marker: committed, they count as any others, unless a newer one
-of the same partition stands behind them in the log; aborted, they are forgotten. Until then who wants stable offsets is
-told UNSTABLE_OFFSET_COMMIT (KIP-447).
+of the same partition is behind them in the log; aborted, they are forgotten. Until then a request for stable offsets
+gets UNSTABLE_OFFSET_COMMIT (KIP-447).
 
 Committed offsets of a topic go when the topic goes. They and empty groups do not expire.
 """
@@ -86,7 +86,7 @@ class GroupCoordinator:
         return self.groups_beside(group_id, now_us)[1].get(group_id)
 
     def known(self, group_id: str, now_us: int) -> CoordinatedGroup:
-        """The group a member speaks of; Refused."""
+        """The group that a member's request names; Refused."""
         if not group_id:
             raise Refused(ErrorCode.INVALID_GROUP_ID)
         group = self.find(group_id, now_us)
@@ -103,7 +103,7 @@ class GroupCoordinator:
         return group
 
     def classic_group(self, group_id: str, now_us: int) -> CoordinatedGroup:
-        """The group for somebody who joins it by the classic protocol, which may be new; Refused."""
+        """The group for a member that joins by the classic protocol, which may be new; Refused."""
         group = self.find_or_make(group_id, now_us)
         if isinstance(group.members, ConsumerGroup):
             if not group.members.is_empty:
@@ -112,7 +112,7 @@ class GroupCoordinator:
         return group
 
     def consumer_group(self, group_id: str, now_us: int, *, joins: bool) -> CoordinatedGroup:
-        """The group for somebody who is in it by KIP-848; for one who `joins` it may be new. Refused."""
+        """The group for a member of KIP-848; for one that `joins` it may be new. Refused."""
         partition, groups = self.groups_beside(group_id, now_us)
         group = groups.get(group_id)
         if group is None:
@@ -146,8 +146,9 @@ class GroupCoordinator:
                 yield from list(self._groups_of(partition, now_us).values())
 
     def settle(self, group: CoordinatedGroup, now_us: int) -> None:
-        """Carry out what a group has decided: write it down, answer, and wake it in time."""
-        # Where it fails, classic members know what the group decided; a coordinator after this one has them join again.
+        """Carry out what a group has decided: store it, answer, and set its deadline."""
+        # Where it fails, classic members get the group's decision all the same; a later coordinator makes them join
+        # again.
         self._write_members(group, now_us)
         if isinstance(group.members, Group):
             for request, answer in group.members.take_answers():
@@ -158,7 +159,7 @@ class GroupCoordinator:
             self._purgatory.add(group, deadline_us)
 
     def _write_members(self, group: CoordinatedGroup, now_us: int) -> int:
-        """Write down what has changed about the members of a group; the error code where that cannot be, else 0."""
+        """Store what has changed about the members of a group; the error code where that cannot be, else 0."""
         pairs = group.unsaved_pairs(self._clock.ms(now_us))
         if isinstance(group.members, Group):
             group.members.changed = False
@@ -203,7 +204,7 @@ class GroupCoordinator:
         self._await(group.partition, end_offset, _nothing, answer, now_us)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool) -> None:
-        """A marker stands in this partition of `__consumer_offsets`, and is replicated."""
+        """A marker is in this partition of `__consumer_offsets`, and replicated."""
         found = self._loaded.get(partition.index)
         if found is not None and found[0] == partition.leader_epoch:
             self._decide(partition, producer_id, committed)
@@ -229,7 +230,7 @@ class GroupCoordinator:
         self._topic.await_replication(partition, end_offset, timeout_ms, apply, answer, now_us)
 
     def delete(self, group: CoordinatedGroup, now_us: int) -> None:
-        """Delete a group nobody is in, and its offsets; Refused."""
+        """Delete a group without members, and its offsets; Refused."""
         if not group.members.is_empty:
             raise Refused(ErrorCode.NON_EMPTY_GROUP)
         pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in group.offsets]
@@ -262,7 +263,7 @@ class GroupCoordinator:
             self._forget_topics(dict.fromkeys(gone), now_us)
 
     def new_member_id(self, prefix: str) -> str:
-        """An id nobody has: what the client calls itself, and a random (version 4) uuid."""
+        """An id that no member has: the client's id or instance id, and a random (version 4) uuid."""
         return f"{prefix[:_MEMBER_ID_PREFIX_MAX]}-{self._new_uuid()}"
 
     def _new_uuid(self) -> str:
@@ -284,7 +285,7 @@ class GroupCoordinator:
                         group.partition, [(offset_key(group.group_id, *place), None) for place in places], now_us
                     )
         except Refused:
-            # Storage fails here: the offsets are of no topic, and are given to nobody who does not ask for it.
+            # The storage fails: these offsets stay, but only a request that names the deleted topic would get them.
             pass
 
     # The log.

@@ -1,10 +1,10 @@
-"""Which of many deadlines comes first, where most are put off again and again before they come.
+"""Which of many deadlines comes first, where most are moved to later again and again.
 
-Whoever has a deadline stands in a heap once, under a time that is no later than its own. Putting a deadline off changes
-nothing there: only when an entry has come to the top is it looked at, and moved to where it belongs by then. So a
-heartbeat costs the same in a group of any size, but for the depth of the heap.
+Each name has one valid entry in a heap, whose time is not later than the deadline. Moving a deadline to later changes
+nothing there: only when an entry has come to the top is it compared with the deadline, and moved. So a heartbeat costs
+nearly the same in a group of any size.
 
-Invariant: whoever has a deadline has one entry that counts, and its time is not behind the deadline.
+Invariant: each name with a deadline has one entry that counts, and its time is not behind the deadline.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""A consumer group as its coordinator sees it: members, generations, rebalances (Kafka's classic protocol).
+"""A group of Kafka's classic protocol, at its coordinator: members, generations, rebalances.
 
-Life of a generation: somebody joins, leaves or falls silent, so the group is PREPARING_REBALANCE until everybody has
+Life of a generation: a member joins, leaves or falls silent, so the group is PREPARING_REBALANCE until all members have
 joined again or the longest rebalance timeout is over; COMPLETING_REBALANCE until the leader has sent the assignment;
-then STABLE. Who joins or syncs waits for the others: the group keeps the request and hands out its answer through
-`take_answers`. A group that was EMPTY waits `group.initial.rebalance.delay.ms` for more members instead.
+then STABLE. Requests to join or sync wait for the other members: the group keeps them and hands out their answers
+through `take_answers`. A group that was EMPTY waits `group.initial.rebalance.delay.ms` for more members instead.
 
-Members with a `group.instance.id` (static ones, KIP-345) come back under a new member id without a rebalance where
-their protocols still suit, and are only missed when their session ends. New members of JoinGroup version 4 and later
-are told their id first and join with it (KIP-394), so that a join that is sent twice makes one member.
+Members with a `group.instance.id` (static ones, KIP-345) come back under a new member id without a rebalance if the
+group is STABLE and keeps its protocol, and are removed only when their session ends. New members of JoinGroup version 4
+and later first get their id and join with it (KIP-394), so that a join that is sent twice makes one member.
 
-Invariants: the state changes as `TRANSITIONS` allows; generations only grow; every request that was taken gets one
+Invariants: the state changes as `TRANSITIONS` allows; generations only grow; every request that was accepted gets one
 answer; members are kept in the order they joined, so the first one leads when the leader is gone.
 """
 
@@ -32,9 +32,9 @@ _PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_
 
 
 class Group:
-    """One group; `new_member_id(prefix)` gives an id that nobody has.
+    """One group; `new_member_id(prefix)` gives an id that no member has.
 
-    `changed` is set when there is something new that a coordinator after this one should know.
+    `changed` is set when there is something new that must be stored for a later coordinator.
     """
 
     group_type = "classic"
@@ -49,10 +49,10 @@ class Group:
         self.members: dict[str, Member] = {}
         self.changed = False
         self._static: dict[str, str] = {}
-        # Ids given away whose member has not joined with them yet -> until when it may.
+        # Ids that were given, and whose member has not joined with them yet -> until when it may.
         self._promised: dict[str, int] = {}
         self._initial_delay_us = initial_delay_us
-        # While a group fills for the first time: (when waiting ends at the latest, whether somebody came lately).
+        # During a group's initial delay: (when waiting ends at the latest, whether a member has joined lately).
         self._filling: tuple[int, bool] | None = None
         self._rebalance_deadline_us = 0
         self._sync_deadline_us = 0
@@ -62,7 +62,7 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it."""
+        """Whether it is EMPTY."""
         return self.state is GroupState.EMPTY
 
     # Requests.
@@ -140,7 +140,7 @@ class Group:
         self._remove(self.member(member_id, instance_id), now_us)
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, now_us: int) -> None:
-        """May these offsets be committed? Refused. Without a generation: only while nobody is in the group."""
+        """Refused where these offsets may not be committed. Without a generation: only while the group is empty."""
         if self.state is GroupState.DEAD:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.state is GroupState.EMPTY:
@@ -154,7 +154,7 @@ class Group:
         self._heard(member, now_us)
 
     def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """May a transaction commit offsets? Refused. Producers that do not say whose they are may (KIP-447)."""
+        """Refused where a transaction may not commit offsets. A request without a member is not checked (KIP-447)."""
         if self.state is GroupState.DEAD:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation >= 0 or member_id or instance_id is not None:
@@ -193,7 +193,7 @@ class Group:
         return own_us if first_us is None else min(first_us, own_us)
 
     def time_passed(self, now_us: int) -> None:
-        """Part with members that fell silent, and end a rebalance that took its time."""
+        """Remove members whose session is over, and end a rebalance whose time is up."""
         for member_id in self._deadlines.take_due(now_us):
             member = self.members.get(member_id)
             if member is not None:
@@ -210,7 +210,7 @@ class Group:
                 self._maybe_complete_join(now_us)
 
     def restore(self, members: Sequence[Member], now_us: int) -> None:
-        """Take over members that a coordinator before this one knew; their sessions begin anew."""
+        """Take over members that an earlier coordinator stored; their sessions begin anew."""
         self.members = {member.member_id: member for member in members}
         self._static = {m.instance_id: m.member_id for m in members if m.instance_id is not None}
         self.state = GroupState.STABLE if members else GroupState.EMPTY
@@ -218,7 +218,7 @@ class Group:
             self._heard(member, now_us)
 
     def end(self, error_code: int) -> None:
-        """The group is deleted, or coordinated elsewhere: whoever waits is told."""
+        """The group is deleted, or coordinated elsewhere: requests that wait get this error."""
         self._become(GroupState.DEAD)
         for member in self.members.values():
             self._turn_away(member, error_code)
@@ -273,7 +273,7 @@ class Group:
         if led and request.version >= _SKIP_ASSIGNMENT_FROM_VERSION:
             answer.skip_assignment = True
         elif led:
-            # Not told that it leads, it takes the assignment there is.
+            # An answer that does not name it as leader keeps it from computing an assignment.
             answer.leader, answer.members = former_id, []
         self._answers.append((request, answer))
 
@@ -283,7 +283,7 @@ class Group:
             self._deadlines.note(member.member_id, member.session_deadline_us)
 
     def _deadline_of(self, member_id: str) -> int | None:
-        """When a member falls silent, or an id is not promised any more."""
+        """When a member's session ends, or a given id is not valid any more."""
         member = self.members.get(member_id)
         return member.session_deadline_us if member is not None else self._promised.get(member_id)
 
@@ -294,7 +294,7 @@ class Group:
         member.session_deadline_us = None
 
     def _turn_away(self, member: Member, error_code: int) -> None:
-        """Whatever waits on behalf of this member waits no more."""
+        """Answer this member's waiting requests with this error."""
         if member.join is not None:
             response = JoinGroupResponse(error_code=error_code, member_id=member.member_id)
             self._answers.append((member.join, response))
@@ -323,7 +323,7 @@ class Group:
         return any(all(name in each.protocols for each in others) for name in offered)
 
     def _vote(self) -> str:
-        """The protocol that most members like best, of those that all know."""
+        """The protocol that most members prefer, of those that all know."""
         members = list(self.members.values())
         votes = {name: 0 for name in members[0].protocols if all(name in each.protocols for each in members)}
         for member in members:
@@ -369,7 +369,7 @@ class Group:
         }
         joined = [each for each in self.members.values() if each.join is not None]
         if self.members and not joined:
-            # Static members only, none of them back yet: their sessions decide.
+            # Static members only, and none has joined again yet: wait on; those whose sessions end are removed.
             self._rebalance_deadline_us = now_us + max(each.rebalance_timeout_us for each in self.members.values())
             return
         self.generation += 1
@@ -401,7 +401,7 @@ class Group:
     # Answers.
 
     def _joined(self, member: Member) -> JoinGroupResponse:
-        """The leader is told of all members and what they said."""
+        """The answer to a join; the leader's lists all members and their metadata."""
         protocol = self.protocol or ""
         told = self.members.values() if member.member_id == self.leader_id else ()
         return JoinGroupResponse(

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must say to be understood, whatever group it is for (KIP-848)."""
+"""The checks of a ConsumerGroupHeartbeat that do not depend on its group (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group is made of: its states and what may follow each, its members, and how it refuses."""
+"""The parts of a classic group: its states and what may follow each, and its members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 
 
 class GroupState(Enum):
-    """The states, under the names that ListGroups and DescribeGroups tell."""
+    """The states, under their names in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -65,7 +65,7 @@ class Member:
         self.protocols = protocols_of(message)
 
     def heard(self, now_us: int) -> None:
-        """It is alive; who waits for the others need not say so."""
+        """It is alive; its session does not end while its own request waits for the other members."""
         waits = self.join is not None or self.sync is not None
         self.session_deadline_us = None if waits else now_us + self.session_timeout_us
 

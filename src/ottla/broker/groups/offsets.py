@@ -1,9 +1,8 @@
-"""What stands in the internal topic `__consumer_offsets`: committed offsets and groups, in Kafka's own layouts.
+"""The records of the internal topic `__consumer_offsets`: committed offsets and groups, in Kafka's own layouts.
 
-A record's key begins with its version, which says what it is: 0 and 1 an offset (group, topic, partition), 2 a group of
-the classic protocol (`consumer_records.py` knows those of KIP-848).
-Values are written in version 3, the one Kafka writes, and read in versions 0 to 3; a null value takes back what was
-said under the key. So Apache Kafka's tools read these logs.
+A record's key begins with a version, which says what it is: 0 and 1 an offset (group, topic, partition), 2 a group of
+the classic protocol (`consumer_records.py` has those of KIP-848). Values are written in version 3, the one Kafka
+writes, and read in versions 0 to 3; a null value deletes the key's record. So Apache Kafka's tools read these logs.
 
     offset key     version int16 | group string | topic string | partition int32
     offset value   version int16 | offset int64 | leader epoch int32 (3+) | metadata string | commit time int64
@@ -37,7 +36,7 @@ _OFFSET_VALUE = Struct(">hqi")
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group stands in a partition; `leader_epoch` is -1 where it was not told."""
+    """A group's offset in a partition; `leader_epoch` is -1 where the commit had none."""
 
     offset: int
     leader_epoch: int
@@ -46,7 +45,7 @@ class CommittedOffset(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """A group as its coordinator wrote it down when it became stable or empty."""
+    """A group as its coordinator stored it."""
 
     protocol_type: str
     generation: int
@@ -100,7 +99,7 @@ Entry = tuple[str, tuple[str, int] | None, CommittedOffset | StoredGroup | None]
 
 
 def read_entry(key: bytes, value: bytes | None) -> Entry | None:
-    """(group, (topic, partition) or None for the group itself, what was said or None where it was taken back).
+    """(group, (topic, partition) or None for the group itself, the value or None where it was deleted).
 
     None for records of other kinds; MalformedMessage for those that are not understood.
     """

@@ -1,8 +1,7 @@
-"""The groups of one partition of `__consumer_offsets` as its log tells them, record by record.
+"""The groups of one partition of `__consumer_offsets`, read from its log record by record.
 
-What a record says last counts. A group is classic or a consumer group by the records of its members that were written
-last; records that take such parts back leave its offsets as they are. Records that are not understood, as newer ones
-may be, are passed over, as Apache Kafka does.
+The last record of a key counts. A group is classic or a consumer group by the last records of its members; deletions of
+such records leave its offsets as they are. Records of unknown kinds or versions are passed over, as Apache Kafka does.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class StoredGroups:
     def _take_classic(self, group_id: str, told: StoredGroup | None) -> None:
         group = self._group(group_id)
         if told is None:
-            # A consumer group may have followed already: its records stand in the same batch.
+            # A consumer group may have followed already: its records are in the same batch.
             if isinstance(group.members, Group):
                 group.members = self._make_classic(group_id)
                 self._deleted[group_id] = None

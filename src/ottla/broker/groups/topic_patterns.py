@@ -1,11 +1,11 @@
-"""Topics named by a regular expression (KIP-848): what members may write, and which topics they mean.
+"""Topics named by a regular expression (KIP-848): which patterns are allowed, and which topics they match.
 
 A pattern matches a topic's whole name, internal topics included, as with Apache Kafka. Apache Kafka runs RE2, in time
 that grows with the name's length alone; here Python's `re` runs, in which some patterns take for ever. Therefore what
 RE2 does not know (looking around, references to what matched before) is refused, and so are long patterns, more than
 four repeats, repeats of something that itself repeats or has alternatives, as `(a+)+` and `(a|b)*`, and patterns that
 can match in too many ways, as thirty times `a?` and `.*a.*a.*a.*b`. What is allowed takes up to a fifth of a second for
-the longest name, and the usual patterns a few microseconds. The rest of RE2's syntax is Python's, but for `\\pN` and
+the longest name, and the usual patterns a few microseconds. The rest of RE2's syntax is Python's, except `\\pN` and
 `[[:alpha:]]`.
 """
 
@@ -25,11 +25,11 @@ _TOKENS = re.compile(
 )
 _REPEATS = ("*", "+", "{")
 _REPEATS_MAX = 4
-# In how many ways a pattern may match: what is optional counts twice, alternatives count each, and a repeat counts so.
-# Three repeats in a name of 249 characters have 2.6 million ways, 41 times what they count; that is the worst case.
+# In how many ways a pattern may match: `?` doubles them, alternatives add up, a repeat multiplies by `_WAYS_OF_REPEAT`.
+# Three repeats in a name of 249 characters have 2.6 million ways, 41 times what is counted; that is the worst case.
 _WAYS_MAX = 1 << 18
 _WAYS_OF_REPEAT = 40
-# Where the next character ends a repeat, there is one way, but each of those before it looks for that end.
+# A repeat that the next character must end has one way; but each way of the part before it searches for that end.
 _WAYS_OF_ENDED_REPEAT = 8
 # A character behind a repeat, which is neither optional nor repeated from zero times on.
 _NEXT_CHARACTER = re.compile(r"\??\)*(\\\W|[A-Za-z0-9_ -])(?![?*{])")
@@ -68,9 +68,9 @@ def matching(text: str, names: Iterable[str]) -> list[str]:
 
 
 def _check_tokens(text: str) -> None:
-    """PatternError where it holds what RE2 does not know, or repeats what repeats."""
-    # For each open bracket, whether what stands in it can match in several ways; in how many its last alternative can,
-    # and those before.
+    """PatternError where it has what RE2 does not know, or repeats what repeats."""
+    # For each open bracket: whether its content can match in several ways; in how many ways its last alternative can,
+    # and all those before.
     several = [False]
     ways, ways_before = [1], [0]
     # Where what was just read ends, if it can.

@@ -1,8 +1,8 @@
-"""The aborted transactions of a partition: what a reader of committed records must pass over (KIP-98).
+"""The aborted transactions of a partition: a reader of committed records leaves out their records (KIP-98).
 
 A Fetch with `isolation_level` 1 is answered with whole batches, committed or not, and with the aborted transactions
 among them; the client leaves those records out. Kafka keeps one `NNN.txnindex` file for each segment, with the
-transactions whose marker stands in it: `to_bytes` and `load` speak its format.
+transactions whose marker is in it: `to_bytes` and `load` write and read its format.
 
 Invariants: in the order of their markers; `last_stable_offset` of one is never below that of one before it.
 """
@@ -39,7 +39,7 @@ class AbortedTransactions:
             if row.first_offset < upper_offset:
                 found.append(row)
             if row.last_stable_offset >= upper_offset:
-                # Whatever was aborted later began behind this.
+                # All transactions aborted later begin at `upper_offset` or behind it.
                 break
         return found
 
@@ -52,7 +52,7 @@ class AbortedTransactions:
         del self._rows[: bisect_left(self._rows, offset, key=_last_offset)]
 
     def forget_markers(self, offsets: Iterable[int]) -> None:
-        """Forget those whose marker stands at one of these offsets: none of their records is left."""
+        """Forget those whose marker is at one of these offsets: none of their records is left."""
         gone = dict.fromkeys(offsets)
         if gone:
             self._rows = [row for row in self._rows if row.last_offset not in gone]

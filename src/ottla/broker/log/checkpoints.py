@@ -1,4 +1,4 @@
-"""A broker's checkpoint files: text that says an offset of each of its logs (Kafka's format, version 0).
+"""A broker's checkpoint files: text with one offset for each of its logs (Kafka's format, version 0).
 
     0
     2                 the number of lines that follow
@@ -6,10 +6,12 @@
     flights 1 4823
 
 They are written now and then, and without a sync: what a start finds may be older than what was written last. A line
-that is too low costs time. One that is too high would have records believed that nobody has checked, or hide some: it
-is taken back (`retract`) before a log is cut below it, or another log begins in the folder that it names.
+that is too low costs time. With one that is too high, unchecked records would count as checked, or records would be
+hidden. So a line is lowered (`retract`) when its log is cut below it, before the log takes records again, and before
+another log begins in the same folder.
 
-Invariant: no line on the disk, whatever a power cut leaves of it, says more than its log had at that time or has now.
+Invariant: no line on the disk, whatever a power cut leaves of it, says more than its log had when the line was written,
+nor more than a cut log had left when it takes records again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _VERSION = 0
 
 
 class Checkpoint:
-    """One file, which says nothing where it is damaged; `unopened`: of logs that were not opened since it was read."""
+    """One file; a damaged one counts as empty. `unopened`: the offsets of logs not opened since it was read."""
 
     __slots__ = ("_content", "_lines", "_name", "_said", "_storage", "unopened")
 
@@ -34,7 +36,7 @@ class Checkpoint:
         self._storage = storage
         self._name = name
         self._content: bytes | None = None
-        # What it says now, and the highest offsets that a start might find in it; None: nobody knows.
+        # The lines written last, and the highest offsets that a start might find in the file; None: not known.
         self._lines: dict[str, int] = {}
         self._said: dict[str, int] | None = None
         try:
@@ -45,13 +47,13 @@ class Checkpoint:
         self.unopened = dict(self._lines)
 
     def write(self, offsets: Mapping[str, int]) -> None:
-        """Write these offsets by log folder, unless it says this already; unopened logs keep their lines. OSError."""
+        """Write these offsets by log folder, unless the file has them; unopened logs keep their lines. OSError."""
         self._write({**self.unopened, **offsets}, synced=False)
 
     def retract(self, folder: str, end: int) -> None:
-        """Say of a log that nothing behind `end` is known, whatever happens from now on; OSError.
+        """Lower a log's line to `end` if the file on the disk may say more, even after a power cut; OSError.
 
-        Logs that are gone are left out then, so that others that begin in their folders cost nothing.
+        Lines of folders that are gone are left out then: a new log in such a folder needs no write.
         """
         said = self._said
         if said is not None and said.get(folder, 0) <= end:
@@ -76,7 +78,7 @@ class Checkpoint:
         if synced:
             self._said = dict(lines)
         elif self._said is not None:
-            # The one before may be found in its place.
+            # Without a sync, a start may still find the content before this one.
             for folder, offset in lines.items():
                 if offset > self._said.get(folder, 0):
                     self._said[folder] = offset

@@ -2,7 +2,7 @@
 
 First the keys of the dirty segments are mapped to their last offsets, then all segments up to there are written anew
 from the log's beginning, small neighbours into one. Each group of segments is swapped in as a whole, in the log's
-order, once it is on the disk. The file of a group that comes out as it went in is not touched.
+order, once it is on the disk. A group of one segment that comes out unchanged keeps its file.
 
 Invariants: the segments are closed, and nothing changes before the whole log is on the disk; a round whose log was
 cut, or lost its beginning to retention, ends without another step (`is_void`). The last batch of a group always stays,
@@ -46,18 +46,18 @@ class CleaningRound:
 
     @property
     def is_void(self) -> bool:
-        """Whether the log is not any more what the round has seen of it."""
+        """Whether the log has changed so that what the round has read is not valid any more."""
         return self.log.cuts != self._cuts or self.log.segments[0] is not self._first
 
     def abandon(self) -> None:
-        """Leave nothing half written; nothing happens where nothing is."""
+        """Remove what is half written, if anything is."""
         if self._writing is not None:
             with contextlib.suppress(OSError):
                 swap.abandon(self.log.storage, self.log.folder, self._writing)
             self._writing = None
 
     def steps(self) -> Iterator[None]:
-        """Do the work; yields where others may have their turn."""
+        """Do the work; yields where the event loop may do other things."""
         log = self.log
         yield from self._sync()
         aborted = Aborted(log.aborted.between(0, self._segments[-1].next_offset))
@@ -77,7 +77,7 @@ class CleaningRound:
         log.cleaned_to = end
 
     def _sync(self) -> Iterator[None]:
-        """Have all on the disk that the round goes by: markers that a power cut takes would open transactions again."""
+        """Sync the log first: if a power cut took markers that the round has used, transactions would be open again."""
         end = self.log.log_end_offset
         while self.log.recovery_point < end:
             if self.log.settle_syncs():
@@ -181,7 +181,7 @@ class CleaningRound:
         for segment in group:
             segment.close()
         while True:
-            # There is no way back from here; a disk that refuses now is asked again.
+            # There is no way back from here: a step that fails is tried again.
             try:
                 swap.finish(log.storage, log.folder, base, [segment.base_offset for segment in group])
                 segment = log.new_segment(base)
@@ -193,7 +193,7 @@ class CleaningRound:
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [segment]
         self._first = log.segments[0]
-        # Where its index cannot be written it stays in memory; the next start makes it.
+        # If its index cannot be written it stays in memory, and the next start makes it.
         with contextlib.suppress(OSError):
             segment.store_index()
             segment.seal()

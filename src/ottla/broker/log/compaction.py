@@ -1,13 +1,14 @@
 """What is left of a record batch when its log is compacted: batch in, batch or nothing out.
 
-A record stays where no later one of the mapped part has its key. A record without a value (a tombstone) and the marker
-of a transaction stay a while longer, until the batch's delete horizon: the time when the cleaner first met them, plus
-`delete.retention.ms`, written into the batch as its base timestamp (attribute bit 6). Records of aborted transactions
-go at once; a marker goes when a whole pass met no batch of its transaction. The last batch of each living producer
-stays, empty where it must be, for its sequence number and epoch (KIP-98, KIP-280, KIP-534).
+A record stays unless it has no key, or a later record of the mapped part has the same one. A tombstone (a record
+without a value) stays until the batch's delete horizon: the time of the first pass that met it, plus
+`delete.retention.ms`, written into the batch as its base timestamp (attribute bit 6). The marker of a transaction gets
+its horizon from the first pass that meets no batch of the transaction before it, and stays until then. Records of
+aborted transactions go at once. The last batch of each producer that the log still knows stays, empty if need be, for
+its sequence number and epoch (KIP-98, KIP-280, KIP-534).
 
-Records are moved as bytes: only length and timestamp delta are ever written anew, so that what nobody here can read
-(header names that are no text) stays what it was.
+Records are moved as bytes: only length and timestamp delta are ever written anew. So header names that are not text
+stay as they are.
 
 Invariants: offsets, base offset, last offset, producer fields and leader epoch of a batch never change; batches are
 given in the log's order, each once in a pass.
@@ -142,7 +143,7 @@ def _last_offset(row: AbortedTransaction) -> int:
 
 
 def horizon_of(header: BatchHeader) -> int | None:
-    """When the tombstones or the marker in a batch may go; None where the cleaner has not met them yet."""
+    """When the tombstones or the marker in a batch may go; None where no pass has set a time yet."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 

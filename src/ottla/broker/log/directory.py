@@ -1,4 +1,4 @@
-"""What the logs of one broker share: its folder, its settings, and the files that say where its logs stand.
+"""What the logs of one broker share: its folder, its settings, and the files that say how far its logs have come.
 
 | file | what it says of each log | written |
 |---|---|---|
@@ -6,19 +6,19 @@
 | `replication-offset-checkpoint` | the high watermark | every few seconds, at a clean end |
 | `log-start-offset-checkpoint` | the first offset, where no file name says it | now and then, at a clean end |
 | `cleaner-offset-checkpoint` | how far it was compacted | after each round of compaction |
-| `.kafka_cleanshutdown` | the logs were closed in order | at a clean end; a start takes it away |
+| `.kafka_cleanshutdown` | the logs were closed in order | at a clean end; a start removes it |
 | `meta.properties` | which folder this is (`directory.id`, KIP-858) | when the folder is first used |
 
-A sync that fails puts the folder offline (`failure`), for the kernel forgets what it could not write: the next sync
-would succeed, and the recovery point pass what is not on the disk. A mark in the log's folder has the next start write
-that part once more, as long as the page cache still has it.
+A sync that fails puts the folder offline (`failure`). The kernel drops what it could not write, so the next sync would
+succeed, and the recovery point would pass records that are not on the disk. A file in the log's folder (`sync-failed`)
+makes the next start write that part once more, if the page cache still has it.
 
-The checkpoints are Kafka's (`checkpoints`). The mark is JSON as Kafka's; beside Kafka's fields it says where each log
-ended and how many bytes its last segment had, so that a log somebody has touched since is not taken for one that needs
-no check.
+The checkpoints have Kafka's format (`checkpoints.py`). `.kafka_cleanshutdown` is JSON as Kafka's, with one more field,
+`logEnds`: where each log ended and how many bytes its last segment had. By it a log is checked if its files were
+changed since.
 
-Invariants: a checkpoint that cannot be read says nothing, which costs time and no data; what has been read stays true
-until the log it concerns is opened.
+Invariants: a checkpoint that cannot be read counts as empty, which costs time and no data; what was read of a log is
+kept until that log is opened.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ottla.broker.settings import NEVER, BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.uuids import random_uuid, uuid_text
 
-# What is set aside must be found again; the driver shows what is logged.
+# A warning says where a log was set aside; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -60,7 +60,8 @@ _FOLDER_NAME_MAX = 255
 def directory_id(storage: Storage, broker_id: int, rng: Random) -> str:
     """Which folder this is, by an id drawn when it is first used; OSError where that cannot be read or kept.
 
-    A broker whose folder was removed, or exchanged for another, is known by it: it does not have what it had.
+    If the id is not what it was, the controller knows that the folder was removed or replaced, and its records are
+    gone.
     """
     content = storage.read_file(META_PROPERTIES)
     for line in (content or b"").decode(errors="replace").splitlines():
@@ -77,7 +78,7 @@ class SyncingLog(Protocol):
     """A log that has begun syncs in the background."""
 
     def settle_syncs(self) -> bool:
-        """Take note of those that are done, and say whether all are; OSError where one has failed."""
+        """Take note of those that are done; whether all are. OSError where one has failed."""
         ...
 
 
@@ -146,13 +147,13 @@ class LogDirectory:
         return self._clean_ends.get(folder)
 
     def forget(self, folder: str) -> None:
-        """The log is open (or gone): it knows better from now on."""
+        """Drop what the files said of a log: it is open now, or gone."""
         for checkpoint in self._checkpoints.values():
             checkpoint.unopened.pop(folder, None)
         self._clean_ends.pop(folder, None)
 
     def remember(self, folder: str, recovery_point: int, log_start: int, cleaned_to: int) -> None:
-        """A log that is to be opened again knew this, and will not know it from its files."""
+        """Keep this for when the log is opened again: its own files do not say it."""
         known = {RECOVERY_POINTS: recovery_point, LOG_STARTS: log_start, CLEANED: cleaned_to}
         for name, offset in known.items():
             self._checkpoints[name].unopened[folder] = offset
@@ -160,7 +161,7 @@ class LogDirectory:
     def remove_log_of(self, folder: str, topic_id: bytes) -> None:
         """Remove the log that this topic has left in a folder; one of another topic stays. OSError.
 
-        Where a power cut has left nothing of whose log it is, it is this topic's: this one would be given it, too.
+        A missing or blank `partition.metadata` (as after a power cut) counts as this topic's, as in `Log.open`.
         """
         owner = (self.storage.read_file(f"{folder}/{METADATA_FILE}") or b"").strip(BLANK)
         if not owner or uuid_text(topic_id).encode() in owner.split():
@@ -190,12 +191,12 @@ class LogDirectory:
         self._checkpoints[name].write(offsets)
 
     def retract(self, folder: str, end: int = 0) -> None:
-        """Have no checkpoint tell of what is behind `end` of a log, which was cut or is another one; OSError."""
+        """Lower a log's lines in all checkpoints to `end`: it was cut, or is another log now. OSError."""
         for checkpoint in self._checkpoints.values():
             checkpoint.retract(folder, end)
 
     def retract_unreached(self, folder: str, end: int) -> None:
-        """`retract` for a log that is found to end there: what would have records believed, or hidden; OSError."""
+        """`retract` for a log that is found to end there, in the files that say what is synced and what is deleted."""
         for name in (RECOVERY_POINTS, LOG_STARTS):
             self._checkpoints[name].retract(folder, end)
 
@@ -203,14 +204,15 @@ class LogDirectory:
         """A log could not be synced: the folder is offline from now on, until the broker is started again."""
         if self.failure is None:
             self.failure = f"the log of {folder} cannot be synced: {error.strerror or error}"
-        # It need not outlive the page cache; where it cannot be written, a power cut may take more than is noticed.
+        # A power cut may take this file: it takes the page cache, too. Where it cannot be written, the next start does
+        # not write that part again, and a later power cut may take it unnoticed.
         with contextlib.suppress(OSError):
             self.storage.open(f"{folder}/{SYNC_FAILED}").append([b"1"])
 
     def flush_every(self, before_ms: int | None, after_ms: int | None) -> None:
-        """A log is to be flushed so often from now on, and as often before; None: there is, or was, no such log.
+        """A log's `flush.ms` was `before_ms` and is `after_ms` now; None: the log is new, or gone.
 
-        `flush_ms` is the shortest such time.
+        `flush_ms` becomes the shortest of all logs' times, at most `log.flush.scheduler.interval.ms`.
         """
         if before_ms == after_ms:
             return

@@ -212,7 +212,7 @@ def write_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
 def read_partition_metadata(data: bytes) -> str:
     """The topic id in a `partition.metadata`, 22 characters as Kafka prints it; CorruptFile."""
     lines, rest = _text_lines(data)
-    # Kafka writes no line end behind the id; the embedded broker has written one.
+    # Kafka writes no line end behind the id; older versions of this broker wrote one.
     if rest:
         lines.append(rest)
     if not lines or lines[0] != f"version: {CHECKPOINT_VERSION}":

@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset of a log (KIP-101, KIP-279): how two replicas find where they part.
+"""Which leader epoch began at which offset of a log (KIP-101, KIP-279): by it two replicas find where they diverge.
 
-A follower says with each Fetch up to where it has which epoch; a leader whose own log ended that epoch earlier tells
-it so, and the follower cuts. Kept in `leader-epoch-checkpoint`; what lies behind the recovery point is found again from
-the batches in the log.
+Each Fetch has the epoch and the end of the follower's log. If that epoch ended earlier in the leader's log, the answer
+says where, and the follower truncates. Kept in `leader-epoch-checkpoint`; what lies behind the recovery point is found
+again from the batches in the log.
 
 Invariant: epochs and start offsets both grow.
 """
@@ -36,7 +36,7 @@ class LeaderEpochs:
     def note(self, epoch: int, start_offset: int) -> None:
         """A batch of `epoch` begins at `start_offset`; older or known epochs change nothing.
 
-        An epoch of which nothing is left, as retention took it all, began where the new one does: it is forgotten.
+        An epoch that began at `start_offset` or behind it has no records: it is forgotten.
         """
         epochs = self._epochs
         if not epochs or epoch > epochs[-1]:
@@ -48,7 +48,8 @@ class LeaderEpochs:
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The newest epoch not above `epoch` and the offset where it ended; (NO_EPOCH, -1) where there is none.
 
-        An epoch older than all that is left ended where the oldest begins: its records were deleted, nobody parted.
+        An epoch older than all that are left ended where the oldest begins: its records were deleted, the logs do not
+        diverge.
         """
         index = bisect_right(self._epochs, epoch) - 1
         if index < 0:

@@ -1,13 +1,14 @@
-"""A partition's log: segments in a folder, with what its batches tell about producers and leader epochs.
+"""A partition's log: segments in a folder, and what its batches say about producers and leader epochs.
 
-Opening it is `recovery`'s work. Where it stands on the disk: below `recovery_point` everything is synced. `flush` moves
-it, and so does the sync that begins in the background when a segment is closed; beside each closed segment lie its
-indexes, and at its beginning a snapshot of the producers. The folder belongs to one topic id, written in
-`partition.metadata` as Kafka does; the folder of an older topic of the same name is set aside.
+`recovery` opens it. Everything below `recovery_point` is synced: `flush` moves that point, and so does the sync that
+begins in the background when a segment is closed. Beside each closed segment are its indexes; where a segment begins
+there is a snapshot of the producers. The folder belongs to one topic id, written in `partition.metadata` as Kafka does;
+the folder of an older topic of the same name is set aside.
 
-Invariants: offsets grow; `log_start_offset <= log_end_offset`, where the next record goes; a failed append (OSError)
-changes nothing, except that one that failed to be flushed (`flush.messages`) stays in the log, as with Kafka. The last
-segment is the only one written to, its index the only one in memory.
+Invariants: offsets grow; `log_start_offset <= log_end_offset`, where the next record goes; an append that fails
+(OSError) leaves no record of its own. There are two exceptions: where only the flush after it failed
+(`flush.messages`), as with Kafka, and `append_copies`. The last segment is the only one written to, its index the only
+one in memory.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.snapshot_offset = 0
-        # Compaction: everything in front was looked at; and how often the end was cut, which voids what it is at.
+        # Compaction: everything below `cleaned_to` was cleaned. `cuts` counts truncations: each makes a running round
+        # void.
         self.cleaned_to = 0
         self.cuts = 0
         self.producers = ProducerStates()
@@ -89,7 +91,7 @@ class Log:
             self.segments = [self.new_segment(0)]
             return
         found = self.storage.read_file(path)
-        # Words, not bytes: whether the last line has an end says nothing about whose log this is.
+        # Words are compared, not bytes: the last line may have a line end or not.
         if found is None or found.split() != owner.split():
             # Blank is what a power cut leaves of it.
             if found is not None and found.strip(BLANK):
@@ -119,7 +121,7 @@ class Log:
     def append(self, records: bytearray | memoryview, header: BatchHeader, leader_epoch: int) -> int:
         """Append one checked batch as leader and return the base offset it got; it is stamped in place.
 
-        OSError: nothing was appended.
+        OSError: nothing was appended, or only the flush afterwards failed.
         """
         base_offset = self.log_end_offset
         stamp_offset(records, 0, base_offset, leader_epoch)
@@ -140,7 +142,7 @@ class Log:
     def append_copies(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
         """Append checked batches as a leader gave them, offsets and epochs included.
 
-        OSError: nothing was appended, or whole segments' worth from the beginning.
+        OSError: nothing was appended, or whole segments' worth from the beginning, or only the flush afterwards failed.
         """
         segment = self.segments[-1]
         newest = max(headers, key=_max_timestamp)
@@ -200,7 +202,7 @@ class Log:
             return False
         oldest_ms = segment.oldest_timestamp()
         if oldest_ms < 0:
-            return False  # Records without a time: how long the segment is known counts, retention.py looks at it.
+            return False  # Records without timestamps: `retention.py` rolls by how long the segment is known.
         waited_ms = header.max_timestamp - oldest_ms
         return waited_ms > self.segment_ms(segment)
 
@@ -215,12 +217,12 @@ class Log:
         return segment_ms - (crc32c(segment.path.encode()) % most if most else 0)
 
     def roll(self, base_offset: int | None = None) -> Segment:
-        """Close the segment written to and begin another; OSError: nothing has changed."""
+        """Close the segment written to and begin another; OSError: it still is written to, or a sync has failed."""
         closed = self.segments[-1]
         base_offset = self.log_end_offset if base_offset is None else base_offset
-        # Also what lies in front of it, where the last run came to an end before it was synced.
+        # Earlier segments that were not synced, such as those of the last run, are synced with it.
         begun_to = self._syncs[-1][1] if self._syncs else self.recovery_point
-        # Of a segment that is synced already, a start after a power cut would believe what it finds of the index.
+        # A start trusts a segment that is synced, and its index files with it: then they must be synced now.
         closed.store_index(synced=begun_to >= base_offset)
         self._store_transactions(closed)
         self.take_snapshot(base_offset)
@@ -242,7 +244,7 @@ class Log:
             self.producers.note(header, base_offset)
             return
         if batch is None:
-            # Not by the header's position: a copied batch's is where it stood in the answer it came in.
+            # Not by the header's position: in a copied batch that is its position in the Fetch answer.
             segment = self.segment_of(base_offset)
             batch = segment.file.read(segment.position_of(base_offset), header.size_bytes)
         ended = self.producers.note(header, base_offset, end_marker=read_end_marker(batch))
@@ -253,7 +255,7 @@ class Log:
     # Reading.
 
     def byte_of(self, offset: int) -> tuple[str, int]:
-        """File and position of a byte amid the records of the batch that holds `offset`, for who wants to break it."""
+        """File and position of a byte in the records of the batch that holds `offset`, for a fault that corrupts it."""
         segment = self.segment_of(offset)
         position = segment.position_of(offset)
         size = segment.header_at(position).size_bytes
@@ -277,7 +279,7 @@ class Log:
         return found
 
     def bound_behind(self, offset: int, size_bytes: int) -> int:
-        """An offset not below any in `size_bytes` of batches from `offset` on."""
+        """An offset above all those in `size_bytes` of batches from `offset` on."""
         segment = self.segment_of(offset)
         position = segment.position_of(offset)
         # Where compaction left nothing the batches are those of a later segment.
@@ -294,7 +296,7 @@ class Log:
         """The largest timestamp in the log, -1 where there is none; OSError."""
         first, *others = self.segments
         if first.base_offset < self.log_start_offset:
-            # Its index knows of records that are deleted, too.
+            # Its index has the timestamps of deleted records, too.
             headers = first.headers(self.log_start_offset)
             largest = max((header.max_timestamp for header in headers), default=-1)
         else:
@@ -316,10 +318,10 @@ class Log:
     def truncate(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or in front of the batch that holds it.
 
-        OSError: nobody knows what is cut; `give_up` the log and open it again.
+        OSError: it is not known what is cut; `give_up` the log and open it again.
         """
         if offset >= self.log_end_offset:
-            # A leader of an epoch in which nothing was appended knows an epoch that others may not.
+            # A leader that appended nothing in its epoch may have an epoch here that the other replicas do not have.
             self.epochs.truncate(self.log_end_offset)
             return
         self.cuts += 1
@@ -348,7 +350,7 @@ class Log:
         self.recovery_point = min(self.recovery_point, offset)
         self.cuts += 1
         self.cleaned_to = 0
-        # First what may find no room: a log of which no segment is left says nothing of where it begins.
+        # The new segment comes first, as the disk may be full: without a segment nothing says where the log begins.
         is_there = any(each.base_offset == offset for each in self.segments)
         begun = None if is_there else self.new_segment(offset)
         while self.segments:
@@ -375,7 +377,7 @@ class Log:
         return True
 
     def drop_segments(self, count: int) -> None:
-        """Take the first segments out of the log; their files go when nobody can be reading them any more. OSError."""
+        """Take the first segments out of the log; their files go after `file.delete.delay.ms`. OSError."""
         for _ in range(count):
             self.directory.remove_later(self.segments[0].put_aside(), self.settings.file_delete_delay_ms)
             del self.segments[0]
@@ -411,9 +413,9 @@ class Log:
             self.settle_syncs()
 
     def settle_syncs(self) -> bool:
-        """Move the recovery point as far as the syncs begun have come; whether all of them are done.
+        """Move the recovery point up to where the syncs that were begun are done; whether all of them are.
 
-        OSError: one failed, which is begun no more; the recovery point stays where it is from now on.
+        OSError: one has failed; none is waited for any more, and the folder is offline.
         """
         syncs = self._syncs
         try:
@@ -437,7 +439,7 @@ class Log:
         """Write the leader epochs, where they changed since; OSError."""
         content = write_leader_epochs(self.epochs.entries())
         if content != self._epochs_stored:
-            # Where batches are believed, nobody looks for epochs that it lacks.
+            # Synced, as batches that a start trusts are not searched for epochs that this file lacks.
             self.storage.write_file(f"{self.folder}/{EPOCHS_FILE}", content, synced=True)
             self._epochs_stored = content
 
@@ -459,13 +461,13 @@ class Log:
             self.store_epochs()
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for segment in self.segments:
             segment.close()
         self.directory.syncing.pop(self, None)
 
     def give_up(self) -> None:
-        """Give the files back although the log is not what they say any more: who opens it again goes by them."""
+        """Close the files of a log whose state here may be wrong: it is to be opened again, from the files."""
         self.directory.remember(self.folder, self.recovery_point, self.log_start_offset, self.cleaned_to)
         self.close()
 
@@ -497,6 +499,6 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _is_owner(content: bytes) -> bool:
-    """Whether a partition.metadata names a topic, be it another one; damaged, it must not cost the log."""
+    """Whether a `partition.metadata` names a topic, this or another; a log with a damaged one is not set aside."""
     words = content.split()
     return len(words) == 4 and words[::2] == [b"version:", b"topic_id:"] and words[1] == b"0" and len(words[3]) == 22

@@ -1,8 +1,8 @@
-"""The producers of a log at some of its offsets, in `NNN.snapshot` files (KIP-98): what need not be read again.
+"""The producers of a log at some of its offsets, in `NNN.snapshot` files (KIP-98): a start reads only what follows.
 
 A snapshot is taken where a segment begins and where a log ends that is closed in order. To know the producers at an
-offset, the nearest snapshot in front of it is taken and the batches behind it are noted. A snapshot that is damaged is
-removed: the one before it does, too, or the log from its beginning.
+offset, the nearest snapshot in front of it is taken and the batches behind it are noted. A damaged snapshot is removed;
+then the one before it is taken, or the log is read from its beginning.
 """
 
 from __future__ import annotations

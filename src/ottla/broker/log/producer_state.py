@@ -1,16 +1,18 @@
 """What a partition remembers of each producer: epoch, last five batches, open transaction (KIP-98, KIP-360, KIP-890).
 
-A batch is appended only where its first sequence number follows the last one appended; one of the last five again is
-a duplicate, answered with the offset it has. A new epoch begins with sequence 0. Like Kafka since 2.5 the answer to
-everything else is OUT_OF_ORDER_SEQUENCE_NUMBER: DUPLICATE_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID are not given.
+A batch is appended only if its first sequence number follows the last one appended. One of the last five again is a
+duplicate, answered with the offset it has. A new epoch begins with sequence 0; a producer that is not known here may
+begin with any. An older epoch is INVALID_PRODUCER_EPOCH, any other sequence OUT_OF_ORDER_SEQUENCE_NUMBER: as in Kafka
+since 2.5, DUPLICATE_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID are not given.
 
 A transaction is open from its first batch to its marker. What may be read as committed ends in front of the first
 open transaction, and in front of those whose marker is not replicated yet (`stable_end`). Before the first batch the
-broker asks the transaction's coordinator; `begin_verification` gives a guard that stands for this question, which a
-batch or a marker that comes in between makes worthless, so that no batch of an ended transaction opens it again.
+broker asks the transaction's coordinator whether the transaction is open. `begin_verification` gives a number for this
+request, the guard. A batch or a marker that is appended meanwhile makes the guard invalid: otherwise a late batch could
+open a transaction again that has ended.
 
-Followers keep the same state from the batches they copy, and it is built again from a snapshot and the log when a
-broker starts, so that a new leader knows what the old one knew. Guards are known to the leader that asked alone.
+Followers keep the same state from the batches they copy, and a start builds it from a snapshot and the log. So a new
+leader has what the old one had, except the guards, which only the leader that asked has.
 
 Invariant: `check` and `check_marker` change nothing; `note` is called exactly once for each batch in the log.
 """
@@ -84,7 +86,7 @@ class ProducerEntry:
 
 
 class _Verification:
-    """A question to the coordinator that is not over: `guard` names it."""
+    """A request to the coordinator that no batch or marker has ended yet; `guard` is its number."""
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "new_epochs", "timestamp_ms")
 
@@ -140,7 +142,7 @@ class ProducerStates:
         return self._verified(header, known=True) if self._verifications else NEW_BATCH
 
     def _verified(self, header: BatchHeader, *, known: bool) -> SequenceCheck:
-        """What the open question to this producer's coordinator says against the batch, if there is one."""
+        """Check the batch against the verification of its producer, if one is under way."""
         found = self._verifications.get(header.producer_id)
         first = header.base_sequence
         if found is None:
@@ -179,7 +181,7 @@ class ProducerStates:
     def note(
         self, header: BatchHeader, base_offset: int, end_marker: EndMarker | None = None
     ) -> EndedTransaction | None:
-        """Remember an appended batch; what it ended, for a marker of a transaction that had records here.
+        """Remember an appended batch; returns the transaction that it ended, if that had records here.
 
         Batches without a producer id are of no interest, nor are control batches that are no end of a transaction.
         """
@@ -221,7 +223,7 @@ class ProducerStates:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
         found = self._verifications.get(producer_id)
-        # With an epoch for each transaction, a marker bears that of the next one, which may be under way already.
+        # With an epoch for each transaction, a marker has the epoch of the next one, whose verification may have begun.
         if found is not None and not (found.new_epochs and found.epoch == header.producer_epoch):
             del self._verifications[producer_id]
         first = entry.transaction_offset
@@ -259,11 +261,11 @@ class ProducerStates:
         return entry is not None and entry.transaction_offset >= 0 and entry.epoch == epoch
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, new_epochs: bool, wall_ms: int) -> int:
-        """A guard for asking the coordinator about this batch's transaction; the same one while that is not over.
+        """A guard for asking the coordinator about this batch's transaction; the same one until that is over.
 
         `sequence`: the batch's first, -1 where it has none. `new_epochs`: the producer begins every transaction with a
         new epoch (transaction version 2). A producer that was fenced here gets 0, no guard: what it sends is refused
-        for its epoch, and must not stand in the way of its successor.
+        for its epoch, and must not block its successor.
         """
         entry = self._entries.get(producer_id)
         if entry is not None and epoch < entry.epoch:
@@ -276,16 +278,16 @@ class ProducerStates:
         elif epoch > found.epoch:
             found.epoch, found.lowest_sequence = epoch, sequence
         elif epoch == found.epoch:
-            # A lower sequence that must be tried again is not to be overtaken for good.
+            # A batch with a lower sequence may be sent again: those behind it must wait for it.
             found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found.guard
 
     def is_verified(self, producer_id: int, guard: int) -> bool:
-        """Whether nothing was appended for this producer since the guard was given."""
+        """Whether the guard is still valid: no batch or marker has ended its verification."""
         found = self._verifications.get(producer_id)
         return found is not None and found.guard == guard
 
-    # Snapshots, expiry, and what DescribeProducers tells.
+    # Snapshots, expiry, and what DescribeProducers returns.
 
     def entries(self) -> list[ProducerSnapshotEntry]:
         """What a snapshot holds: every producer with its last batch and where its open transaction begins."""

@@ -1,13 +1,12 @@
-"""Opening a log on what the last run left: what is in order is believed, what may not be is read and cut.
+"""Opening a log on what the last run left: what is known to be in order is trusted, the rest is read and cut.
 
-After a clean shutdown no batch is read: segment sizes, index files, epochs, a snapshot of the producers at the log's
-end and the mark in the broker's folder say everything. After any other end the segments from the recovery point on are
-read and checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind is
-removed. Where a sync had failed they are written once more before that (`directory.sync_failed`). What says something
-about the log (index, snapshot, checkpoint) is made again from the log wherever it is missing or cannot be right. Of
-segments that are believed only the last headers are looked at, so that a file that was removed or cut is told
-(`_tell_of_gap`); what lies behind it stays. Bit rot below the recovery point is not looked for: as with Kafka it is
-found by those who check the CRC of what they read, clients and followers.
+After a clean shutdown no records are read: segment sizes, index files, epochs, a snapshot of the producers at the log's
+end and `.kafka_cleanshutdown` say everything. After any other end the segments from the recovery point on are read and
+checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind is removed.
+Where a sync had failed they are written once more before that (`directory.sync_failed`). What a missing or damaged
+index, snapshot or epoch file said is found again in the log. Of trusted segments only the last headers are read: a gap,
+where a file was removed or cut, is logged (`_tell_of_gap`), and what lies behind it stays. Bit rot below the recovery
+point is not looked for: as with Kafka, clients and followers find it by the CRC of what they read.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from ottla.broker.log.segment import (
 if TYPE_CHECKING:
     from ottla.broker.log.log import Log
 
-# What is cut must not be lost in silence; the driver shows what is logged.
+# Warnings say what is cut; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
 
 _EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 def recover(log: Log) -> None:
-    """Make the log what its folder says; OSError."""
+    """Open the log from its folder; OSError."""
     names = log.storage.files(log.folder)
     for name in names:
         if name.endswith(DELETED_SUFFIX):
@@ -57,14 +56,14 @@ def recover(log: Log) -> None:
     log.cleaned_to = min(end, log.directory.cleaned_to(log.folder))
     restore_producers(log, end, distrust_from=checked_from)
     if log.log_start_offset < end and log.epochs.at(log.log_start_offset) == NO_EPOCH:
-        # They were noted after a deletion that the disk does not know of: without the epochs of what is there again, no
-        # leader could say where the two logs part.
+        # The epoch file was written after a deletion that no checkpoint has: the deleted records are there again. A
+        # leader needs their epochs to say where two logs diverge.
         log.epochs = _epochs_from_batches(log)
     log.epochs.advance_start(log.log_start_offset)
 
 
 def _write_again(log: Log, bases: list[int]) -> None:
-    """Put on the disk what a sync has failed to, as far as it can still be read; it is checked as any other end is."""
+    """Write again what a sync could not, as far as it can still be read; it is checked later like any unsynced part."""
     recovery_point = log.directory.recovery_point(log.folder)
     for number, base_offset in enumerate(bases):
         if number + 1 == len(bases) or bases[number + 1] > recovery_point:
@@ -103,7 +102,7 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
             segment.store_index(synced=trusted)
             segment.seal()
         else:
-            # The segment was cut, or one behind it is missing: what follows can belong to no log any more.
+            # The segment was cut, or one behind it is missing: what follows does not continue the log.
             count = len(bases) - number - 1
             logger.warning(
                 "log %s: removed %d segments behind a gap at offset %d", log.folder, count, segment.next_offset
@@ -127,7 +126,7 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
 
 
 def _resume(log: Log, segment: Segment, end: int, size: int) -> bool:
-    """Write on where the log was closed in order; False where this is not how it was left."""
+    """Go on with the last segment of a log that was closed in order; False where it has changed since."""
     if segment.file.size != size or end < segment.base_offset or not segment.resume(end):
         return False
     return _may_lack_offsets(log, end) or segment.end_in_file() == end
@@ -156,12 +155,12 @@ def _leads_to(log: Log, segment: Segment, following: int) -> bool:
 
 
 def _may_lack_offsets(log: Log, end: int) -> bool:
-    """Whether compaction may have taken what lay in front of this offset."""
+    """Whether compaction may have removed the records in front of this offset."""
     return "compact" in log.settings.cleanup_policy or end <= log.directory.cleaned_to(log.folder)
 
 
 def _tell_of_gap(log: Log, segment: Segment, following: int) -> None:
-    """Say so where a segment that is believed does not reach the next one, and compaction is not the reason."""
+    """Log a warning if a trusted segment does not reach the next one, and compaction is not the reason."""
     if _may_lack_offsets(log, following):
         return
     end = segment.end_in_file()
@@ -190,7 +189,7 @@ def _epochs_from_batches(log: Log) -> LeaderEpochs:
 
 
 def restore_producers(log: Log, end: int, *, distrust_from: int | None = None) -> None:
-    """Know the producers and aborted transactions as of `end`: from a snapshot and the batches behind it; OSError.
+    """Restore the producers and aborted transactions as of `end`, from a snapshot and the batches behind it; OSError.
 
     Snapshots and transaction indexes of what lies behind `distrust_from` are not used.
     """

@@ -1,8 +1,8 @@
-"""Which segments of a log have had their time: by age, by size, and because the log begins behind them.
+"""Which segments of a log are deleted: by age, by size, and because the log begins behind them.
 
 Segments go as a whole and from the beginning, those below the high watermark only. Where all records are to go, the
-segment written to is closed and goes, too. As in Kafka a segment is as old as its newest record; one whose records
-have no timestamps is as old as the broker has known it. Every replica does this for itself.
+segment written to is closed and goes, too. As in Kafka a segment is as old as its newest record; if its records have no
+timestamps, its age counts from when this broker first had it. Every replica does this for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ UNLIMITED = -1
 
 
 def delete_old_segments(log: Log, high_watermark: int, wall_ms: int) -> int:
-    """Drop what has had its time from the log's beginning; how many segments that were. OSError."""
+    """Drop segments from the log's beginning, as the module says; how many that were. OSError."""
     settings = log.settings
     by_age_and_size = "delete" in settings.cleanup_policy
     excess_bytes = log.size_bytes - settings.retention_bytes if settings.retention_bytes != UNLIMITED else UNLIMITED

@@ -4,9 +4,9 @@ The file is named by the offset of its first record, as Kafka names it. Only the
 its index grows in memory; `seal` writes it to the files beside the segment, where it is looked up from then on.
 
 Invariants: batches lie one behind the other with growing offsets; `size` ends at a whole batch. Between two batches
-offsets may be missing (the log was compacted), so `next_offset` can lie behind the last batch's last offset. What an
-index found in files says of a position is compared with the log before it is used, and the index made again where it
-lies: a reader never misses a batch because of it.
+offsets may be missing (the log was compacted), so `next_offset` can lie behind the last batch's last offset. A position
+from index files is compared with the log before it is used. A wrong index is made again: no reader misses a batch
+because of it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Segment:
             self.file.truncate(self.size)
 
     def adopt_index(self, next_offset: int) -> bool:
-        """Take the index files of a closed segment; False where they are missing or cannot be its."""
+        """Take the index files of a closed segment; False where they are missing or do not fit it."""
         index = StoredIndex(self._storage, self.path_of(""))
         lacking = not index.has_entries and self._wants_entries()
         if lacking or index.fault(self.file.size, next_offset - self.base_offset):
@@ -174,7 +174,7 @@ class Segment:
     def store_index(self, *, synced: bool = True) -> None:
         """Write the index files of what there is; the segment can go on growing. OSError.
 
-        Not `synced`: they are to be, by `sync` or `begin_sync`, before the segment is believed.
+        If not `synced`, the caller syncs them (`sync`, `begin_sync`) before the segment counts as synced.
         """
         if isinstance(self.index, GrowingIndex):
             self.index.store(self._storage, self.path_of(""), synced=synced)
@@ -199,7 +199,7 @@ class Segment:
         return begun
 
     def seal(self) -> None:
-        """The index files are written: keep nothing of them in memory."""
+        """Use the index files, which are written, from now on: no entry stays in memory."""
         index = StoredIndex(self._storage, self.path_of(""))
         index.max_timestamp, index.max_timestamp_end = self.index.max_timestamp, self.index.max_timestamp_end
         self.index = index
@@ -284,7 +284,7 @@ class Segment:
         return self._position_from(entry.position, offset)
 
     def end_in_file(self) -> int:
-        """Behind the last batch in the file, whose headers are read from the last index entry on. OSError."""
+        """The offset behind the last batch in the file; headers are read from the last index entry on. OSError."""
         end = self._end_behind(self.index.position_before(self.size))
         if end == self.base_offset and self.size:
             self._index_again()
@@ -298,7 +298,7 @@ class Segment:
         return end
 
     def _agrees(self, entry: IndexEntry, offset: int) -> bool:
-        """Whether a batch begins where the entry is, from which one comes to `offset`, as the index says."""
+        """Whether a batch begins where the entry says, not behind `offset`; one of an `exact` entry must hold it."""
         header = self._batch_at(entry.position)
         if header is None or header.base_offset > offset:
             return False
@@ -313,7 +313,7 @@ class Segment:
             return None
 
     def _index_again(self) -> None:
-        """Make the index from the log, and its files, where it has such, too. OSError."""
+        """Make the index again from the log, and its files where there are any. OSError."""
         index = GrowingIndex(self._index_interval_bytes)
         for header in scan(self.file, 0, ahead_bytes=_LOOK_BYTES):
             begin = header.base_offset - self.base_offset
@@ -337,7 +337,8 @@ class Segment:
                 return position
             position += header.size_bytes
         if position < self.size:
-            # What is no batch is for the reader to find out: as with Kafka, a broker checks nothing it only passes on.
+            # OSError if no header is here. What follows a header is not checked, as Kafka does not check what it passes
+            # on: the reader does.
             self.header_at(position)
         return position
 
@@ -386,7 +387,7 @@ class Segment:
             return
         offset = max(begin, self.base_offset + self.index.offset_before_time(timestamp))
         for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
-            # Compaction leaves empty batches, in which nobody finds a record.
+            # Compaction leaves batches without records.
             if header.max_timestamp >= timestamp and header.record_count:
                 yield header
 
@@ -399,12 +400,12 @@ class Segment:
     # Ending.
 
     def paths(self) -> list[str]:
-        """The segment's file and those that only say something about it."""
+        """The segment's file and the indexes beside it."""
         suffixes = (SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         return [self.path_of(suffix) for suffix in suffixes]
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         self.file.close()
         if isinstance(self.index, StoredIndex):
             self.index.close()
@@ -416,7 +417,7 @@ class Segment:
             self._storage.remove(path)
 
     def put_aside(self) -> list[str]:
-        """Close the segment and rename its files so that nobody takes them for a part of the log; their new paths."""
+        """Close the segment and rename its files, so that no start takes them for part of the log; their new paths."""
         self.close()
         aside = []
         for path in self.paths():

@@ -4,13 +4,12 @@ Both are sparse: about every `index.interval.bytes` of batches there is an entry
 of a batch and the position where that batch begins, never position 0; a time entry names the largest timestamp so far
 and the last offset of the first batch that has it. From an entry the search goes on by reading headers.
 
-The segment that is written to has a `GrowingIndex` in memory, which also knows each indexed batch's first offset, so
-that a reader who goes on where it ended needs no header. When the segment is closed its index is written to
-`NNN.index` and `NNN.timeindex`, and a `StoredIndex` looks entries up in the files: what is kept in memory does not
-grow with the data.
+The segment that is written to has a `GrowingIndex` in memory, which also has each indexed batch's first offset: a
+reader that goes on where a batch begins needs no header. When the segment is closed its index is written to `NNN.index`
+and `NNN.timeindex`, and a `StoredIndex` looks entries up in the files. So memory does not grow with the data.
 
-Invariants: entries grow; an entry never points behind the batch it names. What is in the files is checked against the
-segment before it is used (`StoredIndex.fault`); the log is what is true.
+Invariants: entries grow; an entry never points behind the batch it names. The files are checked against the segment
+before they are used (`StoredIndex.fault`); where they differ, the log is right.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _SWAP = sys.byteorder == "little"
 
 
 class IndexEntry(NamedTuple):
-    """A position to look on from; `exact` where the batch asked for begins there."""
+    """A position to search from; `exact` where the batch looked for begins there."""
 
     position: int
     exact: bool
 
 
 class SegmentIndex(Protocol):
-    """What a segment asks its index; OSError where a file cannot be read."""
+    """What a segment needs of its index; OSError where a file cannot be read."""
 
     def lookup(self, relative_offset: int) -> IndexEntry:
         """A batch at or in front of the one that holds the offset."""
@@ -131,7 +130,7 @@ class GrowingIndex:
         return self._time_ends[entry] if entry >= 0 else 0
 
     def truncate(self, position: int) -> int:
-        """Forget what lies from `position` on; where to `add` batches again from: what is behind the last entry."""
+        """Forget what lies from `position` on; the last entry left, or 0: batches from there on go to `note_tail`."""
         count = bisect_right(self._positions, position - 1)
         del self._begins[count:], self._ends[count:], self._positions[count:]
         kept_times = bisect_right(self._time_ends, self._ends[-1]) if count else 0
@@ -142,7 +141,7 @@ class GrowingIndex:
         return self._positions[-1] if count else 0
 
     def note_tail(self, size: int, end: int, max_timestamp: int) -> None:
-        """A batch behind the last entry was found again after `truncate`: it gets no entry of its own."""
+        """A batch from the last entry on, read again after `truncate`: it gets no new entry."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_end = end
@@ -157,7 +156,7 @@ class GrowingIndex:
         storage.write_file(stem + TIME_INDEX_SUFFIX, times, synced=synced)
 
     def load(self, storage: Storage, stem: str, size: int) -> bool:
-        """Take both files of a segment of `size` bytes; False where they are missing or cannot be its."""
+        """Take both files of a segment of `size` bytes; False where they are missing or do not fit it."""
         offsets, times = storage.read_file(stem + INDEX_SUFFIX), storage.read_file(stem + TIME_INDEX_SUFFIX)
         if offsets is None or times is None:
             return False
@@ -169,7 +168,7 @@ class GrowingIndex:
         if (entries and entries[-1].position >= size) or (size and not time_entries and entries):
             return False
         self._ends = array("i", [entry.relative_offset for entry in entries])
-        # Where the batch begins is not in the file; to look from its last offset on is right, if not as quick.
+        # A batch's first offset is not in the file. With its last one instead, lookups are right, but slower.
         self._begins = array("i", self._ends)
         self._positions = array("i", [entry.position for entry in entries])
         self._times = array("q", [entry.timestamp_ms for entry in time_entries])
@@ -181,7 +180,7 @@ class GrowingIndex:
 
 
 class StoredIndex:
-    """The two index files of a closed segment; they are opened when first asked."""
+    """The two index files of a closed segment."""
 
     __slots__ = ("_offsets", "_times", "max_timestamp", "max_timestamp_end")
 
@@ -212,7 +211,7 @@ class StoredIndex:
                 return f"the last entry says time {timestamp} at offset {end}"
             self.max_timestamp, self.max_timestamp_end = timestamp, end
         elif self._offsets.count:
-            # Only records without timestamps leave no entry; reading the segment again tells.
+            # That is right only if no record has a timestamp: the segment is read again to see.
             return "the time index is empty"
         return None
 
@@ -237,7 +236,7 @@ class StoredIndex:
         return found[1] if found is not None else 0
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         self._offsets.close()
         self._times.close()
 
@@ -300,7 +299,7 @@ class _EntryFile:
 
 
 def _interleave(*columns: tuple[array[int], int]) -> bytes:
-    """Rows of big-endian numbers, column by column: an index of a large segment has a quarter million of them."""
+    """Rows of big-endian numbers, made by column for speed: a large segment's index has a quarter million of them."""
     width = sum(size for _, size in columns)
     out = bytearray(width * len(columns[0][0]))
     begin = 0

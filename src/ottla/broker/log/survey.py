@@ -1,11 +1,11 @@
-"""What a file of a partition's folder holds, sound or not: for people who look inside, not for the broker.
+"""What a file of a partition's folder holds, sound or not: for tools that show it, not for the broker.
 
 A survey walks over one file and gives its rows (batches, records or entries) as they come; what is damaged is noted
-with its position, and the walk goes on wherever the next batch can still be found. A log is cut by its broker at the
-first damage; a survey only tells.
+with its position, and the walk goes on wherever the next batch can still be found. A broker cuts a log at the first
+damage; a survey only reports it.
 
-Invariants: nothing is written; no more than one batch of a segment is in memory; `facts` and `damages` are complete
-once `rows` has ended.
+Invariants: nothing is written; of a segment no more than 1 MiB, or one batch, is in memory; `facts` and `damages` are
+complete once `rows` has ended.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class Survey:
 
     @property
     def is_something_else(self) -> bool:
-        """Whether it may well be no file of a broker's, its name aside; asked after the first row.
+        """Whether it may be no broker's file at all, in spite of its name; valid after the first row.
 
-        A batch whose header makes sense is no accident; some entries of an index that make sense can be one.
+        A valid batch header is no accident; some valid entries of an index can be one.
         """
         return bool(self.damages) and not self.facts.get("batch_count")
 

@@ -1,13 +1,13 @@
-"""How a compacted segment takes the place of those it was made from, so that a crash at any point loses nothing.
+"""How a compacted segment replaces those it was made from, so that a crash at any point loses nothing.
 
-| files beside the old segments | what a start after a crash does |
+| files beside the old segments (B: a base offset) | what a start after a crash does |
 |---|---|
 | `B.log.cleaned` | removes it: nothing has happened yet |
 | `B.txnindex.swap` alone | removes it, for the same reason |
-| `B.log.swap` (synced before it got this name) | goes on from there: the old segments go, the new one comes |
+| `B.log.swap` (synced before it got this name) | goes on: removes the old segments, renames the new one |
 
-Every step of `finish` can be done twice. Which segments the new one stands for is read from itself: it begins at the
-first one's base offset and its last batch, kept even if empty, is the last one's last batch.
+Every step of `finish` can be done twice. The new segment itself says which ones it replaces: it has the base offset of
+the first, and its last batch, kept even if empty, is the last batch of the last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cleaned_path(folder: str, base_offset: int) -> str:
 
 
 def begin(storage: Storage, folder: str, base_offset: int, transaction_index: bytes) -> None:
-    """From here on the new segment counts, which is synced; OSError: nothing has happened."""
+    """Make the new segment, which is synced, the one that counts; OSError: it does not count."""
     storage.write_file(f"{folder}/{file_name(base_offset, TRANSACTION_INDEX_SUFFIX)}{SWAP_SUFFIX}", transaction_index)
     storage.rename(cleaned_path(folder, base_offset), f"{folder}/{file_name(base_offset)}{SWAP_SUFFIX}")
 

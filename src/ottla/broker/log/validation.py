@@ -1,17 +1,18 @@
-"""What a topic's settings ask of a batch before it is appended: keys, timestamps, the broker's clock, its compression.
+"""What a topic's settings demand of a batch before it is appended: keys, timestamps, compression.
 
-Most topics ask for next to nothing, and then a look at the header is all it costs (`is_plain`). Otherwise:
+For most topics the header is enough (`is_plain`). Otherwise:
 
 - `cleanup.policy=compact`: every record needs a key. The answer names the records without one, and those whose time is
   refused (KIP-467). The batch is refused as a whole.
 - `message.timestamp.before.max.ms`, `after.max.ms`: a record's time may not be further from the broker's than that.
-  The largest timestamp is the header's word; the records are only looked at where old ones are refused.
+  The largest timestamp is taken from the header; records are read only where old ones are refused.
 - `message.timestamp.type=LogAppendTime`: the broker's clock is stamped into the header.
-- Times below -1: none of them is the batch's largest, which is -1 then, as in Apache Kafka.
+- If the largest timestamp is below -1 it becomes -1 in the header, as in Apache Kafka.
 - `compression.type` other than `producer`: the records are compressed anew.
 
-Invariants: a batch that comes out has a right CRC; one that needed no change comes out as it went in. What all batches
-of a request hold together is bounded where they must be read (`DECODED_BYTES_MAX`): one that goes beyond is too large.
+Invariants: a batch that comes out has a right CRC; one that needed no change comes out as it went in. The batches of a
+request that must be decompressed may hold `DECODED_BYTES_MAX` together; the one that goes beyond is refused as too
+large.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The transactions this broker coordinates: those whose partition of `__transaction_state` it leads.
 
-Every change of a transactional id is written to its partition's log and counts when it is replicated; until then the
-id answers CONCURRENT_TRANSACTIONS. A broker that begins to lead a partition reads it as soon as its records are
-replicated, since transactions may be half ended there: their markers are written (again), and those that are open end
-when their time is up. What is
-coordinated elsewhere by now is let go; whoever waits for it is told NOT_COORDINATOR.
+Every change of a transactional id is written to its partition's log and counts when it is replicated; until then
+requests for the id get CONCURRENT_TRANSACTIONS. A broker that begins to lead a partition reads it as soon as its
+records are replicated, since transactions may be half ended there: their markers are written (again), and open ones are
+aborted when their timeout is over. A broker that leads a partition no more forgets its transactions; requests that wait
+get NOT_COORDINATOR.
 
-An ended transaction is PrepareCommit or PrepareAbort first. With that in the log its fate is sealed and the producer
-is answered; then `MarkerWriter` has the marker written into every partition, and CompleteCommit or CompleteAbort
-follows. A transaction that is open for longer than its producer asked for is aborted, the producer's epoch raised.
-Transactional ids that nobody has used for `transactional.id.expiration.ms` are forgotten.
+An ended transaction is PrepareCommit or PrepareAbort first. With that in the log the outcome is decided and the
+producer is answered; then `MarkerWriter` has the marker written into every partition, and CompleteCommit or
+CompleteAbort follows. A transaction that is open for longer than the producer's timeout is aborted, and the producer's
+epoch raised. Transactional ids that were not used for `transactional.id.expiration.ms` are forgotten.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Done = Callable[[int, int], None]
 
 
 class CoordinatedTransaction(Transaction):
-    """A transactional id of `partition`; the purgatory wakes it when its open transaction has lasted too long."""
+    """A transactional id of `partition`; the purgatory calls it when its open transaction has lasted too long."""
 
     def __init__(
         self, coordinator: TransactionCoordinator, partition: Partition, transactional_id: str, data: TransactionData
@@ -74,12 +74,12 @@ class CoordinatedTransaction(Transaction):
         self._coordinator = coordinator
 
     def expire(self, now_us: int) -> None:
-        """The open transaction has had its time."""
+        """The open transaction's timeout is over."""
         self._coordinator.time_out(self, now_us)
 
 
 class _Later:
-    """Something that the coordinator does at a later time: forget what nobody uses, load what could not be read."""
+    """Something that the coordinator does later: forget unused ids, load what could not be read."""
 
     def __init__(self, do: Callable[[int], None]) -> None:
         self.bucket = -1
@@ -91,7 +91,7 @@ class _Later:
 
 
 class TransactionCoordinator:
-    """The transactions of one broker, from the time it holds a partition of their `topic`, or is asked about one."""
+    """The transactions of one broker, made when it holds a partition of their `topic` or first needs it."""
 
     def __init__(
         self, topic: InternalTopic, replicas: Replicas, purgatory: Purgatory, outbox: Outbox, clock: WallClock
@@ -220,7 +220,7 @@ class TransactionCoordinator:
         self._store(transaction, data, stored, now_us)
 
     def known(self, transactional_id: str, now_us: int) -> CoordinatedTransaction:
-        """The transactional id a producer speaks of; Refused."""
+        """The transactional id that a producer's request names; Refused."""
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
         found = self.find(transactional_id, now_us)
@@ -241,12 +241,12 @@ class TransactionCoordinator:
     # The course of a transaction.
 
     def _fence(self, transaction: CoordinatedTransaction, done: Done, now_us: int) -> None:
-        """Abort an open transaction so that its producer can do no more; Refused."""
+        """Abort an open transaction and fence its producer; Refused."""
         data = fenced_data(transaction, self.settings.transaction_version, self._clock.ms(now_us))
         self._store(transaction, data, done, now_us)
 
     def time_out(self, transaction: CoordinatedTransaction, now_us: int) -> None:
-        """An open transaction has had its time: abort it, or look again where it is about to change."""
+        """A transaction's timeout is over: abort it if it is open, or look again later if it is about to change."""
         if transaction.data.state is not TransactionState.ONGOING:
             return
         if transaction.pending is None:
@@ -254,12 +254,12 @@ class TransactionCoordinator:
                 self._fence(transaction, _ignore, now_us)
                 return
             except Refused:
-                pass  # It cannot be written down now.
+                pass  # It cannot be stored now.
         again_ms = self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._purgatory.add(transaction, now_us + again_ms * 1000)
 
     def markers_written(self, transaction: CoordinatedTransaction, now_us: int) -> bool:
-        """All partitions have the marker: the transaction is complete. False where that cannot be written down yet."""
+        """All partitions have the marker: the transaction is complete. False where that cannot be stored yet."""
         assert transaction.pending is not None
         transaction.pending = None
         data = completed_data(transaction.data, self._clock.ms(now_us))
@@ -290,11 +290,11 @@ class TransactionCoordinator:
         self._topic.await_replication(partition, end_offset, APPEND_TIMEOUT_MS, apply, done, now_us)
 
     def _go_on(self, transaction: CoordinatedTransaction, now_us: int) -> None:
-        """What the state asks for: an end when time is up, or markers."""
+        """Start what the state needs: the timeout of an open transaction, or markers."""
         data = transaction.data
         self._purgatory.remove(transaction)
         if data.state is TransactionState.ONGOING:
-            # None has begun in the future, whatever the clock said then: one that was hours ahead adds no hours.
+            # A start in the future (the clock was ahead then) counts as now: it must not make the timeout longer.
             left_ms = min(data.started_ms - self._clock.ms(now_us), 0) + data.timeout_ms
             self._purgatory.add(transaction, now_us + max(0, left_ms) * 1000)
         elif data.state in PREPARED:
@@ -313,7 +313,7 @@ class TransactionCoordinator:
     # Loading, letting go, forgetting.
 
     def image_changed(self, now_us: int) -> None:
-        """Load what is coordinated here now, and let go of what is not any more."""
+        """Load what is coordinated here now, and forget what is not any more."""
         partitions = self._topic.partitions
         for index, (epoch, transactions) in list(self._loaded.items()):
             partition = partitions.get(index)
@@ -330,7 +330,7 @@ class TransactionCoordinator:
             self._transactions_of(partition, now_us)
         except Refused:
             if partition.high_watermark >= partition.epoch_start_offset:
-                # The storage fails. Whoever asks has it tried again; but if nobody does, transactions must end, too.
+                # The storage fails. Requests try again; without any, transactions must end, too.
                 self._purgatory.remove(self._loading_again)
                 self._purgatory.add(self._loading_again, now_us + _LOAD_AGAIN_US)
                 return
@@ -344,7 +344,7 @@ class TransactionCoordinator:
                 self._topic.await_replication(partition, awaited[1], APPEND_TIMEOUT_MS, replicated, _ignore, now_us)
 
     def forget_expired(self, now_us: int) -> None:
-        """Forget transactional ids that nobody has used for long, and look again later."""
+        """Forget transactional ids that were not used for long, and look again later."""
         settings = self.settings
         before_ms = self._clock.ms(now_us) - settings.transactional_id_expiration_ms
         for _, transactions in self._loaded.values():
@@ -431,4 +431,4 @@ _CONCURRENT = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _ignore(error_code: int, now_us: int) -> None:
-    """Nobody waits for this."""
+    """No request waits for this."""

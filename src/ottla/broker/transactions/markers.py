@@ -1,9 +1,9 @@
-"""Writes the markers of an ended transaction: asks the leader of each of its partitions until all have done it.
+"""Has the markers of an ended transaction written: asks the leader of each of its partitions until all are done.
 
-Each leader is asked with one WriteTxnMarkers for all its partitions; what failed is asked again after a pause, of
-whoever leads by then. Partitions that do not exist any more need no marker. A leader that knows a newer coordinator
-ends the matter: whoever came later takes care. One that knows a newer epoch of the producer needs no marker of this
-one: its coordinator has lost what it wrote of that epoch, and would wait for ever.
+Each leader is asked with one WriteTxnMarkers for all its partitions; what failed is asked again after a pause, of the
+leader at that time. Partitions that do not exist any more need no marker. If a leader has seen a newer coordinator,
+nothing more is sent: that coordinator writes the markers. If a leader has seen a newer epoch of the producer, it needs
+no marker of this one: the coordinator's log has lost that epoch, and asking again would never end.
 
 Invariant: a partition is not asked twice at the same time, unless an answer is overdue.
 """
@@ -59,7 +59,7 @@ class MarkerWriter:
         self._over = False
 
     def cancel(self) -> None:
-        """Somebody else coordinates the transaction now."""
+        """Another broker coordinates the transaction now."""
         self._over = True
         self._purgatory.remove(self)
 
@@ -68,7 +68,7 @@ class MarkerWriter:
         self.write(now_us)
 
     def write(self, now_us: int) -> None:
-        """Ask for every marker that is missing and has not been asked for."""
+        """Ask for every missing marker, unless the answer to an earlier request is still to come."""
         by_leader: dict[int, list[Place]] = {}
         for place in list(self._outstanding):
             if self._asked_us.get(place, now_us - _ANSWER_US) > now_us - _ANSWER_US:
@@ -126,7 +126,7 @@ class MarkerWriter:
         self._wait(now_us)
 
     def _wait(self, now_us: int) -> None:
-        """Done, or look again: soon where something is to be asked anew, else when answers are overdue."""
+        """Finish, or look again: soon where something must be asked again, else when answers are overdue."""
         purgatory = self._purgatory
         purgatory.remove(self)
         if not self._outstanding:

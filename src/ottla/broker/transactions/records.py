@@ -1,7 +1,7 @@
-"""What stands in the internal topic `__transaction_state`, in Kafka's own layout, so that its tools read these logs.
+"""The records of the internal topic `__transaction_state`, in Kafka's own layout, so that its tools read these logs.
 
 A key is `version int16 (0) | transactional id string`. Values are written in version 1 (in version 0 where
-transaction.version is below 2) and read in both; a null value takes back what was said under the key.
+transaction.version is below 2) and read in both; a null value deletes the key's record.
 
     version int16 | producer id int64 | epoch int16 | timeout int32 | state int8
     | nullable array of (topic string, array of partition int32) | last update int64 | start int64

@@ -5,14 +5,14 @@
 
 `Transaction.data` is what is stored. Every `*_data` function gives what is to be stored next, or raises
 Refused with Kafka's error code; the coordinator appends it to the log and takes it over (`settle`) once it
-is replicated. Until then, and while markers are written, it is `pending`, and further requests are told
+is replicated. Until then, and while markers are written, it is `pending`, and further requests get
 CONCURRENT_TRANSACTIONS.
 
 Two ways to end a transaction (`client_version`): up to version 1 the epoch stays the same from one transaction to the
 next, and the same EndTxn again is answered with NONE. From version 2 on (KIP-890) every end raises the epoch, so a
-producer that was not heard can be told from one that has begun anew: the epoch before the present one is a repeated
-request. A producer that is replaced (InitProducerId) or too slow (timeout) is fenced: its epoch is raised, too.
-Where the epochs of a producer id are used up a new id takes its place.
+repeated EndTxn has the previous epoch and cannot be taken for that of a new transaction. A producer that is replaced
+(InitProducerId) or too slow (timeout) is fenced: the epoch is raised, too. Where the epochs of a producer id are used
+up a new id takes its place.
 
 Invariant: states change as `TRANSITIONS` allows.
 """
@@ -34,7 +34,7 @@ Place = tuple[str, int]
 
 
 class TransactionState(Enum):
-    """The states, under the names that DescribeTransactions tells."""
+    """The states, under their names in DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -46,7 +46,7 @@ class TransactionState(Enum):
 
 
 _S = TransactionState
-# State -> the states that may follow. Version 2 lets a producer abort that does not know whether it has begun.
+# State -> the states that may follow. In version 2 a producer may abort although nothing has begun here.
 TRANSITIONS: dict[TransactionState, tuple[TransactionState, ...]] = {
     _S.EMPTY: (_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD),
     _S.ONGOING: (_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT),
@@ -61,14 +61,14 @@ COMPLETE = (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
 
 
 class ProducerIdWanted(Exception):
-    """The epochs of the producer id are used up: ask again with a new id."""
+    """The epochs of the producer id are used up: call again with a new id."""
 
 
 class TransactionData(NamedTuple):
     """What is known of a transactional id; times in milliseconds since 1970, -1 for none.
 
-    `next_producer_id` takes the place of `producer_id` when the transaction is complete; `last_epoch` is the one
-    before, where its owner may still speak of it (KIP-360). `partitions` are in the order they were added.
+    `next_producer_id` takes the place of `producer_id` when the transaction is complete; `last_epoch` is the previous
+    one, where its owner may still use it (KIP-360). `partitions` are in the order they were added.
     """
 
     producer_id: int
@@ -109,7 +109,7 @@ class Transaction:
 
 
 def new_data(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionData:
-    """A transactional id that nobody has used."""
+    """A transactional id that was not used before."""
     return TransactionData(
         producer_id, NO_PRODUCER, NO_PRODUCER, NO_EPOCH, NO_EPOCH, timeout_ms, _S.EMPTY, (), NO_TIME, now_ms, 0
     )
@@ -150,7 +150,7 @@ def initialized_data(
 
 
 def check_expected(data: TransactionData, expected: tuple[int, int] | None) -> None:
-    """Refused where somebody else has the transactional id by now."""
+    """Refused where another producer has the transactional id by now."""
     if expected is None or data.epoch == NO_EPOCH or expected[0] == data.producer_id:
         return
     if expected[0] != data.previous_producer_id or not _exhausted(expected[1]):
@@ -197,9 +197,10 @@ def verify(transaction: Transaction, producer_id: int, epoch: int, place: Place)
 
 
 def fenced_data(transaction: Transaction, server_version: int, now_ms: int) -> TransactionData:
-    """An ongoing transaction about to be aborted, its producer's epoch raised so that it can do no more.
+    """An ongoing transaction about to be aborted, with a raised epoch, which fences its producer.
 
-    From version 2 on the end raises it anyway, and the producer may go on from the epoch it had while nobody else does.
+    From version 2 on the end raises it anyway, and the producer may go on from the epoch it had, unless another one
+    has.
     """
     data = transaction.data
     if server_version < 2:
@@ -241,7 +242,7 @@ def ended_data(
 
 
 def _is_repeated(data: TransactionData, producer_id: int, epoch: int) -> bool:
-    """Whether a version 2 EndTxn speaks of the transaction before; Refused for what nobody may say."""
+    """Whether a version 2 EndTxn repeats the end of the previous transaction; Refused for any other wrong epoch."""
     overflow = data.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and data.epoch == 0
     repeated = overflow or data.epoch == epoch + 1
     if data.producer_id != producer_id and not overflow:

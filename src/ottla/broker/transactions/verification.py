@@ -1,13 +1,13 @@
 """How a partition's leader makes sure that a batch belongs to an open transaction before it appends it (KIP-890).
 
-Without that a batch that comes late, after its transaction has ended, would open a transaction that nobody ends. The
-first batch of a transaction in a partition is held back until the coordinator has been asked: whether the partition
-is in the transaction (clients of version 1 have added it themselves), or to add it (version 2, Produce 12 and
-TxnOffsetCommit 5 on). Later batches need no question: the log knows the transaction is open.
+Without that a batch that comes late, after its transaction has ended, would open a transaction that is never ended. The
+first batch of a transaction in a partition waits until the coordinator has answered: whether the partition is in the
+transaction (clients of version 1 have added it themselves), or that it is added (version 2, from Produce 12 and
+TxnOffsetCommit 5 on). Later batches need no question: the transaction is open in the log.
 
-A coordinator that is still writing the markers of the transaction before is asked again
-(`add.partitions.to.txn.retry.backoff.ms` and `.max.ms`), each time under guards of its own: those of the question
-before end with that transaction's marker.
+With version 2 the coordinator may still be writing the markers of the previous transaction. Then it is asked again
+(`add.partitions.to.txn.retry.backoff.ms` and `.max.ms`), each time with new guards where that marker has ended the old
+ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Verified:
     """What came of the question for one partition: an error code, 0 where it is in the transaction, and the guard under
     which it was asked.
 
-    `taken_on_trust`: nobody was asked, since `transaction.partition.verification.enable` is off.
+    `taken_on_trust`: the coordinator was not asked, as `transaction.partition.verification.enable` is off.
     """
 
     __slots__ = ("error_code", "guard", "taken_on_trust")
@@ -76,7 +76,7 @@ Answered = Callable[[Mapping[Place, Verified], int], None]
 class Question:
     """A question to a transaction's coordinator about the partitions of `firsts`; `answered` is called once.
 
-    `adds`: the coordinator is to add them. Whenever the question is put anew, `look_again` tells what still waits.
+    `adds`: the coordinator is to add them. Whenever the question is asked again, `look_again` returns what still waits.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Question:
         self._begin(firsts, now_us)
 
     def _begin(self, firsts: Sequence[First], now_us: int) -> None:
-        """Begin the guards: they tell whether the transaction has ended meanwhile."""
+        """Begin the guards, which show whether the transaction has ended meanwhile."""
         wall_ms = self._clock.ms(now_us)
         for place, producer, base_sequence, producers in firsts:
             if producers is not None:
@@ -118,7 +118,7 @@ class Question:
                 )
 
     def ask(self, now_us: int) -> None:
-        """Ask whoever coordinates the transactional id."""
+        """Ask the coordinator of the transactional id."""
         topic = self._replicas.image.topics.get(TRANSACTIONS_TOPIC)
         leader, address = -1, None
         if topic is not None:
@@ -175,7 +175,7 @@ class Question:
 
 
 class Verification:
-    """Puts such questions on behalf of one broker."""
+    """Asks such questions for one broker."""
 
     def __init__(self, replicas: Replicas, purgatory: Purgatory, outbox: Outbox, clock: WallClock) -> None:
         self.replicas = replicas
@@ -228,7 +228,7 @@ def _first_batches(topics: Topics, message: Any) -> list[First]:
             if not header.attributes & TRANSACTIONAL or header.producer_id < 0:
                 continue
             producers = partition.log.producers
-            # What is stored already is asked about, too, as Apache Kafka does: the coordinator adds the partition.
+            # Also for batches that are stored already, as in Apache Kafka: the coordinator adds the partition.
             producer = header.producer_id, header.producer_epoch
             if not producers.has_open_transaction(*producer):
                 found.append(First((topic.name, data.index), producer, header.base_sequence, producers))
@@ -236,7 +236,7 @@ def _first_batches(topics: Topics, message: Any) -> list[First]:
 
 
 def _produce_error(error_code: int, version: int) -> int:
-    """The coordinator's error as producers expect it: what passes is NOT_ENOUGH_REPLICAS to them, ask again."""
+    """The coordinator's error as producers expect it: a transient one becomes NOT_ENOUGH_REPLICAS, which they retry."""
     if error_code in _ASK_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error_code == ErrorCode.PRODUCER_FENCED:
