@@ -85,7 +85,8 @@ class Session:
         return self.beat(member_id, **joining)
 
     def describe(self, group_id: str = _GROUP) -> None:
-        group = self.wire.ask(ConsumerGroupDescribeRequest(group_ids=[group_id]), 1).groups[0]
+        asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=True)
+        group = self.wire.ask(asked, 1).groups[0]
         members = sorted(
             (
                 member.member_id,
@@ -100,7 +101,7 @@ class Session:
             for member in group.members
         )
         told = group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name
-        self.seen.append(("describe", group.error_code, told, members))
+        self.seen.append(("describe", group.error_code, told, members, group.authorized_operations))
 
     def groups(self) -> None:
         listed = self.wire.ask(ListGroupsRequest(), 5).groups

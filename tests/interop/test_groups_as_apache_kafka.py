@@ -132,13 +132,15 @@ class Session:
         self.seen.append(("leave", answer.error_code, [each.error_code for each in answer.members]))
 
     def describe(self, version: int = 6) -> None:
-        answer = self.wire.ask(DescribeGroupsRequest(groups=[_GROUP, "nobody"]), version)
+        asked = DescribeGroupsRequest(groups=[_GROUP, "nobody"], include_authorized_operations=True)
+        answer = self.wire.ask(asked, version)
         self.seen.append(
             [
                 (each.error_code, each.group_state, each.protocol_type, each.protocol_data, len(each.members))
                 for each in answer.groups
             ]
         )
+        self.seen.append([each.authorized_operations for each in answer.groups])
 
     def delete(self) -> None:
         answer = self.wire.ask(DeleteGroupsRequest(groups_names=[_GROUP, "nobody"]), 2)

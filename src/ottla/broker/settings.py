@@ -190,7 +190,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     # 0: as default.replication.factor has it. Kafka's default is 3, with which a smaller cluster cannot make the topic.
     Setting("transaction.state.log.replication.factor", INT, 0, 0, 1000),
     Setting("transaction.state.log.min.isr", INT, 2, 1),
-    # Groups.
+    # As for transaction.state.log.num.partitions: Kafka's default is 50 partitions.
     Setting("offsets.topic.num.partitions", INT, 3, 1, 10_000),
     # 0: as default.replication.factor has it, as for the topic of transactions.
     Setting("offsets.topic.replication.factor", INT, 0, 0, 1000),

@@ -2,7 +2,7 @@
 
 GROUP_ID_NOT_FOUND for groups that do not exist and for those of the classic protocol, which DescribeGroups describes. A
 member's assignment includes the partitions that it has still to give up. Members' hosts are not known to a broker core
-and are empty; authorized operations are left out. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
+and are empty. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
 from ottla.broker.groups.assignors import TopicPartition
 from ottla.broker.groups.consumer_group import ConsumerGroup, partitions_by_topic
 from ottla.broker.refused import Refused
@@ -29,6 +30,10 @@ _CONSUMER_MEMBER = 1
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
     groups = [_describe(broker, group_id, now_us) for group_id in request.message.group_ids]
+    if request.message.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
     broker.answer(request, ConsumerGroupDescribeResponse(groups=groups), now_us)
 
 

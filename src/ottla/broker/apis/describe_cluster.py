@@ -7,8 +7,8 @@ anything else (KIP-919). Brokers that are fenced are not listed, also when asked
 
 from __future__ import annotations
 
-from ottla.broker.apis.metadata import CLUSTER_OPERATIONS
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse

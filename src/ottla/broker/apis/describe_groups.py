@@ -2,12 +2,13 @@
 
 A group that does not exist is Dead, from version 6 on with GROUP_ID_NOT_FOUND, and so are consumer groups (KIP-848),
 which ConsumerGroupDescribe describes. Members' metadata and assignments are in the answer while the group is stable.
-Members' hosts are not known to a broker core and are empty; authorized operations are left out.
+Members' hosts are not known to a broker core and are empty.
 """
 
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupState
@@ -22,6 +23,10 @@ _NOT_FOUND_FROM_VERSION = 6
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
     described = [_describe(broker, group_id, request.version, now_us) for group_id in request.message.groups]
+    if request.message.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
     broker.answer(request, DescribeGroupsResponse(groups=described), now_us)
 
 

@@ -7,8 +7,8 @@ operations: all.
 
 from __future__ import annotations
 
-from ottla.broker.apis.metadata import TOPIC_OPERATIONS
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.authorized_operations import TOPIC_OPERATIONS
 from ottla.broker.events import TopicImage
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS, topic_name_fault

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.broker.events import BrokerAddress, ClusterImage, TopicImage
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS, topic_name_fault
@@ -28,9 +29,6 @@ from ottla.protocol.messages.metadata import (
 
 _NULL_MEANS_ALL_FROM_VERSION = 1
 _NULL_NAMES_FROM_VERSION = 12
-# One bit for each of Kafka's AclOperations that there is on a topic, and on a cluster.
-TOPIC_OPERATIONS = 3576
-CLUSTER_OPERATIONS = 8096
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
