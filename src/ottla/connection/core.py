@@ -147,7 +147,7 @@ class ConnectionCore:
     # --- topics --------------------------------------------------------------------------------------------------
 
     def want_topic(self, topic: str, now_us: int) -> None:
-        """Keep this topic's metadata known; asks for it now where it is not."""
+        """Request this topic's metadata now if it is not known, and keep it up to date."""
         if self._refresh.want(topic, now_us):
             self._advance(now_us)
 
@@ -162,7 +162,7 @@ class ConnectionCore:
             self.want_topic(topic, now_us)
 
     def topics_unused_since(self, since_us: int) -> list[str]:
-        """Return the topics that nobody has wanted or used since then."""
+        """Return the topics that were not wanted or used since then."""
         return [topic for topic, used_us in self._refresh.topics.items() if used_us <= since_us]
 
     def forget_topic(self, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, who leads which partition, and since which epoch.
+"""What a client knows of the cluster: brokers, topics, and the leader and leader epoch of each partition.
 
 `Metadata` is filled from Metadata responses; leaders also come in answers to Produce and Fetch (KIP-951). If a response
 has an older leader epoch for a partition, and the same topic id, it is stale (its broker lags behind the controller):

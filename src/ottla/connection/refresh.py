@@ -127,7 +127,7 @@ class MetadataRefresh:
         return bool(self.needed or self._fresh or self._missing)
 
     def due_us(self) -> int | None:
-        """Return when the next request should leave, None where none is needed or one is under way."""
+        """Return when the next request should be sent, None where none is needed or one is in flight."""
         if self.in_flight:
             return None
         if self._fresh:

@@ -85,7 +85,7 @@ class PartitionQueue:
         self.next_number = 0
         self.node_id = -1
         self.blocked_until_us = 0
-        # When a batch last left.
+        # When a batch was last sent.
         self.sent_us = 0
         # Whether it is in a list; and whether that is `lingering` or `due` of its node.
         self.listed = False
@@ -120,7 +120,7 @@ class PartitionQueue:
         return not ahead and not any(other.number < batch.number for other in self.in_flight)
 
     def may_send(self, in_flight_max: int) -> bool:
-        """Tell whether the first waiting batch may leave beside those in flight."""
+        """Tell whether the first waiting batch may be sent while others are in flight."""
         if not self.in_flight:
             return self.admitted
         if self.retrying or self.hole or not self.established or self.waiting[0].attempts:

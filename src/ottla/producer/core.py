@@ -287,7 +287,7 @@ class ProducerCore:
                 self._forget_idle_topics(now_us)
             self._accumulator.leaders_changed(heard_of, now_us)
             self._sender.give_up_topics_without_hope()
-            # The producer id is asked for now, not with the first batch, which would have to wait for it.
+            # The producer id is requested now, not with the first batch, which would have to wait for it.
             self._idempotence.ready(now_us)
             self._heard_of.update(heard_of)
             self._loads.heard_of(heard_of)

@@ -18,7 +18,7 @@ The limit is for open batches only: a batch that is full, or was sent before, ga
 
 from __future__ import annotations
 
-# One request more than the limit is tried after so many requests: at first, and in the end.
+# One request more than the limit is tried after so many requests: at first, and at most.
 _TRY_AFTER = 4
 _TRY_AFTER_MAX = 256
 # After so many requests that were not alone, one is sent alone, to measure its time.

@@ -281,7 +281,7 @@ class Sender:
                 self._give_up(part, error)
 
     def _out_of_sequence(self, batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> None:
-        """Handle an error that says: the log lacks what comes before this batch, or has no state of the producer."""
+        """Handle an error that means: the log lacks what comes before this batch, or has no state of the producer."""
         queue = batch.queue
         if batch.state is BatchState.SENT and (queue.hole or not queue.is_oldest(batch)):
             # The cause is a batch before it, which was refused and is sent again first, or was given up.
