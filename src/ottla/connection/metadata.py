@@ -61,7 +61,7 @@ class BrokerMetadata:
 
 
 class Metadata:
-    """What is known of the cluster; `version` grows with every answer taken in (0: nothing is known yet).
+    """What is known of the cluster; `version` grows with everything taken in (0: nothing is known yet).
 
     `updated_us` is when metadata of all topics in use last came in one answer. `heard_of` has the topics of which new
     metadata has come since the last `take_heard_of`.

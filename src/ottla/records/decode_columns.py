@@ -657,9 +657,8 @@ class _Aborted:
 def whole_batches(records: object, end_offset: object) -> tuple:
     """Return (bytes of the whole batches that begin before `end_offset`, next offset, leader epoch).
 
-    The latter two are those after, and of, the last whole batch that was read: the first that begins at or after
-    `end_offset`, if there is one. They are -1 without a whole batch. Only headers are read. Raises CorruptBatch for
-    bytes that are not record batches.
+    The latter two are for the last whole batch that was read: the first one at or after `end_offset`, if there is one.
+    They are -1 without a whole batch. Only headers are read. Raises CorruptBatch for bytes that are not record batches.
     """
     with memoryview(records) as given, given.cast("B") as view:
         return _measure(view, (1 << 63) - 1 if end_offset is None else end_offset)
