@@ -1,7 +1,7 @@
-"""What is wrong with the addresses that one client tries, and what the user is told of it.
+"""Why the addresses that one client tries cannot be used, and the errors that say so.
 
-There is one `AddressBook` for each client. Its core writes into it whenever a connection is lost or becomes ready. Any
-thread may ask it: each question looks at one copy.
+There is one `AddressBook` for each client. Its core notes there each connection that is lost or becomes ready, and
+alone calls `have_refused_for`. Any thread may call the other methods that return something: they look at a copy.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Address = tuple[str, int]
 
 
 class AddressBook:
-    """Why each address could not be used when it was last tried; those that can be used are not in it."""
+    """Why each address could not be used when it was last tried; addresses that can be used are not in it."""
 
     __slots__ = ("_bootstrap", "_losses", "_refusing_since_us", "answered")
 
     def __init__(self, bootstrap_servers: Sequence[Address]) -> None:
         self._bootstrap = dict.fromkeys(bootstrap_servers)
         self._losses: dict[Address, Loss] = {}
-        # Since when an address has done nothing but refuse.
+        # Address -> since when every attempt to connect was refused.
         self._refusing_since_us: dict[Address, int] = {}
-        # Whether a broker has ever answered more than the questions that open a connection.
+        # Whether a broker has ever answered a request other than the handshake and SASL.
         self.answered = False
 
     def lost(self, host: str, port: int, loss: Loss, now_us: int) -> None:
         """Note that a connection to this address could not be opened, or was lost."""
         address = host, port
-        # What happened last stands last.
+        # The loss that happened last comes last.
         self._losses.pop(address, None)
         self._losses[address] = loss
         if loss.kind is LossKind.REFUSED:
@@ -59,14 +59,14 @@ class AddressBook:
         return all(address in losses and losses[address].kind is LossKind.REFUSED for address in self._bootstrap)
 
     def have_refused_for(self, patience_us: int, now_us: int) -> bool:
-        """Tell whether no broker was ever met, and every bootstrap address has refused for this long."""
+        """Tell whether no broker has ever answered, and every bootstrap address has refused for this long."""
         since = self._refusing_since_us
         if self.answered or len(since) < len(self._bootstrap):
             return False
         return max(since.values()) + patience_us <= now_us
 
     def lasting_error(self) -> OttlaError | None:
-        """Return an error where every bootstrap address has shown that waiting does not help, else None."""
+        """Return an error where no broker has ever answered and every bootstrap address has a lasting loss."""
         if self.answered:
             return None
         losses = dict(self._losses)
@@ -77,7 +77,7 @@ class AddressBook:
     def error(self, waited_ms: int | None = None) -> OttlaError:
         """Return why no broker can be used, with what happened at each address.
 
-        AuthenticationError where client and broker do not trust each other. NotKafka where no broker ever answered, all
+        AuthenticationError where TLS or SASL failed at one of them. NotKafka where no broker ever answered, all
         bootstrap addresses were tried, and something that does not speak Kafka is at one of them. Else Unreachable.
         """
         losses = dict(self._losses)
@@ -95,19 +95,19 @@ class AddressBook:
         )
 
     def error_after(self, waited_ms: int) -> OttlaError:
-        """`error` for who has waited so long; where all refused, the time says nothing and is left out."""
+        """Return `error` with the time that was waited; where all addresses refused, the time is left out."""
         return self.error(None if self.all_refused() else waited_ms)
 
 
 class LastingError:
-    """What one wait has seen that waiting cannot mend; once seen it stays, whatever the next try shows."""
+    """The first lasting error that one wait has seen; it stays, whatever the next attempt to connect shows."""
 
     def __init__(self, addresses: AddressBook) -> None:
         self._addresses = addresses
         self.error: OttlaError | None = None
 
     def seen(self) -> bool:
-        """Look, and say whether it was there now or before; `error` holds it then."""
+        """Whether there is such an error now, or was one before; `error` is it then."""
         if self.error is None:
             self.error = self._addresses.lasting_error()
         return self.error is not None

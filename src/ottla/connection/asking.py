@@ -1,4 +1,4 @@
-"""A core that asks single questions: the connection core and nothing more."""
+"""A core that sends single requests: the connection core and nothing more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 
 
 class Question:
-    """Event: ask this; `token` comes back in the `Answer`."""
+    """Event: send this request; the `Answer` has the same `token`."""
 
     __slots__ = ("deadline_us", "message", "token", "version", "where")
 
@@ -26,21 +26,21 @@ class Question:
 
 
 class AskingCore:
-    """A core whose only outputs, beside the connections', are answers to questions."""
+    """A core whose only outputs, beside the connections', are an `Answer` to each `Question`."""
 
     def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings, rng)
         self.addresses = self._connection.addresses
-        # From the next versions on they name topics by id only, and everything here goes by name.
+        # From version 10 on these requests name topics by id only; this client names them by name.
         self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9, OffsetFetchRequest.API_KEY: 9})
 
     @property
     def features(self) -> Mapping[str, int]:
-        """The cluster's features in force (KIP-584), as far as a broker has told."""
+        """The cluster's features in force (KIP-584), as far as a broker's answer has them."""
         return self._connection.features
 
     def receive(self, event: Any, now_us: int) -> None:
-        """Take in a question, or what became of a connection."""
+        """Take in a `Question`, or an event of a connection."""
         if isinstance(event, Question):
             self._connection.ask(
                 event.message,
@@ -54,7 +54,7 @@ class AskingCore:
             self._connection.receive(event, now_us)
 
     def outputs(self) -> list[Any]:
-        """Return what must now be done; answers are among it."""
+        """Return what the driver must now do, and then the answers."""
         return [*self._connection.outputs(), *self._connection.take_answers()]
 
     def deadline_us(self) -> int | None:

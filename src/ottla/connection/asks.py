@@ -1,6 +1,6 @@
 """Requests that wait for a node they can be sent to: any node, the controller, or a certain one.
 
-Each waits for its connection until its deadline; then, and where waiting will not help, its answer says why.
+Each waits until its deadline, or until waiting cannot help any more. Then its `Answer` says why it was not sent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Asks:
             if ask.deadline_us <= now_us:
                 self._give_up(ask, self._why_not(ask.where))
                 continue
-            # Also where waiting will not help: the next one who asks is to find who has come up meanwhile.
+            # Before it may be given up below: this also starts connecting, for the requests that come next.
             node = self._destination(ask, now_us)
             if node is not None and self._connections.can_send(node, now_us):
                 self._connections.transmit(node, ask.message, ask.token, now_us, True, ask.version)
@@ -57,7 +57,7 @@ class Asks:
         self.waiting = waiting
 
     def close(self) -> None:
-        """Nothing is sent any more."""
+        """Give up all that wait: the client is closed."""
         for ask in self.waiting:
             self._give_up(ask, "the client was closed")
         self.waiting = []

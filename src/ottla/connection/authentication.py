@@ -1,12 +1,13 @@
-"""SASL on one connection, the client's side: what is said between ApiVersions and the first real request.
+"""SASL on one connection, the client's side: the requests between ApiVersions and the first other request.
 
-How it works. `SaslConversation` belongs to one connection. `begin` gives SaslHandshake (version 1); `receive` takes
-each answer and gives the next SaslAuthenticate until `proved`. OAUTHBEARER needs a token first: then `wants_token` is
-true after the handshake, and `take_token` goes on. When the broker says how long the session lasts (KIP-368), the
-owner begins anew on the same connection before that, with requests in flight: brokers answer in order.
+How it works. A `SaslConversation` authenticates one connection once. `begin` returns SaslHandshake (version 1);
+`receive` takes each answer and returns the next SaslAuthenticate, until `proved`. OAUTHBEARER needs a token first:
+`wants_token` is True after the handshake, and `take_token` goes on. If the broker says how long the session lasts
+(KIP-368), the owner begins another conversation on the same connection before it ends. Requests may be in flight then:
+brokers answer in order.
 
-PLAIN sends the password (RFC 4616), so it belongs behind TLS. SCRAM (RFC 5802, 7677) proves it without sending it, and
-has the broker prove that it knows it, too; that part is the library scramp's (extra `sasl`). OAUTHBEARER is RFC 7628.
+PLAIN sends the password (RFC 4616), so use it only over TLS. With SCRAM (RFC 5802, 7677) each side proves to the other
+that it knows the password, and does not send it; the library scramp computes it (extra `sasl`). OAUTHBEARER: RFC 7628.
 
 Invariants: states change by `TRANSITIONS` only. `AuthenticationFailed` ends a conversation; its text never holds a
 password or a token.
@@ -38,19 +39,19 @@ from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, S
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 _NONCE_BYTES = 18
-# RFC 7628: what a client answers to a refusal, so that the server may end the exchange.
+# RFC 7628: what a client answers to a refusal; then the server ends the exchange.
 _UNDERSTOOD = b"\x01"
 _UNSECURED_LIFETIME_S = 3600
-# Java renews after 85 to 95 per cent of the session's time, at random so that not all connections do at once.
+# As in Java: a session is renewed after 85 to 95 per cent of its time, drawn at random for each connection.
 _RENEW_SOONEST, _RENEW_LATEST = 0.85, 0.95
 
 
 class AuthenticationFailed(Exception):
-    """This connection is of no use; the text is the reason, for a person."""
+    """This connection cannot be used; the text is the reason, for a person."""
 
 
 class SaslState(Enum):
-    """How far a conversation has come."""
+    """How far a conversation is."""
 
     NEW = "new"
     AGREEING = "agreeing on a mechanism"
@@ -78,11 +79,11 @@ class PlainExchange:
         self.finished = False
 
     def first(self) -> bytes:
-        """The only thing to say."""
+        """The only message."""
         return self._token
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Nothing more to say."""
+        """None: there is no further message."""
         self.finished = True
         return None
 
@@ -96,7 +97,7 @@ class ScramExchange:
         self.finished = False
 
     def first(self) -> bytes:
-        """User name and nonce."""
+        """The client's first message: user name and nonce."""
         return str(self._client.get_client_first()).encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
@@ -108,7 +109,7 @@ class ScramExchange:
                 return str(self._client.get_client_final()).encode()
             self._client.set_server_final(challenge.decode())
         except Exception as error:
-            # scramp tells by several kinds of errors; none of them may pass for a proof.
+            # scramp raises several kinds of errors; each of them means that there is no proof.
             proof = "its challenge cannot be used" if not self._proof_sent else "it does not know the password"
             raise AuthenticationFailed(
                 f"the broker did not prove itself by SCRAM: {proof} ({type(error).__name__})"
@@ -118,7 +119,7 @@ class ScramExchange:
 
 
 class OAuthBearerExchange:
-    """The token, with extensions; and one more word where the broker refuses it."""
+    """The token, with extensions; and one more message where the broker refuses it."""
 
     def __init__(self, token: OAuthBearerToken) -> None:
         extensions = "".join(f"{name}={text}\x01" for name, text in token.extensions.items())
@@ -131,7 +132,7 @@ class OAuthBearerExchange:
         return self._token
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """None where the token was taken; else what makes the broker say so."""
+        """None where the broker took the token; else the message to which it answers with its error."""
         if not challenge:
             self.finished = True
             return None
@@ -150,7 +151,7 @@ def scram_library() -> Any:
 
 
 def check_scram(security: SecuritySettings) -> None:
-    """Try what every connection will need: MissingExtra without scramp, ConfigError for letters SCRAM forbids."""
+    """Try what each connection will do: MissingExtra without scramp, ConfigError for letters that SCRAM forbids."""
     if security.mechanism not in SCRAM:
         return
     scram_library()
@@ -165,7 +166,7 @@ def check_scram(security: SecuritySettings) -> None:
 
 
 def _status_of(challenge: bytes) -> str:
-    """The word an OAUTHBEARER refusal holds, `invalid_token` for instance."""
+    """The status in an OAUTHBEARER refusal, such as `invalid_token`; "" where it has none."""
     try:
         told = json.loads(challenge)
         status = told.get("status")
@@ -183,7 +184,7 @@ def unsecured_token(claims: Mapping[str, str], now_s: float) -> OAuthBearerToken
 
 
 def check_token(given: Any) -> OAuthBearerToken:
-    """What a provider returned, as a token; AuthenticationFailed, without its text, where it is none."""
+    """Return what a provider returned as a token; else raise AuthenticationFailed, which does not quote it."""
     token = OAuthBearerToken(given) if isinstance(given, str) else given
     if not isinstance(token, OAuthBearerToken) or not isinstance(token.value, str):
         raise AuthenticationFailed(
@@ -192,7 +193,7 @@ def check_token(given: Any) -> OAuthBearerToken:
     if not token.value or not token.value.isascii() or any(not 0x20 < ord(letter) < 0x7F for letter in token.value):
         raise AuthenticationFailed("sasl.oauthbearer.token.provider returned a token that is empty or no plain ASCII")
     for name, text in token.extensions.items():
-        # What stands between two fields must not stand in one.
+        # Fields are separated by the byte 1, so no field may have one.
         if not name.isalpha() or name == "auth" or not text.isprintable():
             raise AuthenticationFailed(
                 "sasl.oauthbearer.token.provider returned an extension whose name is not made of letters, is auth, or "
@@ -202,7 +203,7 @@ def check_token(given: Any) -> OAuthBearerToken:
 
 
 class SaslConversation:
-    """One proof of who the client is; see the module."""
+    """Authenticates the client once; see the module."""
 
     def __init__(self, security: SecuritySettings, rng: Random) -> None:
         assert security.mechanism is not None
@@ -215,12 +216,12 @@ class SaslConversation:
 
     @property
     def proved(self) -> bool:
-        """Whether the broker is content."""
+        """Whether the broker has accepted the client."""
         return self.state is SaslState.PROVED
 
     @property
     def wants_token(self) -> bool:
-        """Whether `take_token` must be called before anything goes on."""
+        """Whether `take_token` must be called next."""
         return self.state is SaslState.WAITING_FOR_TOKEN
 
     def begin(self) -> SaslHandshakeRequest:
@@ -229,7 +230,7 @@ class SaslConversation:
         return SaslHandshakeRequest(mechanism=self._mechanism)
 
     def receive(self, message: Any) -> SaslAuthenticateRequest | None:
-        """The next request, or None: a token is wanted, or all is said. Raises AuthenticationFailed."""
+        """Return the next request, None where a token is wanted or all is done; raises AuthenticationFailed."""
         if self.state is SaslState.AGREEING and type(message) is SaslHandshakeResponse:
             return self._on_handshake(message)
         if self.state is SaslState.PROVING and type(message) is SaslAuthenticateResponse:
@@ -237,7 +238,7 @@ class SaslConversation:
         raise self._failed("the broker sent an answer that nobody waits for")
 
     def take_token(self, given: Any) -> SaslAuthenticateRequest:
-        """Go on with what a token provider returned. Raises AuthenticationFailed."""
+        """Return the request with what a token provider returned; raises AuthenticationFailed."""
         try:
             token = check_token(given)
         except AuthenticationFailed as failed:
@@ -245,7 +246,7 @@ class SaslConversation:
         return self._prove(OAuthBearerExchange(token))
 
     def renew_after_us(self) -> int:
-        """How long after the proof a new one should begin; 0 where the session does not end."""
+        """After how long the session should be renewed; 0 where it does not end."""
         return int(self.session_lifetime_ms * 1000 * self._rng.uniform(_RENEW_SOONEST, _RENEW_LATEST))
 
     def _on_handshake(self, response: SaslHandshakeResponse) -> SaslAuthenticateRequest | None:
@@ -295,7 +296,7 @@ class SaslConversation:
         return None
 
     def _refusal(self, response: SaslAuthenticateResponse, exchange: Any) -> str:
-        """What the broker says, less what is secret, should it repeat that."""
+        """What the broker says; left out where it quotes the password or cannot be printed."""
         said = (response.error_message or "").strip().rstrip(".")
         password = self._security.password
         if (password and password in said) or not said.isprintable():

@@ -1,12 +1,13 @@
-"""The connections of one client: when each is opened and given up, what is spoken on it, and what is in flight.
+"""The connections of one client: when each is opened and given up, which versions it uses, and what is in flight.
 
-There is one connection per node, opened when somebody wants to send to it. After it opens, the client asks ApiVersions
-(falling back to version 0 as KIP-511 tells) and then uses, per API, the newest version both sides speak; where
-`security.protocol` says SASL, it proves who it is in between (`sessions.py`). A lost connection rests for
-`reconnect.backoff.ms`, doubling up to its maximum, with a fifth of jitter. A request without an answer within
-`request.timeout.ms` takes its connection down: answers come in order, so nothing behind it would come either.
+A node has at most one connection. It is opened when there is something to send to the node. Then the client sends
+ApiVersions (again in an older version where the broker does not know this one, KIP-511), and after that uses of each
+API the newest version that both sides speak. With SASL it authenticates after ApiVersions (`sessions.py`). After a
+connection is lost there is a pause (the state RESTING): `reconnect.backoff.ms`, which doubles with each loss up to its
+maximum, with 20 % of jitter. If a request has no answer within `request.timeout.ms`, its connection is closed: answers
+come in order, so those to later requests would not come either.
 
-Which nodes there are, and which of them to send to, is not decided here: callers bring the node.
+Which nodes there are, and which of them to send to, is decided by the callers, not here.
 
 KIPs: 511 (ApiVersions), 219 (throttling), 144 (reconnect backoff), 601 (setup timeouts).
 """
@@ -45,21 +46,21 @@ _RENEWING = ConnectionState.RENEWING
 _AGREEING = (_HANDSHAKING, _AUTHENTICATING, _RENEWING)
 _OPENING = (_CONNECTING, _HANDSHAKING, _AUTHENTICATING)
 
-# Tokens of requests that nobody outside has asked for.
+# Tokens of requests that the connection core makes for itself.
 METADATA = object()
 _HANDSHAKE = object()
 _SASL = object()
 
-# Every broker since 2.4 knows it; version 4 (since 3.9) tells a client nothing more and costs older ones a refusal.
+# Every broker since 2.4 knows it. Version 4 (since 3.9) has nothing that is used here, and older brokers refuse it.
 _HANDSHAKE_VERSION = 3
 _CORRELATION_ID_MAX = 0x7FFFFFFF
 
-# While a connection to a leader is being opened: how often metadata is requested, to learn of a new leader.
+# While a connection to a broker is being opened: how often metadata is requested, which may have a new leader.
 _OPENING_PATIENCE_US = 1_000_000
 
 
 class Connections:
-    """Opens, agrees, sends, times out and closes; `outputs` and `answers` pile up until they are taken."""
+    """Opens, uses and closes the connections; `outputs` and `answers` grow until they are taken."""
 
     def __init__(self, settings: ConnectionSettings, rng: Random, refresh: MetadataRefresh) -> None:
         self.outputs: list[Connect | Transmit | Disconnect | TokenWanted] = []
@@ -67,7 +68,7 @@ class Connections:
         # The nodes with a connection, by its id.
         self.nodes: dict[int, Node] = {}
         self.addresses = AddressBook(settings.bootstrap_servers)
-        # What each node's connections carried; the meters outlive the nodes.
+        # What was counted of each node's connections; a meter stays when its node is gone.
         self.meters: dict[int, NodeMeter] = {}
         # The cluster's features in force (KIP-584), of the newest answer about them.
         self.features: dict[str, int] = {}
@@ -88,11 +89,11 @@ class Connections:
     # --- opening -------------------------------------------------------------------------------------------------
 
     def is_open(self, node: Node, now_us: int) -> bool:
-        """Tell whether a request to this node would leave now."""
+        """Tell whether a request to this node would leave now; begins to renew its session where that is due."""
         return node.state is _READY and node.throttled_until_us <= now_us and not self.renews(node, now_us)
 
     def can_send(self, node: Node, now_us: int) -> bool:
-        """Tell whether a request to this node would leave now; starts connecting where there is no connection."""
+        """As `is_open`; also starts connecting where there is no connection."""
         if node.state is not _READY:
             self.open_when_rested(node, now_us)
         return self.is_open(node, now_us)
@@ -102,7 +103,7 @@ class Connections:
         return node.state is _RESTING and node.rest_until_us <= now_us
 
     def open_when_rested(self, node: Node, now_us: int) -> None:
-        """Open a connection where there is none; after the pause, where the last one was lost."""
+        """Open a connection where there is none; if the last one was lost, only after the pause."""
         if self.is_closed:
             return
         if self.has_rested(node, now_us):
@@ -134,7 +135,7 @@ class Connections:
         return min(most_ms * 1000, int(timeout_us))
 
     def opened(self, node: Node, now_us: int) -> None:
-        """Take note that the connection is there, and ask what the broker speaks."""
+        """Note that the connection is open, and send ApiVersions."""
         if node.state is not _CONNECTING:
             return
         node.move(ConnectionEvent.OPENED)
@@ -167,7 +168,7 @@ class Connections:
         )
 
     def renews(self, node: Node, now_us: int) -> bool:
-        """Begin to renew the session of a ready node where it is time; whether it was."""
+        """Begin to renew the session of a ready node where that is due; return whether it was."""
         if not node.renew_at_us or node.renew_at_us > now_us or node.state is not _READY:
             return False
         assert self._sessions is not None
@@ -175,7 +176,7 @@ class Connections:
         return True
 
     def take_token(self, node: Node, given: TokenGiven, now_us: int) -> None:
-        """Go on with SASL by the token of a provider."""
+        """Go on with SASL, with what the token provider gave."""
         if self._sessions is not None:
             self._sessions.take_token(node, given, now_us)
 
@@ -190,7 +191,7 @@ class Connections:
 
     def _on_handshake(self, node: Node, response: Any, now_us: int) -> None:
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and API_VERSIONS not in node.versions:
-            # KIP-511: the broker answers in version 0 and, if it is new enough, says what it does speak.
+            # KIP-511: the answer is in version 0. A broker that is new enough names the versions that it speaks.
             best = 0
             for api in response.api_keys:
                 if api.api_key == API_VERSIONS:
@@ -209,7 +210,7 @@ class Connections:
             self.features = {each.name: each.max_version_level for each in response.finalized_features}
         if self._sessions is None:
             node.move(ConnectionEvent.AGREED)
-            # By its certificate at least.
+            # With TLS the broker's certificate was checked.
             node.meter.authentications += self._settings.security.is_tls
             self._on_ready(node)
         else:
@@ -224,7 +225,7 @@ class Connections:
     # --- ending --------------------------------------------------------------------------------------------------
 
     def lose(self, node: Node, loss: Loss, now_us: int, *, close: bool) -> None:
-        """The connection ended by itself or by a timeout: rest, tell the owners, ask who leads now."""
+        """The other side ended the connection, or it failed: settle its requests, pause, and refresh metadata."""
         idle = node.state is _READY and not node.pending
         if loss.is_unauthenticated:
             node.meter.authentication_failed(renewing=node.state is _RENEWING)
@@ -239,7 +240,7 @@ class Connections:
             self._refresh.needed = True
 
     def drop(self, node: Node, reason: str, now_us: int) -> None:
-        """We end the connection ourselves, because nobody needs it any more."""
+        """Close the connection because it is not needed any more: no pause follows."""
         if node.connection_id in self.nodes:
             node.move(ConnectionEvent.DROPPED)
             self._detach(node, reason, True, now_us)
@@ -254,8 +255,8 @@ class Connections:
             node.meter.connections_closed += 1
         unsent: list[int] = []
         if self.outputs:
-            # What the driver has not been given yet certainly never left (correlation ids are the client's, not the
-            # connection's), and a connection it was not asked to open need not be closed.
+            # What the driver has not been given yet was certainly not sent (correlation ids are unique in the client),
+            # and a connection that it has not been given yet need not be closed.
             close = close and not any(type(o) is Connect and o.connection_id == connection_id for o in self.outputs)
             unsent = [o.correlation_id for o in self.outputs if isinstance(o, Transmit)]
             self.outputs = [o for o in self.outputs if o.connection_id != connection_id]
@@ -293,7 +294,7 @@ class Connections:
         self.outputs.append(Transmit(node.connection_id, correlation_id, message, version, answered))
 
     def take_response(self, node: Node, correlation_id: int, message: Any, now_us: int) -> Pending | None:
-        """Take note of an answer, and return the request; None for what only the connection itself has asked."""
+        """Return the request that an answer is for; None for the handshake, SASL, and an answer without a request."""
         request = node.pending.pop(correlation_id, None)
         if request is None:
             self.lose(node, failed("answered a request that was never made"), now_us, close=True)
@@ -381,13 +382,13 @@ class Connections:
         return None
 
     def tick(self, node: Node, now_us: int) -> None:
-        """Let time pass for this node: timeouts, sessions that end, connections that nobody uses."""
+        """Do what is due for this node: timeouts, renewing its session, closing an idle connection."""
         if node.throttled_until_us and node.throttled_until_us <= now_us:
             node.throttled_until_us = 0
         if node.state is _RESTING or node.state is _ABSENT:
             return
         if node.state in _OPENING and node.patient_until_us <= now_us:
-            # A broker that shuts down may still accept connections; a machine that is down does not even refuse them.
+            # A broker that shuts down may accept connections and not answer; a machine that is down never answers.
             node.patient_until_us = now_us + _OPENING_PATIENCE_US
             if self._is_waited_for_as_leader(node):
                 self._refresh.needed = True

@@ -1,10 +1,10 @@
 """The part every client-side core shares: connections, the handshake, versions, timeouts and cluster metadata.
 
-What is decided where: `connections.py` opens, agrees, sends and times out on the connection to one node; `nodes.py`
-says which nodes there are and which of them to take; `asks.py` keeps what waits for a node; `refresh.py` says when
-metadata is asked for, and `metadata.py` what is known by it. `ConnectionCore` joins them.
+Which file does what: `connections.py` opens, uses and closes the connection to one node; `nodes.py` has the nodes and
+chooses among them; `asks.py` has the requests that wait for a node; `refresh.py` decides when metadata is requested,
+and `metadata.py` has what is known by it. `ConnectionCore` joins them.
 
-How an owner (ProducerCore, ReaderCore, Admin) uses it:
+How an owner (ProducerCore, ReaderCore, AskingCore, EndingCore) uses it:
 
     core = ConnectionCore(settings, rng)
     core.want_topic("flights", now_us)               # keep this topic's metadata known
@@ -16,11 +16,11 @@ How an owner (ProducerCore, ReaderCore, Admin) uses it:
 
     core.receive(event, now_us); core.tick(now_us); core.outputs(); core.deadline_us()
 
-Invariants: every token given to `request` or `ask` comes back in exactly one `Answer`. An `Answer` with `sent`
-False says the request certainly never left as a whole. `take_answers` keeps the order in which requests to one node
-were sent. Nothing here reads a clock or draws a random number of its own.
+Invariants: every token given to `request` or `ask` comes back in exactly one `Answer`. `sent` is False in it only if
+the request certainly was not sent as a whole. Responses of one node come in the order of its requests. Time and chance
+are arguments.
 
-KIP-951: leaders come in answers, too.
+KIP-951: answers to Produce and Fetch name new leaders, too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ConnectionCore:
     """Connections and metadata of one client; time and randomness are arguments."""
 
     def __init__(self, settings: ConnectionSettings, rng: Random, *, auto_create_topics: bool = False) -> None:
-        """Begin with nothing open; the bootstrap addresses are tried when something is first wanted.
+        """Begin without a connection; the first is opened when there is something to request.
 
         `auto_create_topics` lets Metadata requests create topics where the brokers allow it, as Java's producer does.
         """
@@ -73,7 +73,7 @@ class ConnectionCore:
         self._nodes = Nodes(settings, rng, self.metadata, self._connections)
         self._asks = Asks(self._connections, self._nodes, self.metadata, self._refresh)
         self.addresses = self._connections.addresses
-        # What each node's connections carried; the meters outlive the nodes.
+        # What was counted of each node's connections; a meter stays when its node is gone.
         self.meters = self._connections.meters
 
     # --- the surface every core has -----------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class ConnectionCore:
         return earliest
 
     def tick(self, now_us: int) -> None:
-        """Let time pass: timeouts, the end of backoffs, the age of metadata."""
+        """Do what is due: timeouts, the ends of pauses, metadata that is too old."""
         for node in list(self._nodes.by_id.values()):
             self._connections.tick(node, now_us)
         self._advance(now_us)
@@ -147,22 +147,22 @@ class ConnectionCore:
     # --- topics --------------------------------------------------------------------------------------------------
 
     def want_topic(self, topic: str, now_us: int) -> None:
-        """Keep this topic's metadata known; asks for it now where it is not."""
+        """Request this topic's metadata now if it is not known, and keep it up to date."""
         if self._refresh.want(topic, now_us):
             self._advance(now_us)
 
     def use_topic(self, topic: str, now_us: int) -> None:
-        """Note that records for this topic have come; asks for its metadata where it was forgotten."""
+        """Note that records for this topic have come; requests its metadata where it was forgotten."""
         if topic in self._refresh.topics:
             self._refresh.topics[topic] = now_us
             return
         known = self.metadata.topics.get(topic)
-        # A topic that is known by a lasting error is not asked for with every batch.
+        # The topic may have an error that lasts: then it is not requested again with every batch.
         if known is None or not known.error_code:
             self.want_topic(topic, now_us)
 
     def topics_unused_since(self, since_us: int) -> list[str]:
-        """Return the topics that nobody has wanted or used since then."""
+        """Return the topics that were not wanted or used since then."""
         return [topic for topic, used_us in self._refresh.topics.items() if used_us <= since_us]
 
     def forget_topic(self, topic: str) -> None:
@@ -171,7 +171,7 @@ class ConnectionCore:
         self.metadata.topics.pop(topic, None)
 
     def refresh_metadata(self, now_us: int) -> None:
-        """Ask for metadata soon (at the pace of `retry.backoff.ms`), because an answer said it is stale."""
+        """Request metadata as soon as the pause (`retry.backoff.ms`) allows, because an answer said it is stale."""
         self._refresh.needed = True
         self._advance(now_us)
 
@@ -180,23 +180,23 @@ class ConnectionCore:
         return self.metadata.leader(topic, partition)
 
     def learn_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
-        """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it was news."""
+        """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it replaced the one known."""
         return self.metadata.learn_leader(topic, partition, leader, leader_epoch)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def can_send(self, node_id: int, now_us: int) -> bool:
-        """Tell whether a request to this node would leave now; starts connecting where there is no connection."""
+        """As `is_open`; also starts connecting where there is no connection."""
         node = self._nodes.by_id.get(node_id)
         return node is not None and self._connections.can_send(node, now_us)
 
     def is_open(self, node_id: int, now_us: int) -> bool:
-        """Tell whether a request to this node would leave now."""
+        """Tell whether a request to this node would leave now; begins to renew its session where that is due."""
         node = self._nodes.by_id.get(node_id)
         return node is not None and self._connections.is_open(node, now_us)
 
     def any_node(self, now_us: int, avoid: int | None = None) -> int | None:
-        """Return the ready node with the fewest requests in flight; None while one must first be connected to.
+        """Return the ready node with the fewest requests in flight; None while none is ready, then it connects to one.
 
         `avoid` is a node that is taken only when no other can be reached.
         """
@@ -225,7 +225,7 @@ class ConnectionCore:
 
     def requests_in_flight(self) -> int:
         """Return how many requests to all nodes are not settled yet."""
-        # A copy, made in one step: users ask for figures on their own threads.
+        # A copy, made in one step: users' threads call this while the core goes on.
         return sum(len(node.pending) for node in list(self._nodes.by_id.values()))
 
     def open_connections(self) -> int:
@@ -234,7 +234,7 @@ class ConnectionCore:
 
     @property
     def brokers_met(self) -> int:
-        """How often a connection became ready, so that owners see when to look what brokers speak."""
+        """How often a connection became ready or its session was renewed: then owners look at brokers' versions."""
         return self._connections.brokers_met
 
     @property
@@ -243,11 +243,11 @@ class ConnectionCore:
         return self._connections.features
 
     def reach_error(self) -> OttlaError | None:
-        """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
+        """Return `AddressBook.error` where no broker can be reached; None when one can, or no attempt failed yet."""
         return self._nodes.reach_error()
 
     def refused(self, now_us: int) -> OttlaError | None:
-        """Return `reach_error` where waiting will not help."""
+        """Return `reach_error` where waiting will not help, else None."""
         return self._nodes.refused(now_us)
 
     def why_not(self, node_id: int) -> str | None:
@@ -259,9 +259,9 @@ class ConnectionCore:
     def request(
         self, node_id: int, message: Any, token: Any, now_us: int, answered: bool = True, version: int = -1
     ) -> None:
-        """Send to one node that `can_send`; the answer carries `token`. `answered` False: Produce with acks=0.
+        """Send to one node that `can_send`; the `Answer` has this `token`. `answered` False: Produce with acks=0.
 
-        `version`: one that this node's broker speaks (`highest_version`), whatever is spoken otherwise; -1: that.
+        `version` must be one that this node's broker speaks (`highest_version`); -1: the newest that both sides speak.
         """
         node = self._nodes.by_id.get(node_id)
         if node is None or node.state is not _READY:
@@ -282,9 +282,9 @@ class ConnectionCore:
     ) -> None:
         """Send one request to any node, the `CONTROLLER` or a node id, as soon as it can be reached.
 
-        Waits for the connection until `deadline_us` (None: `request.timeout.ms` from now); then the answer says why.
-        `avoid`, with any node: the one that has failed before, asked again only when no other can be reached.
-        `version`: this one, whatever is spoken otherwise; a broker that does not speak it makes it `unsupported`.
+        It waits for a connection until `deadline_us` (None: `request.timeout.ms` from now); then the answer says why it
+        was not sent. `avoid`, with any node: a node that has failed before, used only when no other can be reached.
+        `version`: -1 for the newest that both sides speak; the answer is `unsupported` if the broker does not speak it.
         """
         if deadline_us is None:
             deadline_us = now_us + self._request_timeout_us
@@ -299,13 +299,13 @@ class ConnectionCore:
         return taken
 
     def cap_versions(self, caps: Mapping[int, int]) -> None:
-        """From now on speak no newer version of these APIs (by key) than said, however new the broker is."""
+        """From now on use at most these versions of these APIs (by key), also if the broker speaks newer ones."""
         self._connections.version_caps = {**VERSION_CAPS, **caps}
         for node in self._nodes.by_id.values():
             node.agreed_versions = {}
 
     def backoff_us(self, failures: int, first_ms: int, most_ms: int) -> int:
-        """Return the pause after this many failures in a row, with a fifth of jitter either way."""
+        """Return the pause after so many failures in a row: see `backoff.py`."""
         return backoff_us(self._rng, failures, first_ms, most_ms)
 
     def close(self, now_us: int) -> None:
@@ -315,10 +315,10 @@ class ConnectionCore:
         for node in list(self._nodes.by_id.values()):
             self._connections.drop(node, "the client was closed", now_us)
 
-    # --- what became possible ------------------------------------------------------------------------------------
+    # --- what can be done now ------------------------------------------------------------------------------------
 
     def _advance(self, now_us: int) -> None:
-        """Do what became possible: reconnect where wanted, send asks, refresh metadata."""
+        """Do what can be done now: reconnect, send requests that waited, request metadata."""
         connections = self._connections
         if connections.is_closed:
             return
@@ -335,7 +335,7 @@ class ConnectionCore:
             return
         if due <= now_us:
             self._refresh.begin(now_us)
-        # Connecting may begin before the request may leave.
+        # Connecting may begin before the pause is over.
         asked = self._nodes.any_node(now_us)
         if asked is not None and due <= now_us:
             connections.transmit(asked, self._refresh.request(now_us), METADATA, now_us, True)

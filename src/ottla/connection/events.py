@@ -1,9 +1,9 @@
-"""What a client-side core and its driver say to each other about connections.
+"""The events and outputs about connections that a client-side core and its driver exchange.
 
-The driver owns sockets and bytes; the core owns every decision. The driver turns `Transmit` into a frame (it
-remembers which response class and version the correlation id stands for) and turns an arriving frame into
-`Received`. One connection id is used once and never again. What crosses once per request is written out rather than
-made by `dataclass`, whose frozen classes take a microsecond to fill.
+The driver handles sockets and bytes; the core decides. The driver turns `Transmit` into a frame, and keeps the response
+class and version for its correlation id. It turns a frame that arrives into `Received`. A connection id is never used
+again. Classes of which each request makes an object are written by hand: a frozen `dataclass` takes a microsecond to
+fill.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Transmit(Value):
 class Disconnect:
     """Output: close this connection; the driver does not report it back.
 
-    `loss` says what was wrong with the connection; None where it is closed because nobody needs it.
+    `loss` says what was wrong with the connection; None where it is closed because it is not needed.
     """
 
     connection_id: int
@@ -83,7 +83,7 @@ class Disconnected:
 
 @dataclass(slots=True, frozen=True)
 class TokenGiven:
-    """Event: what the token provider returned, or a clause that says why there is no token."""
+    """Event: what the token provider returned, or `failure`, a clause that says why there is no token."""
 
     connection_id: int
     token: Any = field(repr=False)
@@ -113,9 +113,9 @@ class Unsendable:
 class Transmitted(Value):
     """Event: the last byte of a request that expects no answer was handed to the socket.
 
-    It stands in for the answer: until it comes the request counts as in flight, which is what keeps an acks=0
-    producer from filling the driver's memory. If `Disconnected` comes first, the request was never whole on the
-    wire and is certainly not stored.
+    Until it comes, the request counts as in flight, as another does until its answer; else a producer with acks=0 would
+    fill the driver's memory. If `Disconnected` comes first, the request was not sent as a whole and is certainly not
+    stored.
     """
 
     __slots__ = ("connection_id", "correlation_id")

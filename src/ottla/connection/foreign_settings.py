@@ -1,8 +1,8 @@
 """Settings of other clients: librdkafka (confluent-kafka), kafka-python, aiokafka.
 
-For each name in such a client's configuration that is no setting here, the error says its name here, where else it is
-given here, or why it can be left out. Names are written with dots: kafka-python's
-`ssl_cafile` is `ssl.cafile` here. Names that mean the same as in Java's client are not in this file.
+Where such a name is given that is no setting of ottla, the error says what it is called here, where it is given
+instead, or why it can be left out. Names are written with dots: kafka-python's `ssl_cafile` is `ssl.cafile` in this
+file. Names that mean the same as in Java's client are not in it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ _PREFIXES = (("go.", f"is for the Go client; {_LEAVE}"), ("dotnet.", f"is for th
 
 
 def told_of(name: str, dotted: str, known: frozenset[str]) -> str | None:
-    """The error's sentence about another client's setting; None for other names. `known`: this client's settings."""
+    """Return the error's text about another client's setting, None for other names; `known`: this client's settings."""
     if dotted in RENAMED:
         called, _, more = RENAMED[dotted].partition(" ")
         if called not in known:

@@ -1,6 +1,6 @@
-"""What a setting may be that takes a function of the user's: its name, the function, or an object with a method.
+"""Reads a setting that may be the name of a built-in function, a user's function, or an object with a method.
 
-Which names there are is known where they are kept (`schemas/`); here a name is only text.
+Names are not checked here: the functions that have them are in `schemas/`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ottla.errors import ConfigError
 
 
 def function_reader(setting: str, methods: tuple[str, ...], called: str) -> Callable[[Any], Any]:
-    """Return what reads this setting; it raises ConfigError for the rest.
+    """Return the function that reads this setting; it raises ConfigError for what it cannot take.
 
-    `methods`: one of them makes an object such a function, the last one is `called` in errors. Objects with a schema
-    registry have `of_part` instead, which makes one for keys or for values.
+    An object must have one of `methods`; errors name the last one, written as `called`. An object with a schema
+    registry has `of_part` instead, which returns a serializer for keys or for values.
     """
 
     def read(given: Any) -> Any:

@@ -1,10 +1,10 @@
-"""`sasl.jaas.config`: the line in which Java clients name their user, read so that a Java properties file works.
+"""`sasl.jaas.config`: the line in which Java clients give user and password, read as it stands in a properties file.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ada" password="lovelace";
 
-One entry: a login module, a control flag, options, a semicolon. Java gives a module's options to whoever logs in;
-here `username` and `password` are taken for PLAIN and SCRAM, and the options of an unsecured token for OAUTHBEARER
-(KIP-255). Invariant: what is wrong with a line is told without quoting it, because it holds a password.
+One entry: a login module, a control flag, options, a semicolon. Of the options, PLAIN and SCRAM use `username` and
+`password`. OAUTHBEARER uses those of a token endpoint, extensions, and those of an unsecured token (KIP-255).
+Invariant: errors do not quote the line, because it holds a password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXAMPLE = (
 
 
 class JaasConfig:
-    """A login module's short name, the mechanism it belongs to ("SCRAM" for all of that kind), and its options."""
+    """A login module's short name, its mechanism ("SCRAM" for both SCRAM mechanisms), and its options."""
 
     __slots__ = ("family", "module", "options")
 
@@ -38,7 +38,7 @@ class JaasConfig:
 
 
 def parse_jaas(text: str) -> JaasConfig:
-    """Read one entry; `ConfigError` says what is wrong with it, without its text."""
+    """Read one entry; `ConfigError` says what is wrong with it and does not quote it."""
     words = _words(text)
     if len(words) < 3 or words[-1] != (";", True):
         raise ConfigError(f"sasl.jaas.config does not end with a semicolon or is too short; {_EXAMPLE}")
@@ -67,7 +67,7 @@ def _options(words: list[tuple[str, bool]], module: str) -> dict[str, str]:
 
 
 def _words(text: str) -> list[tuple[str, bool]]:
-    """(word, whether it is one of = and ;), quotes and their backslashes taken away."""
+    """Return (word, whether it is = or ;) pairs, without quotation marks and the backslashes between them."""
     words: list[tuple[str, bool]] = []
     place, end = 0, len(text.rstrip())
     while place < end:

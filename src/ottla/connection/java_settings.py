@@ -1,4 +1,4 @@
-"""Java's security settings that have no meaning here, and in one sentence each what to do instead."""
+"""Java's security settings that have no meaning here, each with a sentence about what to do instead."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ NOT_IN_PYTHON: Mapping[str, str] = {
     "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
     "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
 }
-# Of Java's own ways to fetch and to check tokens.
+# The other settings with this prefix are for Java's own ways to fetch and check tokens.
 _OAUTH_PREFIX = "sasl.oauthbearer."
 
 
 def not_in_python(name: str) -> str | None:
-    """What to do instead of one of Java's security settings that has no meaning here; None for other names."""
+    """Return what to do instead of one of Java's security settings that has no meaning here; None for other names."""
     said = NOT_IN_PYTHON.get(name)
     if said is None and name.startswith(_OAUTH_PREFIX):
         said = f"is for a way of Java's to make or check tokens that ottla does not have; {HOW_TO_GET_TOKENS}."

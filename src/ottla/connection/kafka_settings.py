@@ -1,6 +1,6 @@
 """The name of every setting that Apache Kafka's own producer, consumer and admin client have (4.3).
 
-Who gives one that an ottla client does not have is told so, instead of being sent looking for a typing error.
+If one is given that an ottla client does not have, the error says so. For other unknown names it suggests similar ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a connection could not be opened, or was lost: a kind that cores decide by, and a clause for a person."""
+"""Why a connection could not be opened, or was lost: a kind, by which cores decide, and a clause for a person."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from enum import IntEnum
 
 
 class LossKind(IntEnum):
-    """What is the matter with an address, or with a connection to it."""
+    """What is wrong with an address, or with a connection to it."""
 
     FAILED = 0
     """Anything else: the machine cannot be reached, or nothing came in time. The next try may succeed."""
     CLOSED = 1
     """The other side ended the connection."""
     REFUSED = 2
-    """Nobody listens at the address."""
+    """Nothing listens at the address."""
     UNRESOLVABLE = 3
-    """The name has no address."""
+    """The host name has no IP address."""
     NOT_KAFKA = 4
     """What answered does not speak the Kafka protocol."""
     CLOSED_EARLY = 5
     """The other side ended the connection after its first answers; it may want SASL."""
     CLOSED_IN_TLS_HANDSHAKE = 6
-    """The other side ended the connection within the TLS handshake; it may speak no TLS."""
+    """The other side ended the connection during the TLS handshake; it may not speak TLS."""
     TLS_FAILED = 7
     """The TLS handshake failed: one side does not trust the other's certificate, or speaks other versions."""
     SASL_FAILED = 8
-    """One side did not prove to the other who it is."""
+    """Authentication by SASL failed."""
 
 
 _UNAUTHENTICATED = (LossKind.TLS_FAILED, LossKind.SASL_FAILED)
@@ -42,7 +42,7 @@ class Loss:
 
     @property
     def is_unauthenticated(self) -> bool:
-        """Whether client and broker do not trust each other, by TLS or by SASL."""
+        """Whether TLS or SASL failed."""
         return self.kind in _UNAUTHENTICATED
 
     @property
@@ -52,7 +52,7 @@ class Loss:
 
 
 class Lost(Exception):
-    """What a driver raises inside: the connection is of no use any more, for the reason in `loss`."""
+    """What a driver raises in its own code: the connection cannot be used any more; `loss` says why."""
 
     def __init__(self, loss: Loss) -> None:
         super().__init__(loss.detail)
@@ -69,17 +69,17 @@ CLOSED_IN_TLS_HANDSHAKE = Loss(
 
 
 def failed(detail: str) -> Loss:
-    """A reason that may have gone at the next try."""
+    """A loss that may not happen again at the next attempt."""
     return Loss(LossKind.FAILED, detail)
 
 
 def not_kafka(detail: str = "") -> Loss:
-    """What answered is no Kafka broker; `detail` follows the clause that says so."""
+    """What answered is no Kafka broker; `detail` is added to the clause that says so."""
     return Loss(LossKind.NOT_KAFKA, f"answered with something that is not the Kafka protocol{detail}")
 
 
 def tls_failed(detail: str) -> Loss:
-    """The TLS handshake failed; `detail` follows the clause that says so."""
+    """The TLS handshake failed; `detail` is added to the clause that says so."""
     return Loss(LossKind.TLS_FAILED, f"the TLS handshake failed{detail}")
 
 

@@ -1,9 +1,9 @@
-"""What a client knows of the cluster: brokers, topics, who leads which partition, and since which epoch.
+"""What a client knows of the cluster: brokers, topics, and the leader and leader epoch of each partition.
 
-`Metadata` is filled from Metadata responses only. An answer with an older leader epoch than the one known for the
-same topic id is stale (a broker that lags behind the controller) and does not replace what is known; a new topic
-id means the topic was deleted and made again, and replaces everything. See KIP-320 (leader epochs), KIP-516 (topic
-ids).
+`Metadata` is filled from Metadata responses; leaders also come in answers to Produce and Fetch (KIP-951). If a response
+has an older leader epoch for a partition, and the same topic id, it is stale (its broker lags behind the controller):
+what is known of the partition stays. A new topic id means that the topic was deleted and made again: then everything is
+replaced. See KIP-320 (leader epochs), KIP-516 (topic ids).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NO_ID = bytes(16)
 
 
 class PartitionMetadata:
-    """One partition: `leader` is None where there is none for now; `leader_epoch` is -1 where it is not told."""
+    """One partition: `leader` is None where there is none now; `leader_epoch` is -1 where it is not known."""
 
     __slots__ = ("error_code", "isr", "leader", "leader_epoch", "replicas")
 
@@ -61,10 +61,10 @@ class BrokerMetadata:
 
 
 class Metadata:
-    """The cluster by the last metadata; `version` grows with every answer taken in (0: nothing known yet).
+    """What is known of the cluster; `version` grows with everything taken in (0: nothing is known yet).
 
-    `updated_us` is when metadata of all topics last came in one answer. `heard_of` has the topics with news since the
-    last `take_heard_of`.
+    `updated_us` is when metadata of all topics in use last came in one answer. `heard_of` has the topics of which new
+    metadata has come since the last `take_heard_of`.
     """
 
     __slots__ = ("brokers", "cluster_id", "controller_id", "heard_of", "topics", "updated_us", "version")
@@ -119,13 +119,13 @@ class Metadata:
         return taken
 
     def refuse(self, topic: str, error_code: int) -> None:
-        """Note that this topic need not be asked for: no broker can have it."""
+        """Note an error for a topic that is not requested, because no broker can have it."""
         self.version += 1
         self.topics[topic] = TopicMetadata(topic, NO_ID, error_code, {})
         self.heard_of[topic] = None
 
     def learn_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
-        """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it was news."""
+        """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it replaced the one known."""
         known = self.topics.get(topic)
         place = None if known is None else known.partitions.get(partition)
         if place is None or leader not in self.brokers or leader_epoch <= place.leader_epoch:
@@ -140,7 +140,7 @@ class Metadata:
 def _merged(told: Any, known: TopicMetadata | None, brokers: dict[int, BrokerMetadata]) -> TopicMetadata:
     partitions = {}
     for place in sorted(told.partitions, key=_partition_index):
-        # A leader that is not among the live brokers cannot be sent to: there is none for now.
+        # Nothing can be sent to a leader that is not among the live brokers: it counts as none.
         leader = place.leader_id if place.leader_id in brokers else None
         partitions[place.partition_index] = PartitionMetadata(
             leader,

@@ -1,11 +1,11 @@
 """One broker as a client sees it: its address and the life of the connection to it.
 
 A `Node` has at most one connection at a time. The states and the events that move between them stand in
-`TRANSITIONS`; whatever is not in that table cannot happen, and trying it raises. `Connections` does what a
-transition calls for (opening, closing, handshaking); this file only keeps the books.
+`TRANSITIONS`; any other move raises `RuntimeError`. `Connections` does what belongs to a move (opening, closing,
+handshake); this file only holds the state.
 
 Invariants: a connection id is used once; requests are pending only in HANDSHAKING (ApiVersions alone),
-AUTHENTICATING (SASL alone), READY, and RENEWING (SASL behind what was sent before).
+AUTHENTICATING (SASL alone), READY, and RENEWING (what was sent before, then SASL).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.protocol.messages import ADD_PARTITIONS_TO_TXN, FETCH, FIND_COORDINAT
 
 
 class ConnectionState(IntEnum):
-    """Where the connection to one node is in its life."""
+    """The state of the connection to one node."""
 
     ABSENT = 0
     CONNECTING = 1
@@ -48,8 +48,8 @@ class ConnectionEvent(IntEnum):
     PROVED = 7
 
 
-# LOST: the other side, the network, or a timeout ended it, so a pause follows before the next try (reconnect
-# backoff). DROPPED: we ended it ourselves because nobody needs it any more; no pause follows.
+# LOST: the other side, the network, or a timeout ended it; a pause follows before the next attempt (reconnect
+# backoff). DROPPED: the client closed it because it is not needed any more; no pause follows.
 TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (ConnectionState.ABSENT, ConnectionEvent.WANTED): ConnectionState.CONNECTING,
     (ConnectionState.CONNECTING, ConnectionEvent.OPENED): ConnectionState.HANDSHAKING,
@@ -78,14 +78,14 @@ def address_of(host: str, port: int) -> str:
 
 
 class Node:
-    """A broker's address and the books of the connection to it.
+    """A broker's address and the state of the connection to it.
 
     `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
-    `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
-    `failures` counts lost connections since the last one that became ready, `unopened` those in a row that never
-    opened; `setup_timeout_us` is how long the present attempt may take; `patient_until_us` is when metadata is next
-    requested, to learn of a leader in place of this one. `meter` is there once a connection was wanted; `is_open` says
-    that the connection is counted as open in it.
+    `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the first handshake.
+    `failures` counts losses since a connection was last ready, `unopened` the attempts in a row that did not open one;
+    `setup_timeout_us` is how long the present attempt may take; `patient_until_us` is when metadata is next requested
+    because this node has not answered yet. `meter` is set when the first connection is begun; `is_open` says that the
+    meter counts the connection as open.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Node:
         self.connection_id = -1
         self.pending: dict[int, Pending] = {}
         self.versions: dict[int, tuple[int, int]] = {}
-        # What `version_for` found, by message class, because it is asked once per request.
+        # What `version_for` returned, by message class: it is called once per request.
         self.agreed_versions: dict[type, int] = {}
         self.failures = 0
         self.unopened = 0
@@ -163,9 +163,9 @@ class Node:
         return None
 
 
-# The newest versions this client speaks where they are below what the message classes can write: Produce and Fetch
-# 13 name topics by id only, and everything here goes by name. FindCoordinator from 4 on asks for many keys at once, and
-# AddPartitionsToTxn from 4 on is between brokers.
+# The newest versions this client uses, where the message classes can write newer ones: Produce and Fetch name topics by
+# id only from 13 on, and this client names them by name. FindCoordinator asks for many keys at once from 4 on, and
+# AddPartitionsToTxn is for brokers from 4 on.
 VERSION_CAPS = {PRODUCE: 12, FETCH: 12, FIND_COORDINATOR: 3, ADD_PARTITIONS_TO_TXN: 3}
 
 

@@ -1,9 +1,9 @@
-"""Which nodes a client knows, and which of them it turns to when any will do.
+"""The nodes a client knows, and the choice among them for a request that any node can answer.
 
-Until the first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2 and so on; a bootstrap
-connection whose address turns out to be a broker's is kept for that broker. When all known brokers are unreachable, the
-bootstrap addresses are tried again (KIP-899); when metadata could not be had for
-`metadata.recovery.rebootstrap.trigger.ms`, all known brokers are given up for them (KIP-1102).
+Until the first metadata arrives, the nodes are the bootstrap addresses, with the ids -1, -2 and so on. If such an
+address is a broker's, its connection becomes that broker's. When all known brokers are unreachable, the
+bootstrap addresses are tried again (KIP-899). When no metadata came for `metadata.recovery.rebootstrap.trigger.ms`,
+all known brokers are dropped, and the bootstrap addresses are the nodes again (KIP-1102).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNDER_WAY = (
 
 
 class Nodes:
-    """All nodes by their id; the bootstrap addresses from the beginning."""
+    """All nodes by their id; at first the bootstrap addresses."""
 
     def __init__(self, settings: ConnectionSettings, rng: Random, metadata: Metadata, connections: Connections) -> None:
         self.by_id: dict[int, Node] = {}
@@ -41,7 +41,7 @@ class Nodes:
         self._connections = connections
         self._add_bootstrap_nodes()
 
-    # --- which there are -----------------------------------------------------------------------------------------
+    # --- the nodes -----------------------------------------------------------------------------------------------
 
     def _add_bootstrap_nodes(self) -> None:
         taken = {(node.host, node.port) for node in self.by_id.values()}
@@ -50,7 +50,7 @@ class Nodes:
                 self.by_id[-number] = Node(-number, host, port)
 
     def match_brokers(self, now_us: int) -> None:
-        """Make the nodes those of the metadata; a connection whose address is the broker's is kept."""
+        """Make the metadata's brokers the nodes; the connection of a bootstrap address that is a broker's is kept."""
         brokers = self._metadata.brokers
         for broker in brokers.values():
             node = self.by_id.get(broker.broker_id)
@@ -85,24 +85,24 @@ class Nodes:
         meters[node_id] = meter
 
     def rebootstrap_due_us(self, unanswered_since_us: int | None) -> int | None:
-        """Return when all brokers known are to be given up: metadata is asked for in vain since then (KIP-1102)."""
+        """Return when all known brokers are to be dropped, if metadata has not come since then (KIP-1102)."""
         if unanswered_since_us is None or not self._rebootstraps or max(self.by_id, default=-1) < 0:
             return None
-        # Longer than the trigger, not as long: with 0 an answer still has a moment to come.
+        # A millisecond longer than the setting: with 0 an answer still has time to come.
         return unanswered_since_us + self._rebootstrap_trigger_us + 1000
 
     def rebootstrap(self, now_us: int) -> None:
-        """Give up every broker known, and begin again with the addresses the user gave, where the settings allow it."""
+        """Drop every known broker, and begin again with the bootstrap addresses, where the settings allow it."""
         if not self._rebootstraps:
             return
         for node_id in list(self.by_id):
             self._connections.drop(self.by_id.pop(node_id), "the client began again with bootstrap.servers", now_us)
         self._add_bootstrap_nodes()
 
-    # --- which to take -------------------------------------------------------------------------------------------
+    # --- the choice ----------------------------------------------------------------------------------------------
 
     def any_node(self, now_us: int, avoid: int | None = None) -> Node | None:
-        """Return the ready node with the fewest requests in flight; None while one must first be connected to.
+        """Return the ready node with the fewest requests in flight; None while none is ready, then it connects to one.
 
         `avoid` is the id of a node that is taken only when no other can be reached.
         """
@@ -130,7 +130,7 @@ class Nodes:
         rested = [n for n in self.by_id.values() if n.state is _ABSENT or self._connections.has_rested(n, now_us)]
         rested = [n for n in rested if n.node_id != avoid] or rested
         if not rested and self._metadata.version and self._rebootstraps:
-            # Every broker we knew is out of reach: the addresses the user gave may know newer ones (KIP-899).
+            # No known broker can be reached: a bootstrap address may name newer ones (KIP-899).
             self._add_bootstrap_nodes()
             rested = [n for n in self.by_id.values() if n.state is _ABSENT]
         if rested:
@@ -139,20 +139,20 @@ class Nodes:
         for node in self.by_id.values():
             node.wanted = True
 
-    # --- what is wrong with them ---------------------------------------------------------------------------------
+    # --- errors --------------------------------------------------------------------------------------------------
 
     def reach_error(self) -> OttlaError | None:
-        """Return `AddressBook.error` where no broker can be reached; None when one can, or none was tried yet."""
+        """Return `AddressBook.error` where no broker can be reached; None when one can, or no attempt failed yet."""
         addresses = self._connections.addresses
         if addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in self.by_id.values()):
             return None
         return addresses.error()
 
     def refused(self, now_us: int) -> OttlaError | None:
-        """Return `reach_error` where waiting will not help.
+        """Return `reach_error` where waiting will not help, else None.
 
-        That is: no broker known and this client trust each other, as Java sees it, too; or no broker was ever met, and
-        every bootstrap address has refused for a while.
+        It does not help if TLS or SASL failed with every known broker, as in Java; or if no broker has ever answered
+        and every bootstrap address has refused for `bootstrap.refused.timeout.ms`.
         """
         addresses = self._connections.addresses
         if addresses.is_empty:

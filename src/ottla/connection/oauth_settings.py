@@ -1,12 +1,12 @@
-"""Where the tokens of OAUTHBEARER come from: the rows about it, checked together.
+"""Where the tokens of OAUTHBEARER come from: the settings for it, checked together.
 
-There are three ways. A provider of one's own (`sasl.oauthbearer.token.provider`) is a callable, or the text
+There are three ways. A user's own provider (`sasl.oauthbearer.token.provider`) is a callable, or the text
 "module:function" where settings are text, as in properties files and in Spark. A token endpoint
-(`sasl.oauthbearer.token.endpoint.url`, KIP-768) gives tokens for a client's id and secret, which stand in settings of
-their own (KIP-1139) or, as before, in `sasl.jaas.config`. A token without a signature is for development (KIP-255).
+(`sasl.oauthbearer.token.endpoint.url`, KIP-768) gives tokens for a client's id and secret; these are settings
+(KIP-1139) or options in `sasl.jaas.config`. A token without a signature is for development (KIP-255).
 
-Invariants: nothing here imports a provider or asks an endpoint (`client/security.py` and `client/token_endpoint.py`
-do). No `repr`, and no error's text, holds a secret, or the parts of a URL that may hold one.
+Invariants: nothing here imports a provider or connects to an endpoint (`client/security.py` and
+`client/token_endpoint.py` do). No `repr`, and no error's text, has a secret, or the parts of a URL that may have one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCOPE = "sasl.oauthbearer.scope"
 
 MSK_PROVIDER = "ottla.client.aws_msk:iam_token"
 
-# Java's classes that ask a token endpoint, where they stand in Kafka 3.1 to 3.x, and from 4.0 on.
+# Java's class that asks a token endpoint: its present name, and the name it had in Kafka 3.1, which 4.0 removed.
 _ENDPOINT_CLASSES = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -42,8 +42,8 @@ _CLAIM = "unsecuredLoginStringClaim_"
 class OAuthBearerToken:
     """What a token provider returns: the token, when it ends, and extensions for the broker (RFC 7628).
 
-    `expires_at_s` is in seconds since 1970 (`time.time()`); a token without it is asked for anew at every
-    authentication, one with it is used again until most of its time is over.
+    `expires_at_s` is in seconds since 1970 (`time.time()`). With it, the token is used again until
+    `sasl.login.refresh.window.factor` of its time is over; without it, each authentication asks for a new token.
     """
 
     value: str = field(repr=False)
@@ -56,7 +56,7 @@ TokenProvider = Callable[[], "str | OAuthBearerToken"]
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What a token endpoint is asked with, and how. `tls`: the settings for its TLS, under their names."""
+    """What is needed to ask a token endpoint; `tls` has the settings for its TLS, under their names."""
 
     url: str = field(repr=False)
     client_id: str
@@ -72,7 +72,7 @@ class ClientCredentials:
 
     @property
     def place(self) -> str:
-        """The endpoint's URL, less what may be a secret in it."""
+        """The endpoint's URL without the parts that may be secret."""
         from urllib.parse import urlsplit
 
         parts = urlsplit(self.url)
@@ -108,7 +108,7 @@ def _read_url(value: Any) -> str:
     except ValueError:
         usable = False
     if not usable or "@" in url or not url.isascii() or not url.isprintable() or " " in url:
-        # It is not quoted: some put a secret into a URL.
+        # It is not quoted: a URL may have a secret in it.
         raise ConfigError(
             f"{ENDPOINT} is no URL that begins with https:// or http:// and names a host (and no user); for "
             f"tokens in files give {PROVIDER}."
@@ -248,14 +248,14 @@ OAUTH_SETTINGS: tuple[Setting, ...] = (
 class TokenSource:
     """Where one client's tokens come from; exactly one of the three is set.
 
-    `provider`: a callable or the place of one. `credentials`: for a token endpoint. `unsecured_claims`: of a token
-    without a signature.
+    `provider`: a callable, or "module:function". `credentials`: for a token endpoint. `unsecured_claims`: those of a
+    token without a signature.
     """
 
     __slots__ = ("credentials", "provider", "unsecured_claims")
 
     def __init__(self, values: Mapping[str, Any], options: Mapping[str, str]) -> None:
-        """Take read settings, and the options of `sasl.jaas.config`; ConfigError for what does not go together."""
+        """Take read settings, and the options of `sasl.jaas.config`; ConfigError if they contradict each other."""
         self.provider: TokenProvider | str | None = values["sasl_oauthbearer_token_provider"]
         self.unsecured_claims: dict[str, str] | None = None
         self.credentials: ClientCredentials | None = None
@@ -301,7 +301,7 @@ def _credentials(url: str, values: Mapping[str, Any], options: Mapping[str, str]
 
 
 def _one_of(name: str, option: str, values: Mapping[str, Any], options: Mapping[str, str]) -> str | None:
-    """A setting, or the option that means the same."""
+    """Return a setting's value, or that of the option that means the same."""
     given: str | None = values[name.replace(".", "_")]
     if given is not None and option in options:
         raise ConfigError(f"{name} and {option} in sasl.jaas.config say the same; keep one.")

@@ -1,14 +1,15 @@
-"""When metadata is asked for, and for which topics.
+"""When metadata is requested, and for which topics.
 
-Metadata of all topics is requested the first time, after `metadata.max.age.ms`, and when an answer or a lost connection
-shows that it is stale. A topic that no request has named yet is requested at once, because a user waits for it. That
-request names new topics only: with all topics in it, the cost would grow with the square of their number. Topics that
-are missing, or have a partition without a leader, are requested again without the others.
+"All topics" are those that the client uses, never all of the cluster. They are requested the first time, after
+`metadata.max.age.ms`, and when an answer or a lost connection shows that metadata is stale. A topic that no request has
+named yet is requested at once, because a user waits for it. That request names new topics only: with all topics in it,
+the cost would grow with the square of their number. Topics that are missing, or have a partition without a leader, are
+requested again without the others.
 
-Between these requests `retry.backoff.ms` passes, doubling while something stays missing. The first request for a new
+Between these requests `retry.backoff.ms` passes; it doubles while something stays missing. The first request for a new
 topic neither waits for that nor delays it.
 
-Invariant: at most one request is in flight, so its answer is newer than all answers before it.
+Invariant: at most one request is in flight, so answers come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-# Errors of a topic in a Metadata answer that may be gone with the next one; any other error ends the asking.
+# Errors of a topic after which it is requested again; after any other error it is not.
 _RETRIABLE_TOPIC_ERRORS = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -38,14 +39,14 @@ _RETRIABLE_TOPIC_ERRORS = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
 )
-# A topic nobody could find for this long is not asked for any more until somebody wants it again.
+# A missing topic is not requested any more when so much time has passed since it was last wanted.
 MISSING_TOPIC_KEPT_US = 300_000_000
 # Kafka's own limit; brokers refuse longer names, and those with anything but ASCII.
 TOPIC_NAME_MAX = 249
 
 
 class MetadataRefresh:
-    """Decides when to ask, and for which topics."""
+    """Decides when metadata is requested, and for which topics."""
 
     __slots__ = (
         "_age_max_us",
@@ -80,7 +81,7 @@ class MetadataRefresh:
         self.needed = False
         # Topic -> when it was last wanted. A dict for its order.
         self.topics: dict[str, int] = {}
-        # Since when metadata is being asked for in vain (KIP-1102); None while nothing is asked or all is well.
+        # Since when requests have brought no metadata (KIP-1102); None if the last one did, or none was needed yet.
         self.unanswered_since_us: int | None = None
         self._metadata = metadata
         self._rng = rng
@@ -91,17 +92,17 @@ class MetadataRefresh:
         # Topics that no request has named yet; and topics that are missing or without a leader. Dicts for their order.
         self._fresh: dict[str, None] = {}
         self._missing: dict[str, None] = {}
-        # Whether the request in flight names only topics that none has named before.
+        # Whether the request in flight names only topics that no request has named before.
         self._on_first_questions = False
         self._failures = 0
         self._not_before_us = 0
 
     def want(self, topic: object, now_us: int) -> bool:
-        """Note that somebody wants this topic; True where a refresh is needed for it."""
+        """Note that this topic is wanted; True where a request is needed."""
         if not isinstance(topic, str):
-            return False  # nobody lets such a thing come here; it would end the thread, or spoil every request
+            return False  # callers check this; here it would end the I/O thread, or make every request unsendable
         if len(topic) > TOPIC_NAME_MAX or not topic.isascii():
-            # One such name would keep the whole request, and so every other topic, from being asked for.
+            # With one such name in it a request fails as a whole, for all its topics.
             if topic not in self._metadata.topics:
                 self._metadata.refuse(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             return False
@@ -122,11 +123,11 @@ class MetadataRefresh:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is something to ask, as soon as the backoff allows it."""
+        """Whether a request is needed as soon as the backoff allows it."""
         return bool(self.needed or self._fresh or self._missing)
 
     def due_us(self) -> int | None:
-        """Return when the next request should leave, None where none is needed or one is under way."""
+        """Return when the next request should be sent, None where none is needed or one is in flight."""
         if self.in_flight:
             return None
         if self._fresh:
@@ -170,7 +171,7 @@ class MetadataRefresh:
         return aged or (self.needed and may_repeat)
 
     def answered(self, response: Any, now_us: int) -> None:
-        """Take note of what the answer, already folded into the metadata, still lacks."""
+        """Note what is still missing after this answer, which `metadata` has taken in already."""
         self.in_flight = False
         incomplete = True
         if response.error_code or not response.brokers:

@@ -1,4 +1,4 @@
-"""One request of a client: where it may go, what is kept of it while it is in flight, and what became of it."""
+"""One request of a client: where it may go, what is kept of it while it is in flight, and its result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Pending:
 
 
 class Answer:
-    """What became of one request: `message` is the decoded response, or None with `failure` a clause for a person.
+    """The result of one request: `message` is the decoded response, or None; then `failure` is a clause for a person.
 
-    `sent` is False when the request certainly never left as a whole; `unsupported` says that it never will, because
-    the broker speaks no version of it that we do, `unsendable` that it cannot be written as bytes. A request that
-    expects no answer comes back with `message` and `failure` both None once it was transmitted.
+    `sent` is False when the request certainly was not sent as a whole. Then `unsupported` may say that broker and
+    client have no version of it in common, or `unsendable` that it cannot be written as bytes. If a request expects no
+    answer, `message` and `failure` are both None once it was transmitted.
     """
 
     __slots__ = ("failure", "message", "node_id", "sent", "token", "unsendable", "unsupported")
@@ -50,5 +50,5 @@ class Answer:
 
     @property
     def broker_id(self) -> int | None:
-        """Who answered; None for a bootstrap address of which no more is known, and where nobody was asked."""
+        """The broker that answered; None for a bootstrap address whose broker id is not known, or if none was asked."""
         return self.node_id if self.node_id is not None and self.node_id >= 0 else None

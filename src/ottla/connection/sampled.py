@@ -1,15 +1,15 @@
-"""Counters that remember the last while: averages, rates and maxima over moving time, at the price of an addition.
+"""Counters with averages, rates and maxima over a moving window; to count costs one addition.
 
-How it works. A `Meter` is a bunch of attributes that somebody adds to, once per batch or request: its `SUMS` only
-grow, its `PEAKS` keep the largest value. Counting never asks for the time. Once per `metrics.sample.window.ms` the
-`SampleClock` notes where the sums stand and empties the peaks; what was counted lately is then the difference between
-now and the oldest note that is still fresh.
+How it works. A `Meter` has attributes that are added to once per batch or request: its `SUMS` only grow, its `PEAKS`
+keep the largest value. Counting does not read the time. Once per `metrics.sample.window.ms` the `SampleClock` begins a
+new sample: it notes the sums, and resets the peaks. What was counted lately is then the sums now, less the sums at the
+start of the oldest sample that still counts.
 
-The rules are those of Kafka's SampledStat and Rate: `metrics.num.samples` samples are kept beside the one under way; a
-sample in which nothing was counted for that many windows is forgotten; and a rate's time runs from the start of the
-oldest sample kept, with windows that are missing taken for empty ones, so that the first second of a producer does not
-look like its pace. One thing is simpler: the samples of all meters begin together when the clock says so, rather than
-each with the first value of its own.
+The rules are those of Kafka's SampledStat and Rate. `metrics.num.samples` samples are kept beside the one under way. A
+sample does not count any more when its last count is that many windows ago. A rate's time runs from the start of the
+oldest sample that counts; windows before it that are missing count as empty ones, else the rate in a producer's first
+second would be too high. One thing is simpler than in Kafka: the samples of all meters begin together, not each with
+the first value of its meter.
 
 Invariants: each attribute is written by one thread (or under a lock of its writers), samples begin on the core's
 thread. `read` may be called by any thread meanwhile: the samples are one tuple that is replaced as a whole.
@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-# What a peak says while nothing has been counted.
+# The value of a peak while nothing has been counted.
 NOTHING = -1
 
 
 class Sample:
-    """One stretch of time: where the sums stood when it began, when it was last in use, its peaks once it is over."""
+    """One sample: the sums when it began, when something was last counted in it, and its peaks once it is over."""
 
     __slots__ = ("last_us", "peaks", "start_us", "sums")
 
@@ -37,9 +37,9 @@ class Sample:
 
 
 class SampleClock:
-    """Says when samples begin and which of them still count.
+    """Decides when samples begin and which of them still count.
 
-    `last_us` is the owner's to keep: nothing was counted after it. `due_us` is when `advance` must come before anything
+    The owner sets `last_us`: nothing was counted after it. From `due_us` on, `advance` must be called before anything
     more is counted.
     """
 
@@ -52,17 +52,17 @@ class SampleClock:
         self.due_us = 0
 
     def advance(self, meters: Iterable[Meter], now_us: int) -> None:
-        """Begin a new sample in each of all meters there are."""
+        """Begin a new sample in each meter."""
         for meter in meters:
             meter.begin_sample(now_us, self.last_us, self.sample_count)
         self.due_us = now_us + self.window_us
 
     def forgets_until_us(self, now_us: int) -> int:
-        """Return the time up to which samples that were last in use then do not count any more."""
+        """Return a time: samples in which nothing was counted after it do not count any more."""
         return now_us - self.window_us * self.sample_count
 
     def elapsed_us(self, start_us: int, now_us: int) -> int:
-        """Return the time that a rate refers to when the oldest sample that counts began at `start_us`."""
+        """Return the time by which a rate divides when the oldest sample that counts began at `start_us`."""
         elapsed_us = now_us - start_us
         missing = self.sample_count - 1 - elapsed_us // self.window_us
         return max(1, elapsed_us + max(0, missing) * self.window_us)
@@ -77,7 +77,7 @@ class Meter:
     __slots__ = ("_samples",)
 
     def __init__(self, now_us: int | None = None) -> None:
-        """Begin at 0; without `now_us` the first sample begins when the clock first advances."""
+        """Begin at 0; without `now_us` the first sample begins with the clock's first `advance`."""
         for name in self.SUMS:
             setattr(self, name, 0)
         for name in self.PEAKS:
@@ -112,7 +112,7 @@ class Meter:
         )
 
     def lately(self, sums: tuple[Any, ...], clock: SampleClock, now_us: int) -> list[Any]:
-        """Return what was counted lately, in the order of `SUMS`, where the sums stand at `sums` now."""
+        """Return what was counted lately, in the order of `SUMS`; `sums` are the sums now."""
         samples = self._samples
         horizon_us = clock.forgets_until_us(now_us)
         if not samples or clock.last_us <= horizon_us:
@@ -122,7 +122,7 @@ class Meter:
 
     def read(self, clock: SampleClock, now_us: int) -> Window:
         """Return what it has counted, in all and lately."""
-        # In this order: should a sample begin meanwhile, a peak is seen twice rather than never.
+        # In this order: if a sample begins meanwhile, a peak is read twice and not left out.
         peaks = self._peaks()
         samples = self._samples
         sums = self._sums()
@@ -163,7 +163,7 @@ class Window:
         self.seconds = 0.0
 
     def add(self, other: Window) -> None:
-        """Take in what another meter counted: the same sums add up, other sums stand beside."""
+        """Add what another meter counted: sums of the same name are added up."""
         for mine, theirs in (
             (self.totals, other.totals),
             (self.recent, other.recent),

@@ -1,12 +1,11 @@
-"""Who a client is and whom it believes: the rows of `security.protocol`, `ssl.*` and `sasl.*`, checked together.
+"""How a client authenticates, and which brokers it trusts: `security.protocol`, `ssl.*`, `sasl.*`, checked together.
 
-Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are files
-(PEM, JKS, PKCS12) or PEM text (KIP-651); `sasl.username` and `sasl.password` are librdkafka's short way beside
-`sasl.jaas.config`. What OAUTHBEARER needs stands in `oauth_settings.py`.
-What to do instead of Java's other settings stands in `java_settings.py`.
+Names and meanings are those of Kafka's Java clients. Keys and certificates are files (PEM, JKS, PKCS12) or PEM text
+(KIP-651). `sasl.username` and `sasl.password` are librdkafka's, and shorter than `sasl.jaas.config`. The settings of
+OAUTHBEARER are in `oauth_settings.py`; `java_settings.py` says what to do instead of Java's other settings.
 
-Invariants: nothing here reads a file (client/tls.py does, where the connection is made ready). No `repr`, and no
-error's text, holds a password, a key or a token.
+Invariants: nothing here reads a file (client/tls.py does). No `repr`, and no error's text, has a password, a key or a
+token in it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
-# What a file's path may have; a key without its first line is longer as a rule.
+# The longest path that is taken; a key given here by mistake, without its first line, is nearly always longer.
 _PATH_MAX = 1024
 
 
@@ -268,14 +267,14 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
 
 
 class SecuritySettings:
-    """The rows of `SECURITY_SETTINGS` after all checks; what the protocol does not need is None.
+    """The settings of `SECURITY_SETTINGS` after all checks.
 
-    `username` and `password` are those of PLAIN and SCRAM; `tokens` is for OAUTHBEARER. `repr` names protocol and
-    mechanism and nothing else.
+    `username` and `password` are those of PLAIN and SCRAM; `tokens` is for OAUTHBEARER, else None. `repr` names the
+    protocol and the mechanism and nothing else.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Take values that `read_settings` has read; `ConfigError` for what does not go together."""
+        """Take values that `read_settings` has read; `ConfigError` if they contradict each other."""
         self.protocol: str = values["security_protocol"]
         self.is_tls = self.protocol.endswith("SSL")
         self.is_sasl = self.protocol.startswith("SASL")
@@ -362,7 +361,7 @@ class SecuritySettings:
             if self.username is not None or self.password is not None:
                 raise ConfigError("sasl.jaas.config and sasl.username or sasl.password say the same; keep one.")
             if jaas.options.get("tokenauth", "false").lower() == "true":
-                # Without the extension that says so, brokers would take the token's id for a user.
+                # The SCRAM extension for it is not sent here: brokers would look for a user with the token's id.
                 raise ConfigError(
                     "sasl.jaas.config has tokenauth=true: delegation tokens (KIP-48) are not supported. Give a user "
                     "and its password, or use OAUTHBEARER."

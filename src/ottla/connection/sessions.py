@@ -1,9 +1,9 @@
-"""SASL for the connections of one `ConnectionCore`: when a client proves who it is, and when it does so again.
+"""SASL for the connections of one `ConnectionCore`: when a client authenticates, and when it does so again.
 
-A conversation (`authentication.SaslConversation`) begins when a connection knows the broker's versions, and on ready
-connections at 85 to 95 per cent of the session's lifetime (KIP-368). While one is under way the connection takes no
-requests; those sent before are answered before it, because brokers answer in order. Renewing does not count as use: a
-connection that nobody needs ends after `connections.max.idle.ms`, however often it was renewed.
+A conversation (`authentication.SaslConversation`) begins when the broker's versions are known, and again on a ready
+connection at 85 to 95 per cent of the session's lifetime (KIP-368). While one is under way, no other requests are sent
+on the connection; those sent before are answered before it, because brokers answer in order. Renewing does not count as
+use: a connection without other requests is closed after `connections.max.idle.ms`.
 
 Loaded only where `security.protocol` says SASL.
 """
@@ -23,7 +23,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 
 class Sessions:
-    """Holds and ends the conversations of all nodes; the core says when, and does what they call for."""
+    """Begins and continues the conversations of all nodes; the functions given to it send, and lose connections."""
 
     __slots__ = ("_lose", "_rng", "_security", "_transmit", "_want_token")
 
@@ -43,7 +43,7 @@ class Sessions:
         self._lose = lose
 
     def begin(self, node: Node, now_us: int) -> None:
-        """Begin to prove who the client is, for the first time on this connection or again."""
+        """Begin to authenticate, for the first time on this connection or again."""
         node.move(ConnectionEvent.CHALLENGED)
         node.since_us = now_us
         node.renew_at_us = 0
@@ -51,7 +51,7 @@ class Sessions:
         self._say(node, conversation.begin(), now_us)
 
     def receive(self, node: Node, message: Any, now_us: int) -> bool:
-        """Take an answer; True once the broker is content. A refusal loses the connection."""
+        """Take an answer; True once the broker has accepted the client. After a refusal the connection is lost."""
         conversation = node.conversation
         if conversation is None:
             return False
@@ -73,7 +73,7 @@ class Sessions:
         return False
 
     def take_token(self, node: Node, given: TokenGiven, now_us: int) -> None:
-        """Go on with the token of a provider, or give up where it has none."""
+        """Go on with the provider's token; the connection is lost if there is none."""
         conversation = node.conversation
         if conversation is None or not conversation.wants_token:
             return

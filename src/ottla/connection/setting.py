@@ -1,17 +1,17 @@
 """One row of a table of settings, and how a table is read.
 
 Each `Setting` holds a name, type, default, range, one sentence of documentation, the KIP it came with, and the group
-under which the reference page lists it. `read_settings` takes dotted (`linger.ms`) or snake_case (`linger_ms`) names
-and values or their text, as property files hold them, and answers with every row's value and the names that were
-given. What cannot be used is refused with a `ConfigError` that names the setting, the value, and what is allowed.
-Values stay in Kafka's own units (milliseconds, bytes).
+under which the reference page lists it. `read_settings` takes dotted (`linger.ms`) or snake_case (`linger_ms`) names,
+and values or their text (as in properties files). It returns every row's value and the names that were given, or raises
+a `ConfigError` that names the setting, the value, and what is allowed. Values are in Kafka's own units (milliseconds,
+bytes).
 
 To add a setting: write its row into the table it belongs to (`connection/settings.py` for all clients,
 `producer/settings_table.py`, `reader/settings.py`), declare its attribute in the class beside the table, and run
 `python tools/generate_settings.py`, which writes the keywords that type checkers see and docs/settings.md.
 
-Invariants: a value that `read` has returned has the row's type and lies in its range; the value of a `secret` row is
-never part of an error's text, and neither is what may be a secret in the wrong place (`shown`).
+Invariants: a value that `read` returned has the row's type and is in its range. No error's text has the value of a
+`secret` row, or a value that may be a secret given in the wrong place (`shown`).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Setting:
 
     `kind` is int, float, bool, str, list or object. `allowed` lists the words of a str setting, `any_case` takes them
     in upper and lower case. `special` is a single number outside the range that is allowed too, such as gzip's -1.
-    `reads` turns what was given into the value (kinds list and object; ConfigError where it cannot), `takes` says in
-    Python's type syntax what it reads; the tool's table `SOURCE_OF` knows where the names in it come from.
+    `reads` turns what was given into the value, in place of the rules of `kind` (ConfigError where it cannot). `takes`
+    is the type that it accepts, as Python source; `SOURCE_OF` in the tool says where the names in it are imported from.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Setting:
         return self.name.replace(".", "_")
 
     def read(self, value: Any) -> Any:
-        """Return the value in the row's type; `ConfigError` where it is none or out of range."""
+        """Return the value in the row's type; `ConfigError` where it has another type or is out of range."""
         if self.reads is not None:
             return self.reads(value)
         if self.kind is int or self.kind is float:
@@ -132,11 +132,11 @@ class Setting:
     def _read_number(self, value: Any) -> float:
         number: float | None = None
         if self.kind is int and not isinstance(value, int | str) and hasattr(value, "__index__"):
-            # Another library's whole number, such as numpy's; its truths and arrays are none.
+            # Another library's whole number, such as numpy's; numpy's booleans and arrays raise TypeError.
             with contextlib.suppress(TypeError):
                 value = operator.index(value)
         given = isinstance(value, int if self.kind is int else int | float) and not isinstance(value, bool)
-        # Python's own "1_000" is no number in a property file.
+        # "1_000" is a number in Python only, not in a properties file.
         if given or (isinstance(value, str) and "_" not in value):
             try:
                 number = int(value) if self.kind is int else float(value)
@@ -192,15 +192,15 @@ class Setting:
         )
 
 
-# What `**{"linger.ms": 5}` is to a signature.
+# In a signature: the parameter that takes names with dots, as in `**{"linger.ms": 5}`.
 _DOTTED = inspect.Parameter("names_with_dots", inspect.Parameter.VAR_KEYWORD)
 
 
 def named_in_help(table: Sequence[Setting]) -> Callable[[Taker], Taker]:
-    """Let `help()` of a function that takes settings name each of them with its default, in place of `**settings`.
+    """Have `help()` of a function that takes settings list each of them with its default, in place of `**settings`.
 
-    They come in the order of the reference page. What the function is called with stays as it is: names
-    with dots, which cannot be keywords, remain, so that a mock with the same signature takes them.
+    They come in the order of the reference page. Only the signature that is shown changes. It still has a parameter for
+    names with dots, which cannot be keywords: so a mock with the same signature takes them.
     """
     rows = sorted(table, key=lambda row: GROUPS.index(row.group))
     settings = [
@@ -256,7 +256,7 @@ def _refuse_unknown(given: Mapping[str, Any], table: Sequence[Setting]) -> None:
 
 
 def _unknown(name: str, table: Sequence[Setting]) -> str:
-    # Only when something is wrong already.
+    # Imported here: needed for errors only.
     from ottla.connection.foreign_settings import told_of
     from ottla.connection.java_settings import not_in_python
     from ottla.connection.kafka_settings import KAFKA_SETTINGS
@@ -275,7 +275,7 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
 
 
 def refuse_coroutine(what: str, function: Any) -> None:
-    """ConfigError for an `async def`, a generator too, where nobody would await what it returns."""
-    # The second for what is only marked as one, as mocks are, and what `inspect.markcoroutinefunction` was given.
+    """Raise ConfigError for an async function or async generator, where the result would not be awaited."""
+    # The second is for what is only marked as one: mocks, and functions given to `inspect.markcoroutinefunction`.
     if is_async(function) or inspect.iscoroutinefunction(function):
         raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")

@@ -1,7 +1,6 @@
-"""The settings every client has: their table, and the class that holds them checked.
+"""The settings every client has: their table, and the class with their checked values.
 
-`producer/settings_table.py` and `reader/settings.py` put their own rows behind these; how a table is read stands in
-`setting.py`.
+`producer/settings_table.py` and `reader/settings.py` add their own rows after these; `setting.py` reads a table.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettin
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings, shown
 from ottla.errors import ConfigError
 
-# Requests have two bytes for the length of a name.
+# In requests the length of a text is a signed number of two bytes.
 TEXT_BYTES_MAX = 0x7FFF
 
 
@@ -33,7 +32,7 @@ def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
         told = f"bootstrap.servers={shown(value)} is not text; give host:port, several separated by commas."
         raise ConfigError(told + hint)
     for part in [value] if isinstance(value, str) else value:
-        # Before it is cut at commas, which a password may have, too.
+        # Before it is split at commas: a password may have one.
         if "@" in part:
             address = shown(part.rpartition("@")[2])
             raise ConfigError(
@@ -242,8 +241,7 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
 class ConnectionSettings:
     """The settings of `CONNECTION_SETTINGS`, one attribute each, checked; `bootstrap_servers` parsed.
 
-    `warnings` are sentences about what was given and cannot have been meant, for the client to log.
-    The rows about security stand together as `security`.
+    The client logs `warnings`, sentences about values that were changed. The rows about security are in `security`.
     """
 
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -290,14 +288,14 @@ class ConnectionSettings:
             raise ConfigError(f"client.id is longer than the {TEXT_BYTES_MAX} bytes that the protocol has room for.")
         self.warnings: list[str] = []
         if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
-            # As in Java: who sets only the first pause, wants that pause and no other.
+            # As in Java: if only the first pause is given, all pauses are as long.
             self.reconnect_backoff_max_ms = self.reconnect_backoff_ms
         self._cut("reconnect.backoff.ms", "reconnect.backoff.max.ms")
         self._cut("retry.backoff.ms", "retry.backoff.max.ms")
         self._cut("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms")
 
     def _cut(self, first_name: str, most_name: str) -> None:
-        """A first value above its maximum is cut to it, as in Java, and said."""
+        """Cut a first value that is above its maximum to it, as in Java, with a warning."""
         keyword = first_name.replace(".", "_")
         first, most = getattr(self, keyword), getattr(self, most_name.replace(".", "_"))
         if first > most:

@@ -1,6 +1,7 @@
 """Whether a client can be used, and if not, why: its process forked, its I/O thread died, or it is closed.
 
-Any thread that learns of one of these reports it here. They are for good, and the first of them in this order is told.
+Any thread that detects one of these reports it here. None of them is ever undone. If there are several, errors name the
+first in this order.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from ottla.errors import OttlaError, fresh
 
 
 class Standing:
-    """The standing of one client."""
+    """Why one client cannot be used any more, if so."""
 
     __slots__ = ("_closed", "_crash", "_fork")
 
@@ -25,7 +26,7 @@ class Standing:
 
     @property
     def has_forked(self) -> bool:
-        """Whether this is a child of the process whose client it is."""
+        """Whether this is a child process of the one that made the client."""
         return self._fork is not None
 
     @property
@@ -35,7 +36,7 @@ class Standing:
 
     @property
     def is_closed(self) -> bool:
-        """Whether somebody has closed it, be it that it still delivers what was sent."""
+        """Whether it was closed; it may still be delivering what was sent."""
         return self._closed is not None
 
     def check_usable(self) -> None:
@@ -45,24 +46,24 @@ class Standing:
             raise fresh(why)
 
     def check_process(self) -> None:
-        """Raise in a child of the process whose client it is."""
+        """Raise in a child process of the one that made the client."""
         if self._fork is not None:
             raise fresh(self._fork)
 
     def fork(self, error: OttlaError) -> None:
-        """This is a child process: the client belongs to its parent."""
+        """Note that this is a child process: the client belongs to its parent."""
         self._fork = error
         self._changed()
 
     def die(self, error: OttlaError) -> None:
-        """The I/O thread has died."""
+        """Note that the I/O thread has died."""
         self._crash = error
         self._changed()
 
     def close(self, error: OttlaError) -> None:
-        """Somebody closes it."""
+        """Note that the client is closed."""
         self._closed = error
         self._changed()
 
     def _changed(self) -> None:
-        """Nobody else has to be told."""
+        """Called after each change, for subclasses."""

@@ -1,10 +1,10 @@
-"""What a client counts of its traffic: per node, and what its I/O thread does with its time.
+"""What a client counts of its traffic, per node, and of its I/O thread's time.
 
-A `NodeMeter` belongs to a broker, not to a connection, and lives as long as the client. The core counts requests,
-answers and connections in it; bytes only the driver knows, so `Connect` hands it the meter and the driver adds to it
-what it writes and reads. The simulator, which has no bytes, leaves those at 0.
+A `NodeMeter` belongs to a broker, not to a connection, and is kept as long as the client. The core counts requests,
+answers and connections in it. Only the driver handles bytes: `Connect` has the meter, and the driver adds the bytes it
+writes and reads. The simulator has no bytes and leaves those at 0.
 
-A bootstrap address that turns out to be a broker's gives its connection and its meter to that broker.
+If a bootstrap address is a broker's, its connection and its meter become that broker's.
 """
 
 from __future__ import annotations
@@ -58,34 +58,34 @@ class NodeMeter(Meter):
     reauthentication_us_max: int
 
     def request_written(self, size_bytes: int) -> None:
-        """The driver has put a request of this size into bytes."""
+        """Count a request that the driver has encoded, of this size."""
         self.request_bytes += size_bytes
         if size_bytes > self.request_bytes_max:
             self.request_bytes_max = size_bytes
 
     def answered(self, throttle_ms: int) -> None:
-        """An answer has come, with the pause that the broker asks for."""
+        """Count an answer, with the pause that the broker asks for."""
         self.responses += 1
         self.throttle_ms += throttle_ms
         if throttle_ms > self.throttle_ms_max:
             self.throttle_ms_max = throttle_ms
 
     def produced(self, latency_us: int) -> None:
-        """The answer to a Produce request has come, this long after the request was sent."""
+        """Count the answer to a Produce request, which came so long after the request was sent."""
         self.produce_answers += 1
         self.produce_latency_us += latency_us
         if latency_us > self.produce_latency_us_max:
             self.produce_latency_us_max = latency_us
 
     def reauthenticated(self, spent_us: int) -> None:
-        """A session was renewed (KIP-368), which took this long."""
+        """Count a session that was renewed (KIP-368), which took so long."""
         self.reauthentications += 1
         self.reauthentication_us += spent_us
         if spent_us > self.reauthentication_us_max:
             self.reauthentication_us_max = spent_us
 
     def authentication_failed(self, *, renewing: bool) -> None:
-        """Client and broker do not trust each other, by TLS or by SASL."""
+        """Count a connection that was lost because TLS or SASL failed."""
         if renewing:
             self.reauthentication_failures += 1
         else:
@@ -93,7 +93,7 @@ class NodeMeter(Meter):
 
 
 class LoopMeter(Meter):
-    """The turns of an I/O thread: how often it looked for I/O, how long it waited, how long it worked."""
+    """What an I/O thread did: how often it looked for ready sockets, how long it waited, how long it worked."""
 
     SUMS = ("selects", "wait_ns", "work_ns")
     __slots__ = SUMS

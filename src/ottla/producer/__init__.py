@@ -1,1 +1,1 @@
-"""A producer's decisions, in the order a batch meets them; sockets and clocks are its driver's."""
+"""The producer's core: what is decided about each batch; sockets and clocks are its driver's."""

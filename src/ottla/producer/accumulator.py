@@ -2,19 +2,20 @@
 
 A batch is added here with its first record. While it is open, `records/append` (compiled) adds more records to it. It
 is closed there when it is full, or here by `take` when it can be sent with the next request. It is ready for that when
-`linger.ms` is over, or when somebody flushes, commits, closes or waits for memory (`release_open`). Until the request
-is sent, the batch takes records, up to `batch.size`: no clock closes it.
+`linger.ms` is over, or when a call of flush, commit or close is made, or a call waits for memory (`release_open`). A
+batch that is ready stays open, and takes records up to `batch.size`, until its request is sent.
 
-A partition with something to send is in exactly one list. Three lists belong to its leader's node: `sendable` (its
-first batch is finished), `due` (its first batch is open and ready) and `lingering` (open and not ready yet). Two are
-for all nodes: partitions that wait for a retry backoff, and partitions without a known leader. A partition is in no
-list while it waits for an answer, or while another thread compresses its first batch; it is put back afterwards.
+A partition that may send is in exactly one list. Three lists belong to its leader's node: `sendable` (its first batch
+is finished), `due` (its first batch is open and ready) and `lingering` (open and not ready yet). Two are for all nodes:
+partitions that wait for a retry backoff, and partitions without a known leader. A partition is in no list while an
+answer must come first, while the coordinator of its transaction does not have it yet (`admitted`), or while another
+thread compresses its first batch; afterwards it is put into one.
 
-Invariants, all per partition: batches leave in the order in which they came, first attempts and retries alike. A batch
-that is sent again goes alone, when nothing else of the partition is in flight. All batches in flight are on one node.
-With idempotence nothing follows the first batch of a producer id and epoch until it is stored: a broker without state
-for a producer accepts any first sequence, so a second batch could otherwise overtake a refused first one. The same
-holds for the first batch after a pause in which the broker may have forgotten the producer.
+Invariants, all per partition: batches are sent in the order in which they came, first attempts and retries alike. A
+batch that is sent again is alone in flight. All batches in flight are on one node. With idempotence, nothing is sent
+after the first batch of a producer id and epoch until that is stored: a broker without state for a producer accepts any
+first sequence, so it could accept a second batch after it refused the first. The same holds for the first batch after
+a pause in which the broker may have removed the producer's state.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
 
 
-# Brokers forget a producer that was idle (`producer.id.expiration.ms`, a day by default, is theirs to set).
+# Brokers remove the state of an idle producer after `producer.id.expiration.ms` (theirs; a day by default).
 FORGOTTEN_AFTER_US = 60_000_000
 
 
@@ -42,7 +43,7 @@ _LINGERS_KEPT = 64
 
 
 class OpenBatches(Protocol):
-    """What closes open batches: the appender."""
+    """What closes open batches: the appender, `records/append.py`."""
 
     def close(self, batch: SealedBatch) -> bool:
         """Close the batch so that it can be sent; False while another thread compresses it."""
@@ -77,20 +78,20 @@ class PartitionQueue:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        # Of the log that was last sent to; None before the first time.
+        # The topic id of the log that was last sent to; None before the first time.
         self.topic_id: bytes | None = None
         self.waiting: deque[Batch] = deque()
         self.in_flight: deque[Batch] = deque()
         self.next_number = 0
         self.node_id = -1
         self.blocked_until_us = 0
-        # When a batch last left.
+        # When a batch was last sent.
         self.sent_us = 0
         # Whether it is in a list; and whether that is `lingering` or `due` of its node.
         self.listed = False
         self.lingers = False
         self.is_due = False
-        # A batch that is being sent again is in flight: nothing goes with it.
+        # A batch that is being sent again is in flight: no other is sent meanwhile.
         self.retrying = False
         # For idempotence: see idempotence.py.
         self.producer_id = -1
@@ -98,7 +99,7 @@ class PartitionQueue:
         self.next_sequence = 0
         self.established = True
         self.hole = False
-        # False while a transaction's coordinator has to be told of the partition first.
+        # False while the partition has to be added to the transaction first.
         self.admitted = True
 
     def __str__(self) -> str:
@@ -119,7 +120,7 @@ class PartitionQueue:
         return not ahead and not any(other.number < batch.number for other in self.in_flight)
 
     def may_send(self, in_flight_max: int) -> bool:
-        """Tell whether the first waiting batch may leave beside those in flight."""
+        """Tell whether the first waiting batch may be sent while others are in flight."""
         if not self.in_flight:
             return self.admitted
         if self.retrying or self.hole or not self.established or self.waiting[0].attempts:
@@ -137,12 +138,12 @@ class NodeQueues:
         # Dicts keep the order, and any partition can be removed quickly.
         self.due: dict[PartitionQueue, None] = {}
         self.lingering: dict[PartitionQueue, None] = {}
-        # Finished batches took all the space of the last request, so `due` comes first in the next one.
+        # Finished batches filled the last request, so `due` comes first in the next one.
         self.due_comes_first = False
 
 
 class Accumulator:
-    """All partitions' queues; time and leaders are asked of the connection core."""
+    """All partitions' queues; the connection core has their leaders."""
 
     def __init__(
         self,
@@ -154,14 +155,14 @@ class Accumulator:
         *,
         tells_closed: bool = False,
     ) -> None:
-        """`tells_closed`: each batch is put into `closed` when it is closed, before its outcome."""
+        """With `tells_closed`, each batch is put into `closed` when it is closed."""
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
         self.nodes: dict[int, NodeQueues] = {}
         self.leaderless: list[PartitionQueue] = []
-        # Closes open batches; None where all batches are added finished.
+        # Closes open batches; None where every batch that is added is finished.
         self.open_batches: OpenBatches | None = None
         self.closed: list[SealedBatch] = []
-        # When a node last took batches.
+        # Node id -> when batches were last sent to it.
         self.drained_us: dict[int, int] = {}
         self._connection = connection
         self._idempotence = idempotence
@@ -174,15 +175,15 @@ class Accumulator:
         self._lingers: list[tuple[int, int, Batch]] = []
         self._resting: list[tuple[int, int, PartitionQueue]] = []
         self._rest_count = 0
-        # The earliest deadline of an unsettled batch, or earlier; it is computed again only when it has come.
+        # Not after the earliest deadline of an unsettled batch; computed again only when this time has come.
         self._expiry_us: int | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether any partition with a leader has a batch that could leave."""
+        """Whether any partition with a leader has a batch that could be sent."""
         return any(node.sendable or node.due for node in self.nodes.values())
 
-    # --- what comes ----------------------------------------------------------------------------------------------
+    # --- batches that are added ----------------------------------------------------------------------------------
 
     def add(self, sealed: SealedBatch, now_us: int) -> None:
         """Queue one batch, open or finished, behind those of its partition."""
@@ -209,14 +210,14 @@ class Accumulator:
         """A batch that was added before it was finished can be sent now."""
         queue = self.queues[sealed.topic, sealed.partition]
         if queue.waiting:
-            # It may have been too late already while it was compressed, see `expired`.
+            # Its deadline may have passed while it was compressed, see `expired`.
             deadline_us = queue.waiting[0].deadline_us
             if self._expiry_us is None or deadline_us < self._expiry_us:
                 self._expiry_us = deadline_us
         self.schedule(queue, now_us)
 
     def release_open(self, now_us: int) -> None:
-        """Make all open batches ready: somebody flushes, commits, closes, or waits for memory."""
+        """Make all open batches ready: for a flush, a commit, closing, or a call that waits for memory."""
         for batch in list(self._open):
             batch.ready_us = 0
             queue = batch.queue
@@ -227,9 +228,9 @@ class Accumulator:
     # --- which list a partition is in ----------------------------------------------------------------------------
 
     def schedule(self, queue: PartitionQueue, now_us: int) -> None:
-        """Put a partition into the list it belongs to now, if it has something to send and is in none."""
+        """Put a partition into its list, if it may send and is in none."""
         if (queue.lingers or queue.is_due) and queue.waiting[0].sealed.is_finished:
-            # The open batch was filled, or a batch that is sent again is now before it.
+            # The open batch was finished, or a batch that is sent again is before it now.
             self._unlist(queue)
         if queue.listed or not queue.waiting or not queue.may_send(self._in_flight_max):
             return
@@ -268,7 +269,7 @@ class Accumulator:
     def _note_linger(self, batch: Batch) -> None:
         """Have `rest_over` check the batch when `linger.ms` is over."""
         if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open):
-            # Most entries are of batches that were sent; one batch that lingers long keeps them in the heap.
+            # Most entries are of batches that were sent. They stay in the heap until they are its first.
             kept = []
             for entry in self._lingers:
                 if self._still_lingers(entry[2]):
@@ -309,7 +310,7 @@ class Accumulator:
     def leaders_changed(self, topics: Iterable[str], now_us: int) -> None:
         """Schedule again, by the new metadata, every partition that waits for a leader or is in a node's list.
 
-        `topics` are those that the new metadata is about.
+        `topics` are those of which new metadata came.
         """
         for topic in topics:
             known = self._connection.metadata.topics.get(topic)
@@ -329,7 +330,7 @@ class Accumulator:
             self.schedule(queue, now_us)
 
     def _look_for_new_log(self, queue: PartitionQueue) -> None:
-        """Note that the partition's log knows no producer, if the topic was deleted and made anew."""
+        """Note that the partition's log has no state of this producer, if the topic was deleted and made again."""
         known = self._connection.metadata.topics.get(queue.topic)
         if not self._idempotence.enabled or known is None or known.error_code or known.topic_id == queue.topic_id:
             return
@@ -337,15 +338,15 @@ class Accumulator:
             queue.established = False
         queue.topic_id = known.topic_id
 
-    # --- what leaves ---------------------------------------------------------------------------------------------
+    # --- batches that are sent -----------------------------------------------------------------------------------
 
     def take(self, node_id: int, most_bytes: int, now_us: int, in_flight: int, may_close: bool) -> list[Batch]:
-        """Return the batches of the next request to this node: one per partition, as many as fit, in flight.
+        """Return the batches of the next request to this node, one per partition, as many as fit; they are in flight.
 
-        Open batches that are ready are closed and sent with it if `may_close`, or if it has a finished batch anyway. If
-        it has one of them, or if nothing is in flight to the node, open batches that are not ready are sent with it
-        while there is space: else they would soon need a request of their own. If finished batches leave no space for
-        those that are ready, these come first the next time.
+        Open batches that are ready are closed and sent in it if `may_close`, or if it has a finished batch anyway. If
+        there are such batches, or if nothing is in flight to the node, open batches that are not ready are sent in it
+        too, while there is space: else they would soon need a request of their own. If finished batches leave no space
+        for those that are ready, these come first in the next request.
         """
         node = self.nodes[node_id]
         taken: list[Batch] = []
@@ -398,7 +399,7 @@ class Accumulator:
                 continue
             batch = queue.waiting[0]
             if queues is sendable and batch.sealed.is_open:
-                self.schedule(queue, now_us)  # the finished batch before it was given up
+                self.schedule(queue, now_us)  # it was behind a finished batch that was given up
                 continue
             if not batch.sealed.is_finished and not self._close(batch):
                 continue  # another thread compresses it; `filled` is called when that is done
@@ -438,7 +439,7 @@ class Accumulator:
             self.closed.append(sealed)
 
     def back(self, batch: Batch) -> None:
-        """Take a batch out of flight, because its answer is there."""
+        """Take a batch out of flight, because its request was answered or lost."""
         queue = batch.queue
         if queue.in_flight[0] is batch:
             queue.in_flight.popleft()
@@ -450,7 +451,7 @@ class Accumulator:
     # --- timeouts ------------------------------------------------------------------------------------------------
 
     def deadline_us(self) -> int | None:
-        """Return when `rest_over` or `expired` has something to do next."""
+        """Return when `rest_over` or `expired` must be called next."""
         earliest = self._expiry_us
         lingers = self._lingers
         while lingers and not self._still_lingers(lingers[0][2]):
@@ -488,9 +489,9 @@ class Accumulator:
         return found
 
     def drop_first(self, queue: PartitionQueue) -> Batch | None:
-        """Take the first batch out of a partition's queue, never to be sent; None where there is none, or not yet.
+        """Take the first batch out of a partition's queue, to give it up; None where none can be taken out now.
 
-        One that another thread is compressing stays until it is finished, so that its size and its memory are known.
+        One that another thread is compressing stays until it is finished: its size and its memory are known then.
         """
         if not queue.waiting:
             return None

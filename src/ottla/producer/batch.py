@@ -1,12 +1,12 @@
-"""One batch on its way to the log, from its first record on, and what is known of it at any moment.
+"""One batch from its first record to its outcome, and what is known of it at any moment.
 
-The states are about knowledge. WAITING: certainly not stored. SENT: on its way for the first time, or again after
-answers that all said "not appended". DOUBTED: waiting again, and an earlier attempt may have been stored, or may still
-be: a request can reach the log long after its connection is gone. RESENT: on its way again out of doubt. Giving up
-therefore ends in FAILED only from WAITING, and in UNKNOWN from anywhere else; no answer to a later attempt takes the
-doubt away, except that it was stored (ACK). With sequences there is one more way (DISPROVE): a batch cannot be stored
-behind one that certainly is not. SPLIT is the end of a batch that was too large for the broker: its records go on in
-two batches of their own, as WAITING (or DOUBTED, where an earlier attempt of the whole may be stored).
+WAITING: certainly not stored. SENT: in flight, and all earlier attempts were answered with "not appended". DOUBTED:
+waiting again, and an earlier attempt may be stored, or may be stored later: a request can reach the log long after its
+connection is gone. RESENT: in flight after DOUBTED. So a batch that is given up is FAILED only if it was WAITING,
+and else UNKNOWN. After DOUBTED, no answer to a later attempt shows that the batch is not stored; only ACK ends the
+doubt. With sequences DISPROVE does so, too: a batch cannot be stored after one that certainly is not. SPLIT: the broker
+refused the batch because it is too large, or because of some records. Its records go on in two or more batches, which
+are WAITING (or DOUBTED, where an earlier attempt of the whole may be stored).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BatchEvent(IntEnum):
     SPLIT = 6
 
 
-# REFUSE: the answer says "not appended" (or the request never left). LOSE: no answer came, or one that leaves it open.
+# REFUSE: the answer says "not appended" (or the request was not sent). LOSE: no answer came, or it does not say.
 TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (BatchState.WAITING, BatchEvent.SEND): BatchState.SENT,
     (BatchState.WAITING, BatchEvent.GIVE_UP): BatchState.FAILED,
@@ -67,7 +67,7 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (BatchState.RESENT, BatchEvent.SPLIT): BatchState.SPLIT,
 }
 
-# The table again as rows by state, because three moves per batch should not hash six enum members.
+# The table again as lists, because hashing two enum members for each move takes longer than two indices.
 _NEXT: list[list[BatchState | None]] = [
     [TRANSITIONS.get((state, event)) for event in BatchEvent] for state in BatchState
 ]
@@ -85,8 +85,8 @@ class Batch:
 
     `ready_us`: when an open batch may be closed to be sent; 0: at once. `number` is how many records of the partition
     came before this batch. Batches must be stored in this order, and the parts of a split batch fit into it. `numbered`
-    says that its header (with idempotence: its sequence) is final. `attempts` counts the times it was sent, less those
-    that were refused only because a batch ahead of it was.
+    says that its header (with idempotence: its sequence) is written. `attempts` counts how often it was sent, without
+    the times when it was refused only because a batch before it was.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class Batch:
         self.number = number
         self.deadline_us = deadline_us
         self.ready_us = 0
-        # The size of an open one is known once it is closed.
+        # Of an open batch it is known once it is closed.
         self.size_bytes = sealed.size_bytes
         self.state = _WAITING
         self.is_settled = False
@@ -122,7 +122,7 @@ class Batch:
         self.error: OttlaError | None = None
 
     def divide(self, sealed_parts: Sequence[SealedBatch]) -> list[Batch]:
-        """Become these parts, which keep place, deadline, numbers and doubts; being too large costs no attempt."""
+        """Return these parts as batches with the same place, deadline and doubt; the refusal counts as no attempt."""
         state = BatchState.DOUBTED if self.state is BatchState.RESENT else BatchState.WAITING
         self.move(BatchEvent.SPLIT)
         parts = []

@@ -1,7 +1,7 @@
-"""What a partitioner of the user's own is told of the cluster.
+"""What a user's own partitioner gets to see of the cluster.
 
-Views are made by the producer core when metadata changed and only for topics somebody sends to; users' threads read
-them without asking the core.
+The producer core makes a view when metadata changed, only for topics that are sent to. Users' threads read it without a
+call into the core.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ottla.connection.metadata import Metadata
 
 @dataclass(slots=True, frozen=True)
 class ClusterView:
-    """One topic's partitions as last heard of; `leaders` are broker ids by partition, None where there is none."""
+    """One topic's partitions by the last metadata; `leaders` are broker ids by partition, None where there is none."""
 
     topic: str
     leaders: tuple[int | None, ...]
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has: 0 to one less may be chosen."""
+        """How many partitions the topic has; they are numbered from 0."""
         return len(self.leaders)
 
     @property
@@ -31,7 +31,7 @@ class ClusterView:
 
 
 class ClusterViews:
-    """Keeps what was told of each topic."""
+    """Keeps the last view of each topic."""
 
     __slots__ = ("_told",)
 
@@ -39,11 +39,11 @@ class ClusterViews:
         self._told: dict[str, ClusterView] = {}
 
     def forget(self, topic: str) -> None:
-        """Nobody has used this topic for long: it is told of anew when somebody does."""
+        """Remove the view of a topic that was not used for long."""
         self._told.pop(topic, None)
 
     def news(self, topics: Iterable[str], metadata: Metadata) -> list[ClusterView]:
-        """Return the views that are not what was told before."""
+        """Return the views of these topics that differ from the last ones."""
         found = []
         for topic in topics:
             known = metadata.topics.get(topic)

@@ -1,7 +1,7 @@
-"""Which broker coordinates a transactional id or a group: asked of any broker, and again when it has moved.
+"""Which broker coordinates a transactional id or a group: any broker is asked, and again when it has moved.
 
-A `Coordinator` is the token of its own FindCoordinator requests. At most one is in flight. Who looks for many
-coordinators asks for all of them at once (`search`, KIP-699), where brokers speak that (Kafka 3.0 and later).
+A `Coordinator` is the token of its own FindCoordinator requests. At most one of these is in flight. `search` asks for
+many coordinators in one request (KIP-699; brokers from Kafka 3.0 on).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 GROUP = 0
 TRANSACTION = 1
 MANY_FROM_VERSION = 4
-"""The version of FindCoordinator from which on it has place for many keys."""
+"""The first version of FindCoordinator with many keys in a request."""
 
 
 def search(keys: Sequence[str]) -> tuple[FindCoordinatorRequest, int]:
-    """The request that asks who coordinates these transactional ids, and in which version (-1: the usual one)."""
+    """The request for the coordinators of these transactional ids, and its version (-1: the usual one)."""
     if len(keys) == 1:
         return FindCoordinatorRequest(key=keys[0], key_type=TRANSACTION), -1
     return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=TRANSACTION), MANY_FROM_VERSION
 
 
 def coordinators_in(message: Any, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-    """{key: (error code, node id)} of the answer to that; a broker may leave keys out."""
+    """{key: (error code, node id)} of the answer to `search`; a broker may leave keys out."""
     if len(keys) == 1:
         return {keys[0]: (message.error_code, message.node_id)}
     return {each.key: (each.error_code, each.node_id) for each in message.coordinators}
 
 
 class Coordinator:
-    """`problem` says why it is not known for now; `backoff(failures)` gives a pause in microseconds."""
+    """One coordinator; `problem` says why it is not known now, `backoff(failures)` is a pause in microseconds."""
 
     __slots__ = (
         "_asking",
@@ -62,14 +62,14 @@ class Coordinator:
         self._not_before_us = 0
 
     def find(self, now_us: int) -> int | None:
-        """Return its node id; None where it has to be asked for first, which is done."""
+        """Return its node id; None where it is not known, then it is asked for."""
         if self._node_id is None and not self._asking and self._not_before_us <= now_us:
             self._asking = True
             self._connection.ask(FindCoordinatorRequest(key=self.key, key_type=self.kind), self, now_us)
         return self._node_id
 
     def forget(self) -> None:
-        """It has moved, or cannot be reached: ask again when it is wanted."""
+        """Note that it has moved, or cannot be reached: the next `find` asks again."""
         self._node_id = None
 
     def deadline_us(self) -> int | None:
@@ -77,7 +77,7 @@ class Coordinator:
         return self._not_before_us if self._node_id is None and not self._asking else None
 
     def take_answer(self, answer: Answer, now_us: int) -> KafkaError | None:
-        """Take in what a broker said; return an error that asking again will not help against."""
+        """Take in an answer; return its error if to ask again does not help, else None."""
         self._asking = False
         if answer.unsupported:
             return kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or self.key)

@@ -1,12 +1,13 @@
 """The producer core: batches go in with their first record; requests and outcomes of batches come out.
 
-`ProducerCore` puts the files of this room together, in the order in which a batch meets them: `partitioner` (who may
-be sent to), `accumulator` (whose turn it is), `batch` and `in_flight` (what is known), `sender` (requests and
-answers), `idempotence` (numbers). `receive` and `tick` only take note; the work of a turn is done once, when
-`outputs` or `deadline_us` is asked for, so that many events make few requests.
+`ProducerCore` joins the files of this room: `partitioner` (how many partitions topics have), `accumulator` (the queues,
+and what can be sent), `batch` and `in_flight` (what is known of one batch, one request), `sender` (requests, answers),
+`idempotence` (sequence numbers). `receive` and `tick` only note what happened. The work is done once for all events, by
+the next `outputs` or `deadline_us`: so many events make few requests.
 
 Invariant: every batch that came in by `BatchesAdded` comes out in exactly one of `BatchAcked`, `BatchFailed`,
-`BatchUnknown`, at the latest at its delivery timeout or at the deadline of closing.
+`BatchUnknown`, or in `BatchSplit`, then each of its parts does; at the latest at its delivery timeout or at the
+deadline of closing. Only a batch that a thread is still compressing then comes out later.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class ProducerCore:
     """One producer's decisions; for one thread at a time, driven by `receive`, `tick`, `outputs` and `deadline_us`."""
 
     def __init__(self, settings: ProducerSettings, rng: Random) -> None:
-        """Begin without a connection; `rng` serves backoff jitter and the choice of a first broker."""
+        """Begin without a connection; `rng` is for everything that is drawn at random."""
         self.settings = settings
         self._rng = rng
         self._connection = ConnectionCore(settings.connection, rng, auto_create_topics=True)
@@ -113,28 +114,28 @@ class ProducerCore:
         # Topics that may have to be announced. A dict for its order.
         self._heard_of: dict[str, None] = {}
         self._close_at_us: int | None = None
-        # How long closing waits for the end of a transaction; its coordinator aborts what nobody ends.
+        # Until when closing waits for a transaction to end; the coordinator aborts one that did not end.
         self._end_until_us: int | None = None
-        # How many brokers still owe an answer before closing; -1 until they are asked.
+        # How many brokers must still answer before the connections are closed; -1 until they are asked.
         self._closing_questions = -1
         self._closed = False
 
     def close_batches_by(self, open_batches: OpenBatches) -> None:
-        """Say who closes open batches: the appender that fills them."""
+        """Set what closes open batches: the appender that fills them."""
         self._accumulator.open_batches = open_batches
 
     @property
     def metadata(self) -> Metadata:
-        """The cluster as last heard of."""
+        """The cluster by the last metadata."""
         return self._connection.metadata
 
     def reach_error(self) -> OttlaError | None:
-        """Return why no broker can be reached (`Unreachable` or `NotKafka`), None when one can."""
+        """Return why no broker can be reached (`AddressBook.error`); None when one can, or no attempt failed yet."""
         return self._connection.reach_error()
 
     @property
     def transaction_identity(self) -> TransactionIdentity | None:
-        """What the open (or prepared) transaction is known by; None without `transactional.id`."""
+        """The identity of the open, prepared or next transaction; None without `transactional.id`."""
         return None if self._transactions is None else self._transactions.identity
 
     @property
@@ -144,12 +145,12 @@ class ProducerCore:
 
     @property
     def transaction_state(self) -> TransactionState | None:
-        """Where its transactions stand; None without `transactional.id`."""
+        """The state of its transactions; None without `transactional.id`."""
         return None if self._transactions is None else self._transactions.state
 
     @property
     def transaction_refusal(self) -> OttlaError | None:
-        """Why no batch is taken for now; None where it is."""
+        """Why no batch is taken now; None where batches are taken."""
         return None if self._transactions is None else self._transactions.refusal
 
     def transaction_problem(self) -> str:
@@ -160,12 +161,12 @@ class ProducerCore:
     def metrics(self, now_us: int | None = None, **gauges: float) -> Metrics:
         """Return the figures under the names of Kafka's producer metrics, as of `now_us` or of the last event.
 
-        `gauges` are figures that only the driver can look up, with `_` for `-`. Any thread may ask.
+        `gauges` are figures that only the driver has, with `_` for `-`. Any thread may call this.
         """
         if now_us is None:
             now_us = self._now_us
         updated_us = self.metadata.updated_us
-        # A copy, made in one step: users ask on their own threads while this core goes on.
+        # A copy, made in one step: users' threads call this while the core goes on.
         in_flight = sum(len(queue.in_flight) for queue in list(self._accumulator.queues.values()))
         looked_up = {name.replace("_", "-"): value for name, value in gauges.items()}
         looked_up["ottla-batches-in-flight"] = in_flight
@@ -177,7 +178,7 @@ class ProducerCore:
         return self.meters.read(now_us, looked_up)
 
     def observe(self, now_us: int, callers_waiting: int, buffer_available: int) -> Observed:
-        """Return what a diagnosis is made of; any thread may ask."""
+        """Return what a diagnosis is made of; any thread may call this."""
         queues = list(self._accumulator.queues.values())
         horizon_us = self.meters.clock.forgets_until_us(now_us)
         partitions = sum(queue.sent_us > horizon_us and queue.sent_us > 0 for queue in queues)
@@ -220,20 +221,20 @@ class ProducerCore:
                 self._telemetry.take_metrics(event, now_us)
         elif kind is ClientInstanceWanted:
             if self._telemetry is None:
-                # A broker gives it, and before the first record there need not be a connection to any.
+                # A broker gives the id, and there may be no connection to one yet: this opens one.
                 self._connection.refresh_metadata(now_us)
         else:
             self._connection.receive(event, now_us)
 
     def tick(self, now_us: int) -> None:
-        """Let time pass."""
+        """Note the time, and let the connections do what is due."""
         self._now_us = now_us
         self.meters.tick(now_us)
         self._work_to_do = True
         self._connection.tick(now_us)
 
     def outputs(self) -> list[Any]:
-        """Return what must now be done: what is about topics, settled batches, connection outputs, `Closed`."""
+        """Return what the driver must now do: outputs about topics, batches and connections, and `Closed`."""
         self._work()
         taken = self._outputs
         taken.extend(self._connection.outputs())
@@ -241,9 +242,10 @@ class ProducerCore:
         return taken
 
     def usual_outputs(self) -> list[Any]:
-        """Return what sending and good answers bring about; all other work stays to be done by `outputs`.
+        """Return the outputs of taking answers and sending alone; all other work is left to `outputs`.
 
-        Without transactions, and before anything is due. Compiled, nothing interpreted is called.
+        For producers without transactions, when no deadline has come. It calls nothing that is not compiled: it is the
+        fast way.
         """
         self._take_answers(self._now_us)
         self._sender.send_ready(self._now_us, may_connect=False)
@@ -278,14 +280,14 @@ class ProducerCore:
         self._take_answers(now_us)
         if self.metadata.version != self._metadata_version:
             self._metadata_version = self.metadata.version
-            # None of this may go through all topics: with many topics, there may be an answer for each one.
+            # Nothing here may loop over all topics for each answer: with many topics there may be one answer for each.
             heard_of = self.metadata.take_heard_of()
             if self.metadata.updated_us != self._refreshed_us:
                 self._refreshed_us = self.metadata.updated_us
                 self._forget_idle_topics(now_us)
             self._accumulator.leaders_changed(heard_of, now_us)
             self._sender.give_up_topics_without_hope()
-            # Asked for now rather than with the first batch, which would have to wait for it.
+            # The producer id is requested now, not with the first batch, which would have to wait for it.
             self._idempotence.ready(now_us)
             self._heard_of.update(heard_of)
             self._loads.heard_of(heard_of)
@@ -293,7 +295,7 @@ class ProducerCore:
             heard_of, self._heard_of = self._heard_of, {}
             found = self._topics.news(heard_of, self.metadata)
             if self._views is not None:
-                # Before the topic is known to be there: who waits for it asks for its view at once.
+                # Before `TopicKnown`: a call that waits for the topic needs its view as soon as that is there.
                 told = [topic for topic in heard_of if topic in self._topics.told]
                 self._outputs.extend(self._views.news(told, self.metadata))
             self._outputs.extend(found)
@@ -304,7 +306,7 @@ class ProducerCore:
             self._work_on(transactions, now_us)
         if transactions is None or transactions.may_send:
             self._sender.send_ready(now_us)
-        # A request that no version fits is answered on the spot.
+        # Sending may answer a request at once: one for which the broker has no version.
         while self._take_answers(now_us):
             if transactions is not None:
                 self._work_on(transactions, now_us)
@@ -319,7 +321,7 @@ class ProducerCore:
         self._outputs.extend(self._loads.news(self._topics.told, self.metadata, now_us))
         self._tell_of_batches()
         if transactions is not None and transactions.outputs:
-            # Behind the batches: who hears that a transaction is over finds all its deliveries done.
+            # After the batches: when a transaction is reported as over, all its deliveries have their outcome.
             self._outputs.extend(transactions.outputs)
             transactions.outputs = []
         if self._telemetry is not None and self._telemetry.outputs:
@@ -335,20 +337,20 @@ class ProducerCore:
             self._sender.settled = []
 
     def _meet_brokers(self, now_us: int) -> None:
-        """Begin to push metrics once a broker is met that takes them (KIP-714)."""
+        """Begin to push metrics once a broker is connected that takes them (KIP-714)."""
         self._brokers_met = self._connection.brokers_met
         if (
             self._telemetry is None
             and self.settings.enable_metrics_push
             and self._connection.speaking(_GET_TELEMETRY_SUBSCRIPTIONS)
         ):
-            # Imported here: few brokers ask for it.
+            # Imported here: few brokers ask for metrics.
             from ottla.producer.telemetry import Telemetry
 
             self._telemetry = Telemetry(self._connection, self._rng, self._idempotence, now_us)
 
     def _work_on(self, transactions: Transactions, now_us: int) -> None:
-        """What became of batches decides what the transaction can do, and the other way round."""
+        """Report lost batches to the transaction, give up batches that it may not send any more, and let it work."""
         for output in self._sender.settled:
             if isinstance(output, BatchFailed | BatchUnknown):
                 transactions.batch_lost(output.batch, output.error, unknown=type(output) is BatchUnknown)
@@ -359,7 +361,7 @@ class ProducerCore:
     def _forget_idle_topics(self, now_us: int) -> None:
         """Drop the metadata of topics that nothing was sent to for `metadata.max.idle.ms` (KIP-526).
 
-        Done when metadata has come, as in Java. What is numbered stays: the partitions' queues know their sequences.
+        Done when metadata has come, as in Java. The partitions' queues stay, because they have the sequence numbers.
         """
         idle = self._connection.topics_unused_since(now_us - self._topic_idle_us)
         if not idle:
@@ -391,7 +393,7 @@ class ProducerCore:
         return bool(answers)
 
     def _close(self, close_at_us: int, now_us: int) -> None:
-        """Close once everything is settled, or give up what is not when the time is over."""
+        """Close once every batch is settled; when the time is over, give up those that are not."""
         if self._sender.unsettled and (self._closed or now_us >= close_at_us):
             self._sender.give_up_all(ClosedError("the producer was closed before the records were stored"))
         if self._sender.unsettled or self._closed or self._must_end(now_us):
@@ -409,11 +411,11 @@ class ProducerCore:
             self._outputs.append(Closed())
 
     def _closing_due_us(self) -> int | None:
-        """When the time to close is over; None after that, when only batches that are being compressed are left."""
+        """When the time to close is over; None after that, when only batches are left that are being compressed."""
         return None if self._close_at_us is None or self._close_at_us <= self._now_us else self._close_at_us
 
     def _must_end(self, now_us: int) -> bool:
-        """Whether a transaction is worth waiting for."""
+        """Whether closing still waits for a transaction to end."""
         if self._end_until_us is None or self._transactions is None:
             return False
         if self._transactions.is_at_rest or now_us >= self._end_until_us:
@@ -421,10 +423,10 @@ class ProducerCore:
         return self._end_until_us is not None
 
     def _ask_closing_questions(self, now_us: int) -> None:
-        """With acks=0, ask every broker one more question.
+        """With acks=0, send each broker one more request, which it answers.
 
-        Brokers take the requests of a connection in order, so its answer says that all before it were taken in:
-        whoever closes the producer and then looks will find what was not lost.
+        Brokers handle the requests of a connection in order, so the answer shows that the Produce requests before it
+        were handled: what is not lost can be read when `close` returns.
         """
         nodes = [] if self.settings.acks else self._connection.ready_nodes()
         self._closing_questions = len(nodes)

@@ -1,15 +1,15 @@
 """What limits a producer now, read from what it has counted: a pure function of `Observed` and the settings.
 
 `diagnose` compares figures that only mean something together: how full batches are with how fast records come, how long
-batches wait with how long requests take, how long calls wait with how much time has passed. It says nothing before
-`REQUESTS_MIN` Produce requests were sent. "Nothing limits it" is an answer, too: a producer that is given ten records
-a second sends small batches, and nothing is wrong with that.
+batches wait with how long requests take, how long calls wait with how much time has passed. With fewer than
+`REQUESTS_MIN` Produce requests it says nothing, unless a call waits for memory. "Nothing limits it" is a result, too: a
+producer that gets ten records a second sends small batches, and that does no harm.
 
-How many records are on their way follows from Little's law: records per second times the time that each takes. Who
-sends one record and waits for it has about one record on its way all the time; who sends one now and then has none most
-of the time. From small batches alone the two cannot be told apart.
+Little's law gives how many records are in flight on average: records per second times the time that each takes. A
+program that sends one record, waits for it, and sends the next has about one in flight all the time; one that sends a
+record now and then has none most of the time. Small batches alone do not show which of the two it is.
 
-Figures are those of the last samples (docs/metrics.md), so that an old problem is forgotten after
+Figures are those of the last samples (docs/metrics.md): a problem that is over is not reported any more after
 `metrics.sample.window.ms` times `metrics.num.samples`.
 """
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 # Below this the figures are too few to mean anything.
 REQUESTS_MIN = 10
-# What a node's latency is compared by.
+# A node's latency is compared with others' from so many answers on.
 _ANSWERS_MIN = 10
-# Shares of the time, or of the records, from which on something is worth a sentence.
+# Shares of the time, or of the records, from which on something is reported.
 _WAITING = 0.1
 _FLUSHING = 0.3
 _RETRIED = 0.01
-# So much of one processor is enough to hold up the threads that share it.
+# Compression that takes so much of one processor is reported: other threads need it, too.
 _BUSY = 0.5
-# A batch below this share of batch.size is small, one above it is as good as full.
+# A batch below this share of batch.size counts as small, one above it as full.
 _FULL = 0.5
-# So many requests a second to one broker are worth saving, where a linger of 100 ms at most saves most of them. It is
-# what the default linger.ms of 5 allows.
+# With more requests a second to one broker, a longer linger.ms is proposed. The default of 5 ms allows so many.
 _MANY_REQUESTS = 200
+# It is proposed if it makes batches so many times as large; the shortest that makes them `_MUCH_FEWER_REQUESTS` times.
 _FEWER_REQUESTS = 4
 _MUCH_FEWER_REQUESTS = 10
 _LINGERS_MS = (5, 10, 20, 50, 100)
@@ -70,7 +70,7 @@ class Limit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """What was seen of one broker lately."""
+    """What was counted of one broker lately."""
 
     answers: int
     latency_ms_total: float
@@ -86,9 +86,9 @@ class NodeSeen:
 class Observed:
     """What a producer has counted in the last `seconds`.
 
-    Of partitions there are those that something was sent to. `waits` counts the calls that waited for one delivery,
-    `lone_waits` those of them that began while no other record was on its way. `last_retry` is why a batch was last
-    sent again. `compression_s` is processor time, the other `*_s` are seconds that callers spent waiting.
+    `partitions` are those that something was sent to. `waits` counts the calls that waited for one delivery,
+    `lone_waits` those of them that began while no other record was without its outcome. `last_retry` is why a batch was
+    last sent again. `compression_s` is processor time, the other `*_s` are seconds that callers spent waiting.
     `callers_waiting` and `buffer_available` are of this moment.
     """
 
@@ -123,11 +123,11 @@ class Observed:
         return sum(node.latency_ms_total for node in self.nodes.values()) / answers if answers else 0.0
 
     def per_second(self, count: float) -> float:
-        """How many that are a second; 0 before any time has passed."""
+        """Return how many that is a second; 0 before any time has passed."""
         return count / self.seconds if self.seconds else 0.0
 
     def share(self, spent_s: float) -> float:
-        """How much of the time that is; several callers that wait at once count as one."""
+        """Return these seconds as a share of the time, at most 1; seconds of several callers add up."""
         return min(1.0, spent_s / self.seconds) if self.seconds else 0.0
 
 
@@ -136,8 +136,8 @@ class Finding:
     """One thing that limits the producer.
 
     `sentence` says it with its figures; `evidence` has the figures under their names, Kafka's where Kafka has one.
-    `setting` and `value` are what to try, in Kafka's words; None where no setting of the producer helps. `weight` (0
-    to 1) is about how much it limits; the heaviest comes first.
+    `setting` and `value` are what to try, under Kafka's name; None where no setting of the producer helps. `weight` (0
+    to 1) estimates how much it limits; the largest comes first.
     """
 
     limit: Limit
@@ -153,7 +153,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What limits a producer: `findings`, the heaviest first, and `sentence`, which is there without any, too."""
+    """What limits a producer: `findings`, the largest weight first, and `sentence`, also where there are none."""
 
     findings: tuple[Finding, ...]
     sentence: str
@@ -188,22 +188,22 @@ class _Case:
         self._settings = settings
         self._buffer_share = seen.share(seen.buffer_wait_s)
         if seen.callers_waiting and seen.buffer_available < settings.batch_size:
-            # A wait is counted when it is over; who waits for a broker that is silent has waited for nothing yet.
+            # A wait is counted when it is over; a call that still waits is not in the figures.
             self._buffer_share = max(self._buffer_share, _WAITING)
         self._batch_bytes = seen.bytes / seen.batches if seen.batches else 0.0
         self._fill = self._batch_bytes / settings.batch_size if settings.batch_size else 1.0
         self._per_batch = seen.records / seen.batches if seen.batches else 0.0
 
     def findings(self) -> list[Finding]:
-        """Everything that limits it; of causes and what they bring about, the causes first."""
-        # Each of these explains why batches wait for their request.
+        """Everything that limits it; causes before their effects."""
+        # Each of these is a reason why batches wait for their request: the first that applies is reported.
         why_behind = self._quota() or self._slow_broker() or self._compression() or self._behind()
         found = [each for each in (why_behind, self._retries(), self._buffer()) if each is not None]
         waits = self._transactions() or self._flushes() or self._one_by_one()
         if waits is not None:
             found.append(waits)
         elif not found:
-            # Batches are small, too, where a buffer is full, a broker refuses, or callers wait.
+            # Not with another finding: a full buffer, retries, or callers that wait make batches small, too.
             small = self._small_batches()
             if small is not None:
                 found.append(small)
@@ -295,7 +295,7 @@ class _Case:
         if codec == "zstd" and (level is None or level > 1):
             setting, value = "compression.zstd.level", 1
         elif codec == "lz4" and level is not None:
-            # Kafka's default stands for the fast compressor.
+            # 9, Kafka's default, stands for lz4's fast compressor.
             setting, value = "compression.lz4.level", 9
         elif codec not in ("lz4", "none"):
             setting, value = "compression.type", "lz4"
@@ -305,7 +305,7 @@ class _Case:
         return Finding(Limit.COMPRESSION, told, evidence, setting, value, min(1.0, processors))
 
     def _behind(self) -> Finding | None:
-        """Batches that are full wait for their request."""
+        """Whether full batches wait for their request, and why."""
         seen, settings = self._seen, self._settings
         if self._fill < _FULL or not seen.batches or seen.queue_ms <= settings.linger_ms + seen.latency_ms:
             return None
@@ -315,7 +315,7 @@ class _Case:
             "batch-size-avg": self._batch_bytes,
         }
         waits = f"full batches wait {_ms(seen.queue_ms)} for a request (record-queue-time-avg)"
-        # How many requests were on their way to the busiest broker, on average.
+        # How many requests were in flight to the busiest broker, on average.
         in_flight = seen.per_second(max((node.latency_ms_total for node in seen.nodes.values()), default=0.0) / 1000)
         evidence["requests in flight"] = in_flight
         weight = max(self._buffer_share, seen.queue_ms / (seen.queue_ms + seen.latency_ms) / 2)
@@ -341,7 +341,7 @@ class _Case:
     def _larger_batches(self, limit: Limit, told: str, evidence: Mapping[str, float], weight: float) -> Finding:
         settings = self._settings
         larger = settings.batch_size * _BATCH_SIZE_STEP
-        # send_table makes batches of 1 MB whatever the default of batch.size is.
+        # send_table makes batches of 1 MB, also with the default of batch.size.
         if self._batch_bytes < larger <= settings.max_request_size:
             told += f" batch.size={larger} has each request carry more."
             return Finding(limit, told, evidence, "batch.size", larger, weight)
@@ -351,7 +351,7 @@ class _Case:
         return Finding(limit, told + " More partitions or brokers would share the work.", evidence, None, None, weight)
 
     def _is_small_buffer(self) -> bool:
-        """Whether a batch for each partition fills it, or keeps it from being filled."""
+        """Whether `buffer.memory` has no room for two full batches for each partition."""
         settings = self._settings
         open_bytes = settings.batch_size * max(1, self._seen.partitions)
         return settings.buffer_memory < 2 * open_bytes
@@ -413,7 +413,7 @@ class _Case:
             return None
         each_ms = seen.queue_ms + seen.latency_ms
         on_their_way = seen.per_second(seen.records) * each_ms / 1000
-        # Most of the time one is. Who gets records from elsewhere, and waits for each, has none in between.
+        # If most of the time none is, the application waits for something else between two records.
         if on_their_way < _FULL:
             return None
         told = (
@@ -433,11 +433,11 @@ class _Case:
         return Finding(Limit.ONE_BY_ONE, told, evidence, None, None, weight)
 
     def _waits_for_most(self) -> bool:
-        """Whether most records are waited for, one by one; such callers get nothing from a longer linger."""
+        """Whether most records are waited for one by one; a longer linger does not help such callers."""
         return self._seen.waits >= _FULL * self._seen.records
 
     def _has_many_requests(self) -> bool:
-        # Without acks there are no answers, and any broker may be one that is sent to.
+        # With acks=0 there are no answers that show which brokers get requests: all are counted.
         nodes = sum(node.answers > 0 for node in self._seen.nodes.values()) or len(self._seen.nodes)
         return self._seen.per_second(self._seen.requests) > _MANY_REQUESTS * max(1, nodes)
 
@@ -464,10 +464,10 @@ class _Case:
         return Finding(Limit.SMALL_BATCHES, told, evidence, "linger.ms", linger_ms, (1 - self._fill) / 2)
 
     def _better_linger(self) -> tuple[int, float] | None:
-        """The shortest linger.ms that fills batches or makes them ten times as large, else the longest one.
+        """Return the shortest linger.ms that fills batches or makes them ten times as large, else the longest one.
 
-        With it come the records of such a batch; None where that is hardly more than now. A partition's records come
-        at least as fast as if all records were spread evenly; that is what can be counted on.
+        Also how many records such a batch has; None where that is less than four times as many as now. It is computed
+        as if all partitions got the same number of records.
         """
         seen, settings = self._seen, self._settings
         per_ms = seen.per_second(seen.records) / 1000 / max(1, seen.partitions)

@@ -1,7 +1,7 @@
 """The end of one transaction, EndTxn: the same request is sent again until an answer says how it went.
 
-A producer ends its own transaction so (`transactions.py`), and whoever was told its identity a prepared one
-(`transaction_endings.py`). Each of them waits and looks for the coordinator in its own way.
+A producer ends its own transactions by it (`transactions.py`). A prepared transaction can be ended by any client that
+has its identity (`transaction_endings.py`). Pauses and the search for the coordinator are in those files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.protocol.messages.end_txn import EndTxnRequest
 
 
 class EndTxn:
-    """Commit or abort; `is_doubted` where it was asked for, and may be carried out although no answer said so."""
+    """Commit or abort; `is_doubted`: a request was sent that may have been carried out, and no answer says so."""
 
     __slots__ = ("committed", "is_doubted")
 
@@ -22,7 +22,7 @@ class EndTxn:
         self.is_doubted = False
 
     def request(self, identity: TransactionIdentity) -> EndTxnRequest:
-        """Ask for it."""
+        """Return the request."""
         return EndTxnRequest(
             transactional_id=identity.transactional_id,
             producer_id=identity.producer_id,
@@ -35,12 +35,12 @@ class EndTxn:
         self.is_doubted = self.is_doubted or answer.sent
 
     def reaction_to(self, code: int, version: int) -> Reaction:
-        """Return what this error code asks for, in this transaction version; BREAK where it does not tell the end."""
+        """Return what to do about this error code, in this transaction version; BREAK where the end stays unknown."""
         self.is_doubted = self.is_doubted or code in LEAVES_OPEN
         reaction = reaction_to(RequestKind.END, code)
         if not (self.committed and self.is_doubted):
             return reaction
-        # In version 1 a commit leaves the epoch as it is. An InitProducerId that arrives twice, the second time after
-        # the commit, makes the state Empty in that epoch, and the commit that is asked for again is refused.
+        # In version 1 a commit does not change the epoch. If an InitProducerId arrives a second time, after the commit,
+        # the state is Empty in that epoch, and a commit that is sent again is refused although it was carried out.
         may_be_done = reaction is Reaction.RENEW or (reaction is Reaction.GONE and version == 1)
         return Reaction.BREAK if may_be_done else reaction

@@ -1,4 +1,4 @@
-"""What the producer core and its driver say to each other, beside `connection.events`.
+"""The events and outputs that the producer core and its driver exchange, besides those of `connection.events`.
 
 Events go in by `ProducerCore.receive(event, now_us)`, outputs come out of `ProducerCore.outputs()`. Every
 `SealedBatch` that went in by `BatchesAdded` comes out in exactly one of `BatchAcked`, `BatchFailed`,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class BatchesAdded(Value):
     """Event: new batches, open ones too, in the order in which they must be stored within each partition."""
 
-    # Written out, as BatchAcked is: a frozen dataclass takes a microsecond to fill, and these are made all the time.
+    # Written by hand, as BatchAcked is: a frozen dataclass takes a microsecond to fill, and there are many of these.
     __slots__ = ("batches",)
 
     def __init__(self, batches: Sequence[SealedBatch]) -> None:
@@ -42,12 +42,12 @@ class BatchesFilled(Value):
 
 @dataclass(slots=True, frozen=True)
 class OpenBatchesWanted:
-    """Event: open batches are ready now: somebody flushes, ends a transaction, closes, or waits for memory."""
+    """Event: open batches are ready now, because of a flush, a transaction's end, a close, or a wait for memory."""
 
 
 @dataclass(slots=True, frozen=True)
 class TopicWanted:
-    """Event: somebody waits to learn this topic's partitions; answered by `TopicKnown`, again after changes."""
+    """Event: a call waits for this topic's partitions; answered by `TopicKnown`, and again after each change."""
 
     topic: str
 
@@ -63,9 +63,9 @@ class CloseRequested:
 class InitializeTransactions:
     """Event: get an identity for the transactional id; older producers of that id are fenced (KIP-98).
 
-    With `known`, an identity that somebody else was given and that has sent nothing yet, or nothing into the partitions
-    this producer will write to: nobody is asked, and nobody is fenced. It may be one of another transactional id, and
-    take the place of one whose transaction is over or prepared.
+    With `known`, this identity is taken over from another producer. No coordinator is asked, and no producer is fenced.
+    Nothing may have been sent under it into the partitions that this producer will write to. It may have another
+    transactional id. The identity before must have no transaction that is open; a prepared one stays prepared.
     """
 
     token: int
@@ -83,8 +83,8 @@ class BeginTransaction:
 class CommitOffsets:
     """Event: these offsets of a consumer group are committed with the transaction (KIP-447).
 
-    `offsets` is (topic, partition, offset, leader epoch or -1, metadata), `generation_id` -1 and `member_id` "" for
-    offsets that no member of the group vouches for.
+    `offsets` has (topic, partition, offset, leader epoch or -1, metadata). `generation_id` is -1 and `member_id` "" for
+    offsets that are not a group member's.
     """
 
     token: int
@@ -99,8 +99,8 @@ class CommitOffsets:
 class EndTransaction:
     """Event: commit or abort; all batches of the transaction have come before.
 
-    `committed` None prepares it: everything is stored and waits for its end, which anybody may ask for who knows the
-    transactional id, the producer id and the epoch.
+    `committed` None prepares it: when all its batches are stored, it stays open until its end is requested, which any
+    client can do that has its transactional id, producer id and epoch.
     """
 
     token: int
@@ -109,7 +109,7 @@ class EndTransaction:
 
 @dataclass(slots=True, frozen=True)
 class MetricsRead:
-    """Event: the producer's metrics as `MetricsWanted` asked for, and the Unix time in nanoseconds."""
+    """Event: the producer's metrics, after `MetricsWanted`, and the Unix time in nanoseconds."""
 
     metrics: Metrics
     unix_ns: int
@@ -117,12 +117,12 @@ class MetricsRead:
 
 @dataclass(slots=True, frozen=True)
 class MetricsWanted:
-    """Output: a broker is to be told the producer's metrics; the driver answers with `MetricsRead`."""
+    """Output: the producer's metrics are to be sent to a broker; the driver answers with `MetricsRead`."""
 
 
 @dataclass(slots=True, frozen=True)
 class ClientInstanceWanted:
-    """Event: somebody waits for the id that brokers with a plugin for metrics give (KIP-714)."""
+    """Event: a call waits for the id that brokers with a plugin for metrics give (KIP-714)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,7 +134,7 @@ class ClientInstanceKnown:
 
 @dataclass(slots=True, frozen=True)
 class TelemetryBegun:
-    """Output: from now on a broker is told the producer's metrics every so often, under this id (KIP-714)."""
+    """Output: from now on the producer's metrics are sent to a broker at this interval, under this id (KIP-714)."""
 
     client_instance_id: str
     interval_ms: int
@@ -158,9 +158,9 @@ class TransactionChanged:
 
 @dataclass(slots=True, frozen=True)
 class TopicKnown:
-    """Output: the topic has this many partitions, or (`partition_count` 0) why it cannot be had for now.
+    """Output: the topic has this many partitions, or `partition_count` is 0 and `error` says why.
 
-    Repeated whenever metadata shows a change. A retriable error may be followed by a good answer later.
+    Repeated whenever metadata shows a change. After a retriable error, the partitions may be known later.
     """
 
     topic: str
@@ -170,7 +170,7 @@ class TopicKnown:
 
 @dataclass(slots=True, frozen=True)
 class TopicForgotten:
-    """Output: nothing was sent to the topic for `metadata.max.idle.ms`; who sends to it again must want it first."""
+    """Output: nothing was sent to the topic for `metadata.max.idle.ms`; the next send needs `TopicWanted` again."""
 
     topic: str
 
@@ -191,7 +191,11 @@ class BatchClosed:
 
 
 class BatchAcked(Value):
-    """Output: stored. `base_offset` is -1 with acks=0; `log_append_time_ms` is -1 with CreateTime."""
+    """Output: stored; with acks=0, handed to the socket.
+
+    `base_offset` is -1 where it is not known (acks=0, or DUPLICATE_SEQUENCE_NUMBER), `log_append_time_ms` with
+    CreateTime.
+    """
 
     __slots__ = ("base_offset", "batch", "log_append_time_ms")
 
@@ -211,7 +215,7 @@ class BatchFailed:
 
 @dataclass(slots=True, frozen=True)
 class BatchUnknown:
-    """Output: perhaps stored: the request left, no answer came, and nothing settles it any more."""
+    """Output: perhaps stored: it was sent, no answer said whether it was appended, and it is not sent again."""
 
     batch: SealedBatch
     error: OttlaError
@@ -219,7 +223,7 @@ class BatchUnknown:
 
 @dataclass(slots=True, frozen=True)
 class BatchSplit:
-    """Output: the broker refused the batch as a whole; it is replaced by these parts, in order."""
+    """Output: the broker refused the batch; these parts, in order, are in its place."""
 
     batch: SealedBatch
     parts: Sequence[SealedBatch]

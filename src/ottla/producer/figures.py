@@ -1,7 +1,7 @@
 """`Metrics`: what `Producer.metrics()` returns, the figures of one moment.
 
-A mapping from Kafka's name to value for the producer as a whole, with the same for each broker (`nodes`) and each
-topic (`topics`) beside it; `all` lists everything with group and tags, as Kafka's own reporters get it.
+It maps Kafka's names to values for the producer as a whole; `nodes` and `topics` have such a mapping for each broker
+and each topic. `all` lists every figure with group and tags, as Kafka's own reporters get them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Metrics(Mapping[str, float]):
     """A producer's figures at one moment, by Kafka's names; averages and maxima of nothing are NaN.
 
     `metrics["record-send-rate"]` is the producer's, `metrics.nodes[1]["request-latency-avg"]` the broker's with id 1,
-    `metrics.topics["flights"]["byte-rate"]` the topic's. `nodes` has the brokers this producer has connected to. A
-    broker that is known by its bootstrap address only has a negative id, as in Java. The page "Metrics" of the
+    `metrics.topics["flights"]["byte-rate"]` the topic's. `nodes` has the brokers that the producer has tried to connect
+    to. A broker of which only the bootstrap address is known has a negative id, as in Java. The page "Metrics" of the
     documentation says what each name means.
     """
 

@@ -1,17 +1,17 @@
 """How many Produce requests in flight to one broker are useful, measured by its answers.
 
-A broker handles the requests of one connection one after the other, and answers one only when its replicas have it. If
-a broker needs 20 ms for each request, more requests in flight only make a queue there: a record in the fifth is stored
-after 100 ms. A record that waits here for the next request is stored after 40 ms at most, in a fuller batch. But if
-the 20 ms are network time, five requests in flight are five times as fast as one.
+A broker handles the requests of one connection one after the other; with acks=all it answers one only when the replicas
+in sync have it. If a broker needs 20 ms for each request, more requests in flight only make a queue there: a record in
+the fifth is stored after 100 ms. A record that waits here for the next request is stored after 40 ms at most, in a
+fuller batch. But if the 20 ms are network time, five requests in flight are five times as fast as one.
 
 Requests that are sent while others are in flight show which of the two it is. The overlap of such a request with the
 one before it is the time from its sending to that one's answer. If the request took longer than a request alone, and by
 more than half of this overlap, it waited at the broker for the one before it: it was not useful. Then `useful` becomes
-the number that was in flight before it. Otherwise it was useful, and `useful` becomes one more than that number. At the
-limit, one request more is tried now and then, less and less often while that is not useful. How long a request takes
-alone is measured again now and then, too. One answer that was late for another reason (the broker's first request, a
-pause, an election) does not change the measure.
+at most the number of requests that were in flight when it was sent. Otherwise it was useful, and `useful` becomes at
+least one more than that number. At the limit, one request more is tried now and then, less often while that is not
+useful. How long a request takes alone is measured again now and then, too. One answer that was late for another reason
+(the broker's first request, a pause, an election) does not change the measure.
 
 The limit is for open batches only: a batch that is full, or was sent before, gains nothing by waiting.
 """
@@ -23,7 +23,7 @@ _TRY_AFTER = 4
 _TRY_AFTER_MAX = 256
 # After so many requests that were not alone, one is sent alone, to measure its time.
 _ALONE_AFTER = 512
-# An overlap shorter than this share of a lone request's time says nothing.
+# An overlap shorter than this share of a lone request's time is not used.
 _OVERLAP_SHARE = 0.25
 
 
@@ -41,7 +41,7 @@ class FlightLimit:
         self._lone: list[int] = []
         # When the last answer came.
         self._answered_us = 0
-        # Requests since one more than the limit was tried, and since one was alone.
+        # How many requests were sent since one more than the limit was tried, and since one was alone.
         self._untried = 0
         self._in_company = 0
         self._try_after = _TRY_AFTER
@@ -53,7 +53,7 @@ class FlightLimit:
         return in_flight == self.useful < self._most and self._alone_us > 0 and self._untried >= self._try_after
 
     def sent(self, in_flight: int) -> None:
-        """A request is sent while `in_flight` others have no answer."""
+        """Note that a request is sent while `in_flight` others have no answer."""
         self._untried = 0 if in_flight >= self.useful else self._untried + 1
         self._in_company = 0 if in_flight == 0 else self._in_company + 1
         if self._in_company >= _ALONE_AFTER:
@@ -61,7 +61,7 @@ class FlightLimit:
             self.useful = 1
 
     def answered(self, in_flight: int, sent_us: int, now_us: int) -> None:
-        """The answer came to a request that was sent at `sent_us`, while `in_flight` others had no answer."""
+        """Note the answer to a request that was sent at `sent_us`, while `in_flight` others had no answer."""
         took_us, overlap_us = now_us - sent_us, self._answered_us - sent_us
         self._answered_us = now_us
         if in_flight == 0:
@@ -78,7 +78,7 @@ class FlightLimit:
             self.useful = min(self._most, in_flight + 1)
 
     def _took_alone(self, took_us: int) -> None:
-        """Measure by the median of the last three: one that was late because the broker paused does not count."""
+        """Measure by the median of the last three, so that one late answer alone does not count."""
         self._lone = [*self._lone[-2:], took_us]
         middle_us = sorted(self._lone)[(len(self._lone) - 1) // 2]
         if len(self._lone) < 3:

@@ -1,14 +1,14 @@
 """Whether `send` takes records now, and if not, why.
 
 Each producer has one gate before its appender. It is shut when the process was forked, the I/O thread died, the
-producer is closed, the transaction's state does not allow records, or somebody has asked to end the transaction. Any
-thread that learns of one of these reports it here. The appender's `refusal` is always the first of them in this order,
+producer is closed, the transaction's state does not allow records, or a call to end the transaction is under way. Any
+thread that detects one of these reports it here. The appender's `refusal` is always the first of them in this order,
 or None.
 
 Invariants
 - Fork, crash and close shut the gate for good.
-- Once somebody has asked to end a transaction, no record is taken before the answer to that call. Answers to other
-  calls do not open the gate, whatever they say and whenever they come.
+- After a call to end a transaction, no record is taken before the answer to that call. Answers to other calls do not
+  open the gate.
 - Threads may report at the same time: `_changed` repeats until `refusal` fits all that was reported.
 """
 
@@ -23,13 +23,13 @@ _ENDED_BY = {True: "committed", False: "aborted", None: "prepared"}
 
 
 class Refusing(Protocol):
-    """Where records are appended: `refusal` says why none is taken."""
+    """The appender: `refusal` says why no record is taken."""
 
     refusal: BaseException | None
 
 
 class Gate(Standing):
-    """The gate of one producer, its standing included; it sets the appender's `refusal`."""
+    """The gate of one producer; it sets the appender's `refusal`."""
 
     __slots__ = ("_appender", "_ending", "_ending_token", "_transaction")
 
@@ -49,18 +49,18 @@ class Gate(Standing):
         return self.why_over or self._transaction or self._ending
 
     def transaction_changed(self, refusal: OttlaError | None) -> None:
-        """The core says why the transaction takes no records; None when it does."""
+        """Take from the core why the transaction takes no records; None when it does."""
         self._transaction = refusal
         self._changed()
 
     def begin_to_end(self, token: int, committed: bool | None) -> None:
-        """Somebody is about to end the transaction: shut until `answered` is called with this token."""
+        """Shut the gate for a call that ends the transaction, until `answered` is called with this token."""
         self._ending_token = token
         self._ending = TransactionMisuse(f"the transaction is being {_ENDED_BY[committed]}")
         self._changed()
 
     def answered(self, token: int) -> None:
-        """The core has answered the call with this token."""
+        """Open the gate again if it was shut for the call with this token, which the core has answered."""
         if self._ending is not None and token == self._ending_token:
             self._ending = None
             self._changed()

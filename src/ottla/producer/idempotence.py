@@ -1,20 +1,21 @@
-"""The producer id, and the sequence numbers by which a broker tells a batch sent again from a new one (KIP-98).
+"""The producer id, and the sequence numbers that let a broker recognise a batch that is sent again (KIP-98).
 
-The id is asked for once, of any broker, before the first batch leaves; a broker that did not give one is asked again
-only when no other can be reached. Every partition counts its own records from 0.
-When a batch is given up after it was numbered, the numbers after it no longer follow on what the broker's log holds:
-the partition has a hole. Once nothing of it is in flight it starts afresh with the next epoch at sequence 0 (KIP-360),
-which brokers accept as a new beginning. Before that, a batch that may be stored under its old number is sent once more
-under exactly that number: the broker either knows it (stored, acked) or calls it out of order, and then it is unknown,
-because the earlier request may still be on its way to the log.
+The id is requested from any broker before the first batch is sent; a broker that did not give one is asked again only
+when no other can be reached. Every partition counts its own records from 0.
+
+When a batch is given up after it was numbered, the numbers after it do not continue those in the broker's log: the
+partition has a hole. Once nothing of it is in flight, it starts afresh: with the next epoch, at sequence 0 (KIP-360),
+which brokers accept. Before that, a batch that may be stored under its old number is sent once more under the same
+number. Either the broker has it (it is acked), or it answers "out of order": then the batch is unknown, because the
+earlier request may still reach the log.
 
 A partition also starts afresh when its log does not continue where the last acknowledged batch ended (an election of a
-replica that lagged, a topic deleted and made anew, a broker that has forgotten the producer): what was refused was not
-stored, and is stored under the next epoch. A partition that has used up the 32,768 epochs of its producer id goes on
-with a new one.
+replica that lagged, a topic deleted and made again, a broker without state of the producer): the batch that was refused
+is not stored, and is sent under the next epoch. A partition that has used up the 32,768 epochs of its producer id gets
+a new id.
 
-Invariants: a number once sent stands for the same records for ever. A batch that may be stored under one number is
-never sent under another.
+Invariants: under one id and epoch, a number that was sent always stands for the same records. A batch that may be
+stored under one number is never sent under another.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class IdentityState(IntEnum):
-    """How the producer stands to its producer id."""
+    """Whether there is a producer id."""
 
     ABSENT = 0
     ASKING = 1
@@ -64,14 +65,14 @@ TRANSITIONS: dict[tuple[IdentityState, IdentityEvent], IdentityState] = {
     (IdentityState.ASKING, IdentityEvent.UNANSWERED): IdentityState.ABSENT,
     (IdentityState.ASKING, IdentityEvent.DENIED): IdentityState.REFUSED,
     (IdentityState.KNOWN, IdentityEvent.USED_UP): IdentityState.ABSENT,
-    # The way of transactional producers: their coordinator gives identities, see transactions.py.
+    # For transactional producers: their coordinator gives identities, see transactions.py.
     (IdentityState.ABSENT, IdentityEvent.ADOPT): IdentityState.KNOWN,
     (IdentityState.KNOWN, IdentityEvent.ADOPT): IdentityState.KNOWN,
 }
 
 
 class Idempotence:
-    """Holds the identity; does nothing at all where `enabled` is False."""
+    """Holds the producer id and epoch and numbers batches; where `enabled` is False, it only writes checksums."""
 
     def __init__(self, enabled: bool, connection: ConnectionCore, backoff: Callable[[int], int]) -> None:
         self.enabled = enabled
@@ -90,14 +91,14 @@ class Idempotence:
 
     @property
     def mends_sequences(self) -> bool:
-        """Whether a partition may start afresh when its log lacks what was acknowledged.
+        """Whether a partition may start afresh when its log lacks acknowledged batches.
 
-        Not within a transaction, part of which is lost then.
+        Not in a transaction, of which a part would be lost then.
         """
         return self.enabled and self.transactional_id is None
 
     def ready(self, now_us: int) -> bool:
-        """Tell whether batches may be numbered; asks for the id where that has to be done first."""
+        """Tell whether batches may be numbered; requests the id where there is none."""
         if not self.enabled or self.state is IdentityState.KNOWN:
             return True
         if self.transactional_id is None and self.state is IdentityState.ABSENT and self._not_before_us <= now_us:
@@ -113,7 +114,7 @@ class Idempotence:
         return None
 
     def take_answer(self, answer: Answer, now_us: int) -> None:
-        """Take in what became of the request for an id."""
+        """Take in the answer to the request for an id."""
         response: Any = answer.message
         node_id = answer.node_id
         broker_id = node_id if node_id is not None and node_id >= 0 else None
@@ -141,7 +142,7 @@ class Idempotence:
         self._failures = 0
 
     def number(self, batch: Batch) -> None:
-        """Give a batch its place in the partition's sequence, once, and seal it with a checksum."""
+        """Give a batch the next sequence number of its partition, and have its header and checksum written."""
         batch.numbered = True
         if not self.enabled:
             batch.sealed.assign(-1, -1, -1)
@@ -154,7 +155,7 @@ class Idempotence:
         queue.next_sequence = (queue.next_sequence + batch.sealed.record_count) & _SEQUENCE_MASK
 
     def adopt(self, producer_id: int, producer_epoch: int, queues: Iterable[PartitionQueue]) -> None:
-        """Take a new identity for batches to come, each partition from 0 on; nothing may be unsettled or in flight."""
+        """Take a new identity for batches to come, each partition from 0 on; no batch may be unsettled or in flight."""
         self._move(IdentityEvent.ADOPT)
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
@@ -164,12 +165,12 @@ class Idempotence:
             queue.hole = False
 
     def start_afresh(self, queue: PartitionQueue) -> bool:
-        """Begin the partition's next epoch: what waits in it is numbered again, from 0.
+        """Begin the partition's next epoch: the batches that wait are numbered again, from 0.
 
-        The first batch that waits is certainly not stored, and none of its attempts is still on its way. So nothing
-        behind it can be stored under its old number either, now or later: the sequence would have a gap.
+        The first batch that waits is certainly not stored, and no attempt of it can still reach the log. So no batch
+        after it can be stored under its old number, now or later: the sequence would have a gap.
 
-        False where that has to wait for a new producer id, because the epochs of the old one are used up.
+        False where the epochs of the producer id are used up, and there is no new id yet.
         """
         if queue.producer_epoch < EPOCH_MAX:
             queue.producer_epoch += 1

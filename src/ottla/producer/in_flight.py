@@ -8,9 +8,9 @@ from ottla.producer.batch import Batch
 
 
 class InFlightRequest:
-    """The batches of one request, in the order in which they stand in it: at most one per partition.
+    """The batches of one request, in their order in it: at most one per partition.
 
-    `others` is how many requests to the node were in flight when it left.
+    `others` is how many requests to the node were in flight when it was sent.
     """
 
     __slots__ = ("batches", "node_id", "others", "sent_us")
@@ -25,7 +25,7 @@ class InFlightRequest:
         """Return every batch with its part of the ProduceResponse, None where the broker left it out."""
         batches = self.batches
         if len(response.responses) == 1:
-            # Brokers answer in the order in which they were asked, of one topic as a rule.
+            # Most requests are about one topic, and brokers name its partitions in the request's order.
             topic = response.responses[0]
             name, parts = topic.name, topic.partition_responses
             if len(parts) == len(batches):

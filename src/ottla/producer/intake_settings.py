@@ -12,7 +12,7 @@ INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
 
 
 def read_interceptors(given: Any) -> tuple[Any, ...]:
-    """Return the interceptors, made where classes were given; ConfigError for what has none of their methods."""
+    """Return the interceptors; a class is called to make one, and ConfigError is for what has none of their methods."""
     if isinstance(given, str) and not given.strip():
         return ()
     if isinstance(given, str) or not isinstance(given, Sequence):

@@ -1,4 +1,4 @@
-"""The settings of a producer's metrics, and how those are read that are neither numbers nor words."""
+"""The settings of a producer's metrics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Every figure a producer tells, under Kafka's name: one typed row each, for the producer, its nodes and its topics.
+"""Every figure a producer reports, under Kafka's name: one typed row each, for the producer, its nodes and its topics.
 
-A row says of which sums or peaks of the meters (`metrics`, `connection.traffic`) its value is made; `figures_of` does
-the sum. `docs/metrics.md` is written from these rows by `tools/generate_metrics.py`, and a test compares the names
-with those of Java's producer.
+A row names the sums, peaks or gauges of the meters (`metrics`, `connection.traffic`) that its value is computed from;
+`figures_of` computes the values. `tools/generate_metrics.py` writes `docs/metrics.md` from these rows, and a test
+compares the names with those of Java's producer.
 
 Names that Kafka's producer does not have begin with `ottla-`.
 """
@@ -18,7 +18,7 @@ from ottla.connection.sampled import NOTHING, Window
 
 
 class Kind(Enum):
-    """How a row's value comes about."""
+    """How a row's value is computed."""
 
     TOTAL = "total since the producer was made"
     RATE = "per second of the last samples"
@@ -78,7 +78,7 @@ def _gauge(name: str, doc: str) -> MetricRow:
     return MetricRow(name, Kind.GAUGE, doc, name)
 
 
-# What is told of each node, and added up for the producer.
+# Reported for each node, and added up for the producer.
 NODE_ROWS: tuple[MetricRow, ...] = (
     *_counted("request", "requests", "Requests sent, of every kind"),
     *_measured(
@@ -103,7 +103,7 @@ NODE_ROWS: tuple[MetricRow, ...] = (
     ),
 )
 
-# What is told of each topic.
+# Reported for each topic.
 TOPIC_ROWS: tuple[MetricRow, ...] = (
     *_counted("record-send", "records", "Records sent; those sent again count again"),
     *_counted("byte", "bytes", "Bytes of batches sent, compressed, headers included"),
@@ -266,5 +266,5 @@ GROUPS: dict[str, tuple[MetricRow, ...]] = {
 
 
 def figures_of(rows: Sequence[MetricRow], window: Window, gauges: Mapping[str, float]) -> dict[str, float]:
-    """Return name -> value; gauges that nobody has looked up are left out."""
+    """Return name -> value; gauges that are not given are left out."""
     return {row.name: row.value(window, gauges) for row in rows if row.kind is not Kind.GAUGE or row.of in gauges}

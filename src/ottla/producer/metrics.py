@@ -1,11 +1,11 @@
 """What the producer counts: per batch and request, never per record.
 
-Three kinds of `Meter`: one for each topic, one for the producer as a whole, and (in `connection.traffic`) one for
-each node and for the I/O thread. What Kafka tells of a client is added up out of its topics and nodes when somebody
-asks. `metric_table` says which figure is made of which of these sums, under which of Kafka's names.
+There is a `Meter` for each topic, one for the producer as a whole, and (in `connection.traffic`) one for each node and
+one for the I/O thread. Kafka's figures for a client as a whole are added up from its topics and nodes when `metrics()`
+is called. `metric_table` says which figure is computed from which sums, and its name in Kafka.
 
-As in Java's producer a batch that is sent again counts among the records sent again, and is waited for from the
-moment its first record was appended.
+As in Java's producer, a batch that is sent again counts again among the records sent, and its time in the queue runs
+from its first record each time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TopicMeter(Meter):
     queue_us_max: int
 
     def sent(self, batch: SealedBatch, now_us: int) -> None:
-        """A batch leaves in a request, for the first time or again."""
+        """Count a batch that is sent, for the first time or again."""
         size, uncompressed, queue_us = batch.size_bytes, batch.uncompressed_bytes, now_us - batch.created_us
         self.batches += 1
         self.records += batch.record_count
@@ -81,7 +81,7 @@ class TopicMeter(Meter):
             self.record_bytes_max = batch.record_bytes_max
 
     def gave_up(self, batch: SealedBatch, *, unknown: bool) -> None:
-        """A batch ends without having been acked; Kafka's errors do not tell the two ways apart."""
+        """Count a batch that is failed or unknown; Kafka's metrics have one number for both."""
         self.record_errors += batch.record_count
         if unknown:
             self.records_unknown += batch.record_count
@@ -90,7 +90,7 @@ class TopicMeter(Meter):
 
 
 class ClientMeter(Meter):
-    """What concerns no single topic; the times are those that users' threads spent waiting in the producer's calls."""
+    """What is not of one topic; the times are those that users' threads spent in the producer's calls."""
 
     SUMS = (
         "produce_requests",
@@ -120,14 +120,14 @@ class ClientMeter(Meter):
     txn_prepare_ns: int
     txn_commit_ns: int
     txn_abort_ns: int
-    # Calls that waited for one delivery, and those of them that began while no other record was on its way. Threads add
-    # to them without a lock: one or two may be missing.
+    # Calls that waited for one delivery, and those of them that began while no other record was without its outcome.
+    # Threads add to them without a lock: a few may be missing.
     waits: int
     lone_waits: int
 
 
 class AllTopics(Meter):
-    """What a diagnosis wants of all topics together: added up once for each sample, not with each batch."""
+    """What a diagnosis needs of all topics together: added up once for each sample, not with each batch."""
 
     SUMS = ("batches", "records", "bytes", "queue_us", "pack_ns", "records_retried")
     __slots__ = SUMS
@@ -164,7 +164,7 @@ class ProducerMetrics:
         return meter
 
     def tick(self, now_us: int) -> None:
-        """Let time pass: begin new samples where the window is over."""
+        """Note the time, and begin new samples if the window is over."""
         clock = self.clock
         if now_us >= clock.due_us:
             of_all = self._all_topics
@@ -181,7 +181,7 @@ class ProducerMetrics:
         yield from self._nodes.values()
 
     def _sums_of_topics(self) -> tuple[Any, ...]:
-        """Add up what was sent to all topics, in the order of `AllTopics.SUMS`; there may be thousands."""
+        """Add up what was sent to all topics, in the order of `AllTopics.SUMS`; with thousands of topics it is slow."""
         batches = records = size = queue_us = pack_ns = retried = 0
         for meter in list(self.topics.values()):
             batches += meter.batches
@@ -193,9 +193,9 @@ class ProducerMetrics:
         return batches, records, size, queue_us, pack_ns, retried
 
     def read(self, now_us: int, gauges: Mapping[str, float]) -> Metrics:
-        """Return every figure there is at this moment; `gauges` are those that are not counted but looked up."""
+        """Return every figure as of this moment; `gauges` are those that are not counted by meters."""
         clock = self.clock
-        # Copies, each made in one step: users ask on their own threads while the core goes on.
+        # Copies, each made in one step: users' threads call this while the core goes on.
         topics = {name: meter.read(clock, now_us) for name, meter in list(self.topics.items())}
         nodes = {node_id: meter.read(clock, now_us) for node_id, meter in list(self._nodes.items())}
         client = _together(topics.values(), TopicMeter, clock)
@@ -210,7 +210,7 @@ class ProducerMetrics:
         )
 
     def observe(self, now_us: int, partitions: int, callers_waiting: int, buffer_available: int) -> Observed:
-        """Return what a diagnosis is made of; the last three are those of this moment. Any thread may ask."""
+        """Return what a diagnosis is made of; the last three arguments are of this moment. Any thread may call this."""
         from ottla.producer.diagnosis import NodeSeen, Observed
 
         clock = self.clock

@@ -1,7 +1,8 @@
 """Metrics as OpenTelemetry's MetricsData in protobuf, which is what PushTelemetry carries (KIP-714).
 
-Written by hand: of opentelemetry-proto's metrics.proto it takes one resource, one scope, and metrics of one number
-each, a gauge or a sum that only grows. A field is its number and wire type in one byte, then a length or eight bytes.
+Written by hand: of opentelemetry-proto's metrics.proto it needs one resource, one scope, and metrics of one number
+each, a gauge or a sum that only grows. A field is its number and wire type in one byte, then its value: a small number,
+eight bytes, or a length and so many bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def attributes(labels: Mapping[str, str]) -> bytes:
 def metrics_data(points: Iterable[Point], resource: Mapping[str, str], time_ns: int, *, delta: bool) -> bytes:
     """Return MetricsData in bytes: all points as of `time_ns` (Unix time), of a resource with these attributes.
 
-    `delta` says of sums that they tell what was added since `start_ns`, which another push may have told before.
+    `delta`: a sum's value is what was added since its `start_ns`, the last push; else since the producer was made.
     """
     temporality = bytes((0x10, _DELTA if delta else _CUMULATIVE, 0x18, 1))
     metrics = b"".join(_field(2, _metric(point, time_ns, temporality)) for point in points)

@@ -1,14 +1,14 @@
-"""How busy a topic's partitions are, and so which of them records without a key should go to (KIP-794).
+"""How long the queues of a topic's partitions are, and so where records without a key should go (KIP-794).
 
-The compiled `records/append` moves its sticky partition on by itself; what it knows of the cluster is the
-`PartitionLoad` this file makes: the partitions that have a leader, each with a share that falls with its queue. A
-queue is what waits in the accumulator, the open batch too: a slow broker's requests in flight are at their limit, so
-its queues grow. With the longest queue L, a partition with a queue of q gets L + 1 - q shares; with 0, 3 and 1 batches
-that is 4, 1 and 3 of eight. No load is told where all partitions have a leader and equal queues.
+The compiled `records/append` chooses its sticky partition by itself, from the `PartitionLoad` that this file makes: the
+partitions that have a leader, each with a share that is smaller if its queue is longer. A queue is what waits in the
+accumulator, the open batch too. The queues of a slow broker grow, because its requests in flight are at their limit. If
+the longest queue is L, a partition with a queue of q gets L + 1 - q shares: with 0, 3 and 1 batches, 4, 1 and 3 of
+eight. There is no load where all partitions can be used and have equal queues.
 
-With `partitioner.availability.timeout.ms`, partitions of a broker for which batches have waited so long without its
-taking any are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
-a partition takes part before its first batch, and one of a stuck broker is left out although its own queue is empty.
+With `partitioner.availability.timeout.ms`, a broker is stuck if batches have waited for it so long and none was sent to
+it. Its partitions are left out until one is sent. Two differences from Java 4.3: a partition takes part before its
+first batch, and a stuck broker's partition is left out also if its own queue is empty.
 
 Invariants: a load has only partitions with a leader, and at least one. Checking all queues takes at most a hundredth of
 the time: the pause between two checks grows with the number of queues and partitions. When new metadata comes, only its
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ottla.producer.accumulator import Accumulator
 
 _PAUSE_US = 1_000
-# A queue is looked at in some 100 ns.
+# To check a queue takes some 100 ns.
 _PAUSE_PER_QUEUE_US = 10
 
 
 class PartitionLoads:
-    """What was told of each topic's load, and what must be told now."""
+    """The last load of each topic, and which loads are new."""
 
     __slots__ = (
         "_accumulator",
@@ -59,15 +59,15 @@ class PartitionLoads:
         self._told: dict[str, PartitionLoad | None] = {}
 
     def heard_of(self, topics: Iterable[str]) -> None:
-        """Look at these topics again at the next opportunity."""
+        """Have the next `news` check these topics."""
         self._heard_of.update(dict.fromkeys(topics))
 
     def forget(self, topic: str) -> None:
-        """Nobody has used this topic for long: all its partitions are alike until something is told again."""
+        """Remove the load of a topic that was not used for long."""
         self._told.pop(topic, None)
 
     def news(self, topics: Mapping[str, Any], metadata: Metadata, now_us: int) -> list[LoadKnown]:
-        """Return what must be told of these topics now; to be asked when all that can leave has left."""
+        """Return the loads of these topics that have changed; call it after everything that can be sent was sent."""
         all_due = now_us >= self._due_us
         if not all_due and not self._heard_of:
             return []

@@ -1,8 +1,8 @@
-"""What the partitioner decides between: how many partitions each topic has, and who waits to hear it.
+"""How many partitions each topic has, which the partitioner needs, and which topics are waited for.
 
-The decision itself (a hash of the key, or the sticky partition of KIP-794) is made per record by the compiled
-`records/append`, on the figures this file and `partition_load` announce. A topic is announced when somebody asked for
-it, and again when its figure or its error changes.
+The partition of each record (by a hash of the key, or the sticky partition of KIP-794) is chosen by the compiled
+`records/append`, with the counts that this file announces and the loads of `partition_load`. A topic is announced when
+it is wanted, and again when its count or its error changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TopicPartitions:
-    """Keeps what was announced of each topic, and which topics somebody still waits for."""
+    """Keeps what was announced of each topic, and which topics are still waited for."""
 
     __slots__ = ("_waited_for", "told")
 
@@ -29,15 +29,15 @@ class TopicPartitions:
         self._waited_for: dict[str, bool] = {}
 
     def want(self, topic: str) -> None:
-        """Somebody waits for this topic: the next `news` speaks of it whether it changed or not."""
+        """Note that a call waits for this topic: the next `news` announces it, changed or not."""
         self._waited_for[topic] = True
 
     def is_waited_for(self, topic: str) -> bool:
-        """Tell whether somebody still waits to hear of this topic."""
+        """Tell whether a call still waits for this topic."""
         return topic in self._waited_for
 
     def forget(self, topic: str) -> None:
-        """Nobody has used this topic for long: it is announced again when somebody wants it."""
+        """Forget a topic that was not used for long: it is announced again when it is wanted."""
         self.told.pop(topic, None)
 
     def news(self, topics: Iterable[str], metadata: Metadata) -> list[TopicKnown]:

@@ -3,9 +3,9 @@
     default               murmur2 of the key; without a key KIP-794's sticky partition
     uniform_sticky        the sticky partition, whatever the key
     round_robin           the next partition for every record, whatever the key
-    consistent_random     CRC-32 of the key, as librdkafka's clients (confluent-kafka) do unless told otherwise
+    consistent_random     CRC-32 of the key, the default of librdkafka's clients (confluent-kafka)
 
-Java's classes count as the short name beside them. `murmur2_random` is librdkafka's name for Java's default.
+`PARTITIONERS` has the names of Java's classes, too. `murmur2_random` is librdkafka's name for Java's default.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which of a producer's metrics a broker is told, under which names, and what of sums it was told before (KIP-714).
+"""Which of a producer's metrics are pushed to a broker, under which names, and what was pushed before (KIP-714).
 
-Names are those that Kafka's convention makes of group and name: `producer-node-metrics` and `request-latency-avg` give
-`org.apache.kafka.producer.node.request.latency.avg`. Totals are sums, all else are gauges, as Java's producer has them;
-averages and maxima of nothing are NaN there as here. `client-id` is left out, because brokers know it. What Kafka has
-no name for (`ottla-...`) is not told.
+Names follow Kafka's convention for group and name: `producer-node-metrics` and `request-latency-avg` give
+`org.apache.kafka.producer.node.request.latency.avg`. As in Java's producer, totals are sums, all else are gauges, and
+averages and maxima of nothing are NaN. `client-id` is left out: each request's header has it. Figures that Kafka does
+not have (`ottla-...`) are not pushed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIX = "org.apache.kafka"
 
 
 class Chosen(NamedTuple):
-    """A metric that is asked for: `grows` says that its value is a total."""
+    """A metric that the broker wants: `grows` says that its value is a total."""
 
     name: str
     attributes: bytes
@@ -39,11 +39,11 @@ def _pushed_names() -> dict[tuple[str, str], tuple[str, bool]]:
 
 
 class PushedMetrics:
-    """Chooses metrics and encodes them; remembers where totals stood when a broker last took them."""
+    """Chooses metrics and encodes them; keeps the totals that a broker took last."""
 
     def __init__(self) -> None:
         self._names = _pushed_names()
-        # (name, attributes) -> (total, Unix time) that a broker has taken, and those under way to it.
+        # (name, attributes) -> (total, Unix time) that a broker has taken, and those in a push without an answer.
         self._told: dict[tuple[str, bytes], tuple[float, int]] = {}
         self._telling: dict[tuple[str, bytes], tuple[float, int]] = {}
 
@@ -66,7 +66,7 @@ class PushedMetrics:
     def encode(
         self, chosen: Sequence[Chosen], resource: dict[str, str], time_ns: int, began_ns: int, *, delta: bool
     ) -> bytes:
-        """Return them as MetricsData, totals with what they grew since they were last `taken` where `delta`."""
+        """Return them as MetricsData; with `delta`, a total's value is what it grew since it was last `taken`."""
         points = []
         telling = {}
         for name, labels, value, grows in chosen:
@@ -81,7 +81,7 @@ class PushedMetrics:
         return metrics_data(points, resource, time_ns, delta=delta)
 
     def taken(self) -> None:
-        """A broker has taken what was encoded last."""
+        """Note that a broker has taken what was encoded last."""
         self._told.update(self._telling)
         self._telling = {}
 

@@ -1,9 +1,9 @@
 """Going on under the same epoch after an abort, where the coordinator gives no other (brokers before 2.5).
 
-Since KIP-360 (InitProducerId 3) a producer says which epoch it has and gets the next one, unless a newer producer of
-its transactional id is at work. An older coordinator would just give it one, and fence that newer producer; so, as in
-Java, it is not asked. What remains: batches that are certainly not stored leave their numbers to those that come after
-the abort. Once one is in doubt, nobody knows which number comes next, and the producer cannot go on.
+Since KIP-360 (InitProducerId 3) a producer names its epoch and gets the next one, unless there is a newer producer of
+its transactional id. An older coordinator would give it one in any case, and so fence that newer producer: as in Java,
+it is not asked. Instead the sequence numbers of batches that are certainly not stored are used again after the abort.
+If a batch is unknown, the next number is not known either, and the producer cannot go on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.producer.accumulator import PartitionQueue
     from ottla.records.delivery import SealedBatch
 
-# The version of InitProducerId from which on an epoch can be had for one's own.
+# The first version of InitProducerId in which a producer names its epoch and gets the next one.
 BUMPS_FROM_VERSION = 3
 _SEQUENCE_MASK = 0x7FFFFFFF
 
@@ -30,16 +30,16 @@ class LostNumbers:
 
     def __init__(self) -> None:
         self._doubt: OttlaError | None = None
-        # Partition -> the sequence numbers of batches that are not stored.
+        # (topic, partition) -> the sequence numbers of batches that are not stored.
         self._first: dict[tuple[str, int], list[int]] = {}
 
     def lose(self, sealed: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
-        """A batch was given up: certainly not stored, or `unknown`."""
+        """Note a batch that was given up: certainly not stored, or `unknown`."""
         if sealed.base_sequence < 0:
             return
         if unknown and self._doubt is None:
             self._doubt = error
-        # A leader that has forgotten the producer takes it up again at 0 only.
+        # A leader without state of the producer accepts only 0 as its next number.
         forgotten = getattr(error, "code", None) == ErrorCode.UNKNOWN_PRODUCER_ID
         number = 0 if forgotten else sealed.base_sequence
         self._first.setdefault((sealed.topic, sealed.partition), []).append(number)
@@ -50,7 +50,7 @@ class LostNumbers:
             return self._doubt
         for place, numbers in self._first.items():
             queue = queues[place]
-            # The numbers begin again at 0 after the highest: what is furthest behind the next one comes first.
+            # After the highest number comes 0, so the first number is the one with the largest distance to the next.
             after = queue.next_sequence
             queue.next_sequence = 0 if 0 in numbers else max(numbers, key=lambda n: (after - n) & _SEQUENCE_MASK)
             queue.hole = queue.established = False
@@ -58,6 +58,6 @@ class LostNumbers:
         return None
 
     def forget(self) -> None:
-        """The next transaction begins, or there is a new epoch."""
+        """Forget all numbers: the transaction is over, or there is a new epoch."""
         self._doubt = None
         self._first.clear()

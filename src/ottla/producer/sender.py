@@ -1,17 +1,18 @@
 """Turns waiting batches into Produce requests, and answers into outcomes of the batches.
 
 A request takes one batch per partition of one leader, up to `max.request.size`. At most
-`max.in.flight.requests.per.connection` requests per node have no answer; open batches use only as many as make them
-faster (`flight_limit.py`). An answer settles each of its batches (acked, failed, unknown) or sends it back to its
-queue, by the table in batch.py. Only errors that Kafka calls retriable are tried again, `retries` times at most and not
-beyond `delivery.timeout.ms`.
+`max.in.flight.requests.per.connection` requests per node have no answer (with acks=0 there is no limit); open batches
+use only as many as make them faster (`flight_limit.py`). An answer settles each of its batches (acked, failed, unknown)
+or puts it back into its queue, by the table in batch.py. A batch is sent again after an error that Kafka calls
+retriable, an answer that leaves its partition out, or some errors about its sequence (`_out_of_sequence`): `retries`
+times at most, and not after `delivery.timeout.ms`.
 
 A batch that is too large for the broker is split in two, again and again; a single record that is too large fails
 alone. A record that the broker names as the reason why it refuses a batch fails alone, too: nothing of the batch was
-stored, and its other records are sent again.
+stored, and its other records are sent again. With sequences, a batch that may be stored is not split.
 
-`_leaves_it_open` decides which answers say "not appended" and which leave that open. An error with a base offset was
-given after the append (by a leader that lost its leadership while it waited for replicas).
+`_leaves_it_open` decides which errors say "not appended" and which do not say. An error with a base offset was answered
+after the append (by a leader that lost its leadership while it waited for replicas).
 
 KIPs: 91 (delivery timeout), 98 (idempotence), 126 (splitting), 360 (epochs), 467 (refused records), 951 (leaders in
 answers).
@@ -36,20 +37,20 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.split import split, split_out
 
-# Looked up once: members of an enumeration are slow to come by, and these moves happen to every batch.
+# Looked up once: to look up a member of an enumeration is slow, and each batch makes these moves.
 _SEND = BatchEvent.SEND
 _ACK = BatchEvent.ACK
 
-# The second says that an earlier attempt was stored.
+# DUPLICATE_SEQUENCE_NUMBER says that an earlier attempt was stored.
 _STORED = frozenset((ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
-# The broker misses what comes before the batch, or has forgotten the producer (before Kafka 2.5; now it takes any
-# sequence as a beginning then).
+# The log lacks what comes before the batch, or (before Kafka 2.5) the broker has no state of the producer. Newer
+# brokers without state accept any first sequence.
 _OUT_OF_SEQUENCE = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID))
 
-# The batch, not one of its records, may be to blame.
+# The batch may be too large, and none of its records.
 _TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
 
-# Single records are refused, if the answer names them; nothing of the batch is stored.
+# Nothing of the batch is stored. If the answer names records, only these are refused.
 _RECORDS_REFUSED = frozenset((ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP))
 
 # Answers that do not say whether the batch was appended.
@@ -62,7 +63,7 @@ _OPEN_ERRORS = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-# Answers to Produce that say our idea of the topic, or of who leads, is wrong.
+# Answers to Produce which show that metadata of the topic or its leaders is wrong.
 STALE_METADATA = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -108,7 +109,7 @@ class Sender:
         self._backoff_max_ms = settings.connection.retry_backoff_max_ms
 
     def send_ready(self, now_us: int, may_connect: bool = True) -> None:
-        """Send every request that may leave now; connects to nodes that there is something for, unless told not to."""
+        """Send every request that may be sent now; connects to the nodes needed, unless `may_connect` is False."""
         accumulator = self._accumulator
         if not accumulator.is_ready or not self._idempotence.ready(now_us):
             if self._idempotence.state is IdentityState.REFUSED:
@@ -129,7 +130,7 @@ class Sender:
                 if not batches:
                     break
                 self._send(node_id, batches, now_us, in_flight)
-        # A partition may have found the epochs of its producer id used up.
+        # A new producer id is requested where a partition has used up the epochs of the old one.
         self._idempotence.ready(now_us)
 
     def _may_close(self, node_id: int, in_flight: int) -> bool:
@@ -173,7 +174,7 @@ class Sender:
     # --- answers -------------------------------------------------------------------------------------------------
 
     def take_answer(self, answer: Answer, now_us: int) -> None:
-        """Take in what became of one Produce request."""
+        """Take in the answer to one Produce request."""
         request: InFlightRequest = answer.token
         if answer.message is not None:
             self._connection.meters[request.node_id].produced(now_us - request.sent_us)
@@ -188,7 +189,7 @@ class Sender:
         for batch in request.batches:
             self._accumulator.back(batch)
             if answer.failure is None:
-                # acks=0: it was transmitted, and nobody will ever say more.
+                # acks=0: it was transmitted, and there is no answer.
                 self._ack(batch, -1, -1)
             else:
                 event = BatchEvent.LOSE if answer.sent else BatchEvent.REFUSE
@@ -259,7 +260,7 @@ class Sender:
     def _split_out(self, batch: Batch, refused: dict[int, str], code: int, node_id: int, now_us: int) -> None:
         """Fail the records that the broker refuses, and send the others of their batch again.
 
-        With sequences these get new ones, as after any batch that was given up (see idempotence.py).
+        With idempotence, the others get new sequence numbers, as after any batch that was given up (idempotence.py).
         """
         count = batch.sealed.record_count
         errors = {
@@ -280,10 +281,10 @@ class Sender:
                 self._give_up(part, error)
 
     def _out_of_sequence(self, batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> None:
-        """The broker misses what comes before this batch in the sequence, or does not know the producer."""
+        """Handle an error that means: the log lacks what comes before this batch, or has no state of the producer."""
         queue = batch.queue
         if batch.state is BatchState.SENT and (queue.hole or not queue.is_oldest(batch)):
-            # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up.
+            # The cause is a batch before it, which was refused and is sent again first, or was given up.
             batch.move(BatchEvent.REFUSE)
             batch.attempts -= 1
             self._put_back(batch)
@@ -309,10 +310,10 @@ class Sender:
         *,
         again: bool = False,
     ) -> None:
-        """Send the batch again where that can help (`again`: whatever the code says), else give it up."""
+        """Send the batch again if the error is retriable (or with `again`), else give it up."""
         queue = batch.queue
         if batch.state >= BatchState.ACKED:
-            # It was given up while in flight; now it is clear that its numbers may be missing in the log.
+            # It was given up while in flight; after this answer its numbers may be missing in the log.
             queue.hole = queue.hole or self._idempotence.enabled
             return
         batch.move(event)
@@ -337,24 +338,24 @@ class Sender:
     # --- giving up -----------------------------------------------------------------------------------------------
 
     def give_up_expired(self, now_us: int) -> None:
-        """Settle the batches whose delivery timeout is over."""
+        """Give up the batches whose delivery timeout is over."""
         for batch in self._accumulator.expired(now_us):
             self._give_up(batch, self._too_late(batch, now_us))
             self._accumulator.schedule(batch.queue, now_us)
 
     def give_up_all(self, error: OttlaError) -> None:
-        """Settle every batch there is: the time to close is over."""
+        """Give up every batch: the time to close is over."""
         for batch in self._accumulator.give_up_all():
             self._give_up(batch, error)
 
     def give_up_waiting(self, error: OttlaError | None, now_us: int) -> None:
-        """Settle every batch that waits: no producer id will ever be had."""
+        """Give up every batch that waits: no producer id can be had, or its transaction cannot be committed."""
         for queue in self._accumulator.queues.values():
             while (batch := self._accumulator.drop_first(queue)) is not None:
                 self._give_up(batch, error or self._too_late(batch, now_us))
 
     def give_up_topics_without_hope(self) -> None:
-        """Settle the batches of topics whose metadata error will not pass, such as a missing authorization."""
+        """Give up the batches of topics whose metadata error is not retriable, such as a missing authorization."""
         for queue in self._accumulator.leaderless:
             known = self._connection.metadata.topics.get(queue.topic)
             if known is None or not known.error_code:

@@ -1,13 +1,13 @@
 """The producer's settings: Kafka's names and defaults (4.x), and Java's rules for those that contradict each other.
 
-The rules, as `ProducerConfig` and `KafkaProducer` of 4.3 apply them: idempotence wants acks=all, retries above 0 and at
-most five requests in flight. Where idempotence was asked for, a contradiction is refused; where it is on by default,
-acks and retries switch it off, and only too many requests in flight are refused. A `delivery.timeout.ms` that was
-given must cover `linger.ms` + `request.timeout.ms`; one that was not given grows to cover them. A `transactional.id`
-does not go without idempotence, asked for or not.
+The rules, as `ProducerConfig` and `KafkaProducer` of 4.3 apply them: idempotence needs acks=all, retries above 0 and at
+most five requests in flight. If `enable.idempotence` was given, a contradiction is an error. If idempotence is on by
+default, other acks or retries=0 switch it off; more than five requests in flight are an error. A `delivery.timeout.ms`
+that was given must be at least `linger.ms` + `request.timeout.ms`; the default is raised to that. A `transactional.id`
+needs idempotence.
 
-A refusal names both settings, both values and the way out; what was switched off is logged, and shows in the
-producer's `repr` and metrics.
+An error names both settings, both values and what to change. If idempotence was switched off, that is logged, and shown
+in the producer's `repr` and metrics.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _OWN_SETTINGS = PRODUCER_SETTINGS[len(CONNECTION_SETTINGS) :]
 class ProducerSettings:
     """Every row of `PRODUCER_SETTINGS` as an attribute, checked against the others.
 
-    `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules; where it is on by default and had
-    to yield, `idempotence_off_by` names the setting and its value. `compression_level` is None where the codec in use
-    is to take its default. `in_flight_max` is the limit of unanswered requests; with acks=0 there is none, as in Java:
-    no request is answered, and each counts only until the socket has taken it. `warnings` are sentences for the client
-    to log. `connection` holds the part all clients share.
+    `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules; if a rule switched it off,
+    `idempotence_off_by` names the setting and its value. `compression_level` is None for the codec's default.
+    `in_flight_max` is the limit of unanswered requests; with acks=0 there is none, as in Java: no request is answered,
+    and each counts only until the socket has taken it. `warnings` are sentences for the client to log. `connection` has
+    the settings that all clients have.
     """
 
     TABLE: ClassVar = PRODUCER_SETTINGS
@@ -74,7 +74,7 @@ class ProducerSettings:
         for row in _OWN_SETTINGS:
             setattr(self, row.keyword, values[row.keyword])
         self.acks = -1 if values["acks"] == "all" else int(values["acks"])
-        # A codec's default is left to the codec: it may stand for another level.
+        # The default is left to the codec: the number may stand for another level (lz4).
         levels = codec_of(self.compression_type).levels
         level = values.get(f"compression_{self.compression_type}_level")
         self.compression_level: int | None = None if levels is None or level == levels.default else level
@@ -93,7 +93,7 @@ class ProducerSettings:
 
     @property
     def partitioner(self) -> str:
-        """The short name of the built-in partitioner; where a function places records, of the one behind it."""
+        """The short name of the built-in partitioner, which also places what a user's function leaves to it."""
         return self.partitioner_class if isinstance(self.partitioner_class, str) else "default"
 
     @property
@@ -110,7 +110,7 @@ class ProducerSettings:
         return f"acks={acks}, {off}"
 
     def _settle_idempotence(self, asked_for: bool) -> str:
-        """Return what switches a defaulted idempotence off, "" where nothing does; `ConfigError` for a conflict."""
+        """Return the setting that switches idempotence off, "" if none does; `ConfigError` for a contradiction."""
         if not self.enable_idempotence:
             return ""
         if asked_for and self.retries == 0:

@@ -1,6 +1,6 @@
 """The table of a producer's settings under Kafka's names (4.x); the connection's rows come first.
 
-Rows only: what they mean to each other stands in `settings.py`, how they are read in `connection/setting.py`.
+Rows only: the rules between them are in `settings.py`, and how they are read in `connection/setting.py`.
 """
 
 from __future__ import annotations

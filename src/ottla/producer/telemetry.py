@@ -1,19 +1,19 @@
 """Pushing the producer's metrics to brokers that ask for them (KIP-714), with `enable.metrics.push`.
 
-How it works. A broker with a plugin that receives metrics lists GetTelemetrySubscriptions among its APIs; only then is
-there an object of this class at all. It asks that broker what is wanted (names, how often, in which form) and under
-which id to tell it, and from then on has the driver read the metrics every so often (`MetricsWanted`, `MetricsRead`),
-encodes them and pushes them. The first push comes after half to one and a half intervals, drawn by chance, so that
-clients that were started together do not push together. When the producer closes, a last push says so; closing waits
-for its answer for a second at most. Everything goes to the same broker as long as there is a connection to it.
+How it works. A broker with a plugin that receives metrics lists GetTelemetrySubscriptions among its APIs; an object of
+this class is made when such a broker is connected. It asks that broker for a subscription (an id, and which metrics,
+how often, in which form). Then the driver reads the metrics at that interval (`MetricsWanted`, `MetricsRead`), and they
+are encoded and pushed. The first push comes after half to one and a half intervals, drawn at random: so clients that
+were started together do not push together. When the producer closes, a last push says so; closing waits for its answer
+for a second at most. Everything goes to the same broker as long as there is a connection to it.
 
-What brokers answer has the consequences it has in Java: an unknown subscription is asked for anew at once; what is too
-large, or came too soon, is given another interval; whatever else is wrong ends the pushing for good, without a word to
-the user. Three things differ. Java ends it also where a connection was lost meanwhile, which here costs an interval
-only. What does not fit into the bytes that the broker allows is left out here, topics first, instead of being refused;
-and what a broker has refused is in the next delta. A codec that was refused is not used again.
+Errors are handled as in Java. After an unknown subscription, a new one is requested at once. After a push that was too
+large, or came too soon, a new one is requested an interval later. Any other error ends the pushing for good; it is not
+logged. Three things differ. Java also ends it when a connection was lost meanwhile; here the next try comes an interval
+later. Metrics that do not fit into the bytes that the broker allows are left out here, topics first. What a broker has
+refused is in the next delta. A codec that was refused is not used again.
 
-Invariants: at most one of these requests is under way. Nothing waits for it but closing.
+Invariants: at most one of these requests is in flight. Only closing waits for it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ASK_LATER = (ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 class TelemetryState(IntEnum):
-    """How far the pushing is."""
+    """The state of the pushing."""
 
     UNSUBSCRIBED = 0
     ASKING = 1
@@ -57,7 +57,7 @@ class TelemetryState(IntEnum):
 
 
 class TelemetryEvent(IntEnum):
-    """What moves it on."""
+    """What changes the state."""
 
     ASK = 0
     TOLD = 1
@@ -84,7 +84,7 @@ TRANSITIONS: dict[tuple[TelemetryState, TelemetryEvent], TelemetryState] = {
 class _Subscription(NamedTuple):
     number: int
     interval_us: int
-    # Codes of codecs, as the broker likes them best.
+    # Codes of codecs, in the broker's order of preference.
     codecs: tuple[int, ...]
     bytes_max: int
     is_delta: bool
@@ -92,23 +92,23 @@ class _Subscription(NamedTuple):
 
 
 class Telemetry:
-    """What brokers want to be told, and when; the token of its own requests. `outputs` are for the core's driver."""
+    """Requests subscriptions and pushes metrics; it is the token of its requests, and `outputs` are for the driver."""
 
     def __init__(self, connection: ConnectionCore, rng: Random, idempotence: Idempotence, now_us: int) -> None:
         self.state = TelemetryState.UNSUBSCRIBED
         self.outputs: list[MetricsWanted | ClientInstanceKnown | TelemetryBegun] = []
         self._connection = connection
         self._rng = rng
-        # It knows the transactional id, which may be another one later.
+        # It has the transactional id, which may change.
         self._idempotence = idempotence
         self._metrics = PushedMetrics()
         self._began_us = now_us
-        # The same as Unix time, once that was told; the clock may be set meanwhile.
+        # The same as Unix time, computed when that is first read: the clock may be set later.
         self._began_ns = 0
         self._due_us = now_us
         self._node_id: int | None = None
         self._client_instance_id = ZERO_UUID
-        # The id under which metrics were last said to be wanted.
+        # The id in the last `TelemetryBegun`.
         self._begun_as = ZERO_UUID
         self._subscription: _Subscription | None = None
         self._refused_codecs: list[int] = []
@@ -123,7 +123,7 @@ class Telemetry:
         return None if due_us == _NEVER_US or self.state is TelemetryState.OVER else due_us
 
     def work(self, now_us: int) -> None:
-        """Ask what is wanted, or have the metrics read, where it is time to."""
+        """Request a subscription, or have the metrics read, if that is due."""
         if now_us < self._due_us:
             return
         node_id = self._find_node(now_us)
@@ -153,7 +153,7 @@ class Telemetry:
         self._connection.request(node_id, message, self, now_us)
 
     def take_answer(self, answer: Answer, now_us: int) -> None:
-        """Take in what became of a request."""
+        """Take in the answer to a request."""
         if self.state is TelemetryState.ASKING:
             self._take_subscription(answer, now_us)
         elif self.state is TelemetryState.PUSHING:
@@ -178,7 +178,7 @@ class Telemetry:
         return True
 
     def _find_node(self, now_us: int) -> int | None:
-        """The broker that was told before, else any that takes metrics; None where none can be told now."""
+        """The broker that was used before, else any that takes metrics; None where nothing can be sent to one now."""
         connection = self._connection
         takers = connection.speaking(PushTelemetryRequest.API_KEY)
         if self._node_id not in takers:
@@ -239,13 +239,13 @@ class Telemetry:
             self._move(TelemetryEvent.STOP)
 
     def _begin_again(self, event: TelemetryEvent, told: Any, now_us: int) -> None:
-        """Ask for a subscription when it is time to, or never again."""
+        """After an error: request a subscription now, or an interval later, or end the pushing."""
         code = 0 if told is None else told.error_code
         if told is not None and code not in _ASK_ANEW and code not in _ASK_LATER:
             self._move(TelemetryEvent.STOP)
             return
         self._move(event)
-        # What refuses to tell its subscription is not asked in a circle.
+        # At once only after a push: a broker that refuses the subscription itself is not asked in a loop.
         if code in _ASK_ANEW and event is TelemetryEvent.NOT_TAKEN:
             self._due_us = now_us
         else:
@@ -273,5 +273,5 @@ class Telemetry:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
             raise RuntimeError(f"telemetry: {event.name} cannot happen in {self.state.name}") from None
-        # Who waits for an answer, or is over, has nothing to do by itself.
+        # Nothing is due while an answer is waited for, or when all is over; callers set the time where something is.
         self._due_us = _NEVER_US

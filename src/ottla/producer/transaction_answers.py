@@ -1,14 +1,17 @@
-"""What a coordinator's error code asks of a transactional producer, request by request (KIP-588, KIP-1050).
+"""What a transactional producer does after each error code of a coordinator (KIP-588, KIP-1050).
 
-The tables follow Java's TransactionManager (4.3) with four exceptions, and a test asks it for every code. EndTxn that
-is answered with UNKNOWN_SERVER_ERROR is asked again: to ask for the same end again is always safe, and giving up would
-leave the outcome open.
-EndTxn(commit) that is answered with INVALID_TXN_STATE means that the transaction was aborted (it had lasted longer than
-`transaction.timeout.ms`): the producer may go on after aborting, since brokers of transaction version 2 give it the
-next epoch. In version 1 it does not mean that where an earlier EndTxn(commit) was not answered. InitProducerId that is
-refused for want of authorization may be tried again by the same producer.
-INVALID_PRODUCER_ID_MAPPING ends Java's producer: ours asks for a new identity by the one it had, and hears from the
-coordinator that compares the two whether it was forgotten (`transactional.id.expiration.ms`) or replaced.
+The tables follow Java's TransactionManager (4.3), and a test compares them with it for every code. There are four
+exceptions:
+
+- EndTxn is sent again after UNKNOWN_SERVER_ERROR: to request the same end again is always safe, and giving up would
+  leave the outcome unknown.
+- INVALID_TXN_STATE for EndTxn(commit) means that the transaction was aborted because it lasted longer than
+  `transaction.timeout.ms`. The producer may go on after aborting. In transaction version 1 it does not mean that if an
+  earlier EndTxn(commit) was not answered.
+- InitProducerId that was refused for lack of authorization may be tried again by the same producer.
+- INVALID_PRODUCER_ID_MAPPING ends Java's producer. This one requests a new identity and names the one it had: the
+  coordinator fences it if it was replaced, and gives a new identity if it was removed
+  (`transactional.id.expiration.ms`).
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ class Reaction(IntEnum):
     ABORT = 2
     """The transaction can only be aborted."""
     RENEW = 3
-    """The coordinator knows nothing of this producer id: abort by asking for a new identity."""
+    """The coordinator has no state of this producer id: abort by requesting a new identity."""
     GONE = 4
-    """There is no transaction that could be ended so."""
+    """There is no transaction that can be ended in this way."""
     DENY = 5
     """Not allowed; nothing has happened, and it may be tried again."""
     FENCED = 6
@@ -73,7 +76,7 @@ _TABLES: dict[RequestKind, dict[int, Reaction]] = {
         **_FOR_ALL,
         **_UNKNOWN_IDENTITY,
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction.ABORT,
-        # Whatever kept the others from being added decides.
+        # The errors of the other partitions decide.
         _E.OPERATION_NOT_ATTEMPTED: Reaction.AGAIN,
         _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.BREAK,
         _E.INVALID_TXN_STATE: Reaction.BREAK,
@@ -94,10 +97,10 @@ _TABLES: dict[RequestKind, dict[int, Reaction]] = {
         _E.UNKNOWN_SERVER_ERROR: Reaction.AGAIN,
     },
 }
-# What else may go wrong with one partition or one group concerns this transaction only.
+# Any other error of a partition concerns this transaction only.
 _OTHERWISE = {RequestKind.ADD_PARTITIONS: Reaction.ABORT}
 
-# Answers to EndTxn that may have been given although the outcome was (or will be) written down.
+# Errors of EndTxn after which the outcome may be in the coordinator's log nevertheless, now or later.
 LEAVES_OPEN = frozenset(
     (
         _E.UNKNOWN_SERVER_ERROR,
@@ -110,7 +113,7 @@ LEAVES_OPEN = frozenset(
 
 
 def reaction_to(kind: RequestKind, code: int) -> Reaction:
-    """Return what this error code means in an answer to this kind of request."""
+    """Return what to do about this error code in an answer to this kind of request."""
     known = _TABLES[kind].get(code)
     if known is not None:
         return known
@@ -120,6 +123,6 @@ def reaction_to(kind: RequestKind, code: int) -> Reaction:
 
 
 def gravest(kind: RequestKind, codes: Mapping[tuple[str, int], int]) -> tuple[int, Reaction] | None:
-    """Return the error code that weighs most among those of many partitions, and what it means; None without errors."""
+    """Return the gravest error code of many partitions, and what to do about it; None without errors."""
     errors: Iterable[int] = [code for code in codes.values() if code]
     return max(((code, reaction_to(kind, code)) for code in errors), key=lambda found: found[1], default=None)

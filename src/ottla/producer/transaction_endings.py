@@ -1,8 +1,8 @@
-"""Ends prepared transactions by their identities: one EndTxn each, asked again until it is answered.
+"""Ends prepared transactions by their identities: one EndTxn each, sent again until it is answered.
 
-The other half of `Producer.prepare_transaction`, for whoever was told the identity, in another process as a rule. Any
-number of transactions at once. Their coordinators are looked for together; then each is on its own way, with its own
-pauses and its own doubt: once an EndTxn stayed unanswered, only an answer that tells how it went is taken for one.
+It ends what `Producer.prepare_transaction` has prepared, usually in another process, which was given the identity. It
+takes any number of transactions at once. Their coordinators are asked for together; then each transaction has its own
+requests and pauses. Once an EndTxn was not answered, only an answer that says how the transaction ended is accepted.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class EndWanted:
 
 @dataclass(slots=True, frozen=True)
 class Ended:
-    """Output: what became of it, and by what its coordinator knows the producer now.
+    """Output: the transaction is ended, or `error` says why not; `identity` is the producer's next one.
 
-    That is the identity it was ended by where the coordinator has not said another one, as it does from transaction
-    version 2 on (KIP-890).
+    It is the identity before, unless the coordinator gave another one, as it does from transaction version 2 on
+    (KIP-890).
     """
 
     token: int
@@ -46,7 +46,7 @@ class Ended:
 
 
 class Ending:
-    """One transaction on its way to its end; `problem` says why it is not there yet."""
+    """One transaction that is to be ended; `problem` says why it is not ended yet."""
 
     __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "problem", "token")
 
@@ -54,7 +54,7 @@ class Ending:
         self.token = wanted.token
         self.identity = wanted.identity
         self.end_txn = EndTxn(wanted.committed)
-        # Its coordinator; None where that is to be looked for.
+        # The node id of its coordinator; None where that has to be found.
         self.node_id: int | None = None
         self.failures = 0
         self.not_before_us = 0
@@ -79,23 +79,23 @@ class EndingCore:
         self.addresses = self._connection.addresses
         self._settings = settings
         self._endings: dict[int, Ending] = {}
-        # Each of them is in one of these, or waits for an answer: of its own, or of the search for its coordinator.
+        # Each ending is in one of these, or waits for an answer: to its EndTxn, or to FindCoordinator.
         self._ready: list[Ending] = []
         self._paused: list[tuple[int, int]] = []
-        # Whether a broker has said that it cannot be asked for many coordinators at once.
+        # Whether a broker has refused a request for many coordinators at once.
         self._one_by_one = False
         self._outputs: list[Ended] = []
         self._now_us = 0
         self._version = 0
 
     def problem(self, token: int) -> str:
-        """Why this one has no answer yet, as a clause for a person."""
+        """Why this transaction is not ended yet, as a clause for a person."""
         ending = self._endings.get(token)
         told = "" if ending is None else ending.problem
         return told or str(self._connection.reach_error() or "its coordinator has not answered")
 
     def receive(self, event: Any, now_us: int) -> None:
-        """Take in what is wanted, or what became of a connection."""
+        """Take in an `EndWanted`, or an event of a connection."""
         self._now_us = now_us
         if isinstance(event, EndWanted):
             self._endings[event.token] = ending = Ending(event)
@@ -136,7 +136,7 @@ class EndingCore:
             elif ending.node_id is None:
                 homeless.append(ending)
             else:
-                # Some broker has told of the coordinator, so the features are known.
+                # A broker has named the coordinator, so the features are known.
                 self._choose_version()
                 message = ending.end_txn.request(ending.identity)
                 self._connection.ask(message, ending, now_us, where=ending.node_id, deadline_us=now_us + REACH_US)
@@ -170,7 +170,7 @@ class EndingCore:
     def _take_coordinators(self, asked: _Search, answer: Answer, now_us: int) -> None:
         is_refused = answer.unsupported or answer.unsendable
         if is_refused and len(asked.keys) > 1:
-            # The broker may be old, or one of the keys is to blame.
+            # The broker may be too old, or one of the keys may be unsendable.
             self._one_by_one = True
             self._ready += asked.endings
             return
@@ -228,6 +228,6 @@ class EndingCore:
         self._outputs.append(Ended(ending.token, error, identity))
 
     def _backoff_us(self, failures: int) -> int:
-        # The first pauses are short: what is waited for is markers, as a rule.
+        # The first pauses are short: most often only markers are still being written.
         most_ms = self._settings.retry_backoff_max_ms
         return self._connection.backoff_us(failures, min(20, self._settings.retry_backoff_ms), most_ms)

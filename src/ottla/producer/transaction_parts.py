@@ -1,7 +1,7 @@
-"""What takes part in a transaction: partitions, offsets and groups, and what of them a coordinator has yet to hear.
+"""What takes part in a transaction: partitions, offsets and groups, and which of them have yet to be added.
 
-In transaction version 1 a partition is admitted once its coordinator has been told of it (AddPartitionsToTxn); until
-then its batches wait. In version 2 (KIP-890) brokers add partitions by themselves, with the first batch.
+In transaction version 1 a partition is admitted once it was added at the coordinator (AddPartitionsToTxn); until then
+its batches wait. In version 2 (KIP-890) brokers add a partition by themselves, with its first batch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class TransactionParts:
         self._groups_added: dict[str, bool] = {}
 
     def begin(self, version: int) -> None:
-        """A transaction of this version is open."""
+        """Note that a transaction of this version is open."""
         self._version = version
         for queue in self._accumulator.queues.values():
             queue.admitted = version == 2
 
     def add(self, topic: str, partition: int) -> None:
-        """A batch was handed over: its partition takes part."""
+        """Note that a batch was handed over: its partition takes part."""
         place = topic, partition
         if place in self._partitions:
             return
@@ -48,7 +48,7 @@ class TransactionParts:
             self.is_begun = True
 
     def admit(self, places: Iterable[tuple[str, int]], now_us: int) -> None:
-        """The coordinator knows of these partitions: what waits for them may leave."""
+        """Note that the coordinator has added these partitions: their batches may be sent."""
         for place in places:
             queue = self.to_add.pop(place, None)
             if queue is not None:
@@ -56,11 +56,11 @@ class TransactionParts:
                 self._accumulator.schedule(queue, now_us)
 
     def add_group(self, group: str) -> None:
-        """The coordinator knows of this group."""
+        """Note that the coordinator has added this group."""
         self._groups_added[group] = True
 
     def has_group(self, group: str) -> bool:
-        """Whether the coordinator knows of the group."""
+        """Whether the coordinator has added the group."""
         return group in self._groups_added
 
     @property
@@ -71,7 +71,7 @@ class TransactionParts:
     @property
     def is_quiet(self) -> bool:
         """Whether none of its batches waits or is in flight."""
-        # Of the transaction before nothing is left, so its partitions need not be looked at.
+        # Batches of earlier transactions are all settled, so other partitions need not be checked.
         return not any(queue.waiting or queue.in_flight for queue in self._partitions.values())
 
     @property
@@ -80,14 +80,14 @@ class TransactionParts:
         return any(queue.hole for queue in self._partitions.values())
 
     def drop_plans(self) -> list[CommitOffsets]:
-        """Nothing more will take part; returns the offsets that do not."""
+        """Add nothing any more; return the offsets that are dropped."""
         self.to_add.clear()
         dropped = list(self.offsets)
         self.offsets.clear()
         return dropped
 
     def clear(self) -> None:
-        """The transaction is over."""
+        """Remove everything: the transaction is over."""
         self._partitions.clear()
         self.to_add.clear()
         self._groups_added.clear()

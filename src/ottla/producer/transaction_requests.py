@@ -1,4 +1,4 @@
-"""The requests of a transaction as messages, and the error codes out of answers that speak of many partitions."""
+"""The requests of a transaction as messages, and the error codes of answers about many partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def initialize(transactional_id: str, timeout_ms: int, known: tuple[int, int]) -
 
 
 def add_partitions(identity: TransactionIdentity, places: Iterable[Place]) -> AddPartitionsToTxnRequest:
-    """Tell the coordinator of partitions, as version 1 wants it."""
+    """Add partitions to the transaction, which version 1 needs."""
     topics: dict[str, list[int]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(partition)
@@ -45,7 +45,7 @@ def add_partitions(identity: TransactionIdentity, places: Iterable[Place]) -> Ad
 
 
 def added_places(message: AddPartitionsToTxnRequest) -> list[Place]:
-    """Return the partitions that `add_partitions` put in."""
+    """Return the partitions in a request of `add_partitions`."""
     return [(topic.name, index) for topic in message.v3_and_below_topics for index in topic.partitions]
 
 
@@ -59,7 +59,7 @@ def partition_codes(response: Any) -> dict[Place, int]:
 
 
 def add_offsets(identity: TransactionIdentity, group_id: str) -> AddOffsetsToTxnRequest:
-    """Tell the coordinator of a group whose offsets will follow, as version 1 wants it."""
+    """Add a group to the transaction before its offsets, which version 1 needs."""
     return AddOffsetsToTxnRequest(
         transactional_id=identity.transactional_id,
         producer_id=identity.producer_id,
@@ -69,7 +69,7 @@ def add_offsets(identity: TransactionIdentity, group_id: str) -> AddOffsetsToTxn
 
 
 def commit_offsets(identity: TransactionIdentity, wanted: CommitOffsets) -> TxnOffsetCommitRequest:
-    """Tell the group's coordinator the offsets."""
+    """Commit offsets with the transaction, at the group's coordinator."""
     topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for topic, partition, offset, leader_epoch, metadata in wanted.offsets:
         row = TxnOffsetCommitRequestPartition(

@@ -1,4 +1,4 @@
-"""The states of a transactional producer, what moves it on, and by what a transaction is known."""
+"""The states of a transactional producer, the events that change them, and a transaction's identity."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from enum import IntEnum
 from typing import NamedTuple
 
 FEATURE = "transaction.version"
-# The newest versions of Produce, EndTxn and TxnOffsetCommit that do not speak of transaction version 2.
+# The newest versions of Produce, EndTxn and TxnOffsetCommit that mean transaction version 1.
 VERSION_1_CAPS = {0: 11, 26: 4, 28: 4}
 # A coordinator that cannot be reached for so long may have moved.
 REACH_US = 1_000_000
 
 
 class TransactionState(IntEnum):
-    """Where a transactional producer stands."""
+    """The state of a transactional producer."""
 
     UNINITIALIZED = 0
     INITIALIZING = 1
@@ -28,7 +28,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionEvent(IntEnum):
-    """What moves it on."""
+    """What changes the state."""
 
     INITIALIZE = 0
     GIVEN = 1
@@ -45,8 +45,8 @@ class TransactionEvent(IntEnum):
 
 
 _S, _V = TransactionState, TransactionEvent
-# FAIL: something of the transaction went wrong for good. RENEW: it ended, and a new epoch is needed. BREAK, which can
-# happen anywhere: fenced, or what else no new transaction would help against.
+# FAIL: the transaction can only be aborted. RENEW: it ended, and a new epoch is needed. BREAK, possible in every state:
+# the producer is fenced, or has another error that a new transaction does not mend.
 TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] = {
     (_S.UNINITIALIZED, _V.INITIALIZE): _S.INITIALIZING,
     (_S.INITIALIZING, _V.GIVEN): _S.READY,
@@ -72,7 +72,7 @@ TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] =
     **{(state, _V.BREAK): _S.FATAL for state in _S if state is not _S.FATAL},
 }
 NOT_BEGUN = "no transaction is open; call begin_transaction() first, or send inside `with producer.transaction():`"
-# What there is to do in each state, for whoever wanted something else; ABORTABLE and FATAL have their own reasons.
+# The text of errors for a call that a state does not allow; ABORTABLE and FATAL have an error of their own.
 STANDING = {
     _S.UNINITIALIZED: NOT_BEGUN,
     _S.INITIALIZING: "the producer has no identity yet; call init_transactions() again",
@@ -86,7 +86,7 @@ STANDING = {
 
 
 class TransactionIdentity(NamedTuple):
-    """By what a coordinator knows one transaction: whoever has it can end the transaction."""
+    """What identifies one transaction at its coordinator: a client that has it can end the transaction."""
 
     transactional_id: str
     producer_id: int

@@ -1,6 +1,6 @@
-"""How a transactional producer talks with coordinators: one request at a time, to whoever coordinates, and pauses.
+"""Requests of a transactional producer to its coordinators: one at a time, each to the right broker, with pauses.
 
-What is to be asked, and what an answer means, is decided in `transactions.py`.
+`transactions.py` decides which request is next, and what an answer means.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.producer.coordinator import GROUP, TRANSACTION, Coordinator
 from ottla.producer.transaction_answers import RequestKind
 from ottla.producer.transaction_states import REACH_US
 
-# The pause where the transaction before is still being completed, which takes no longer as a rule.
+# The first pause while the transaction before is still being completed: that rarely takes longer.
 _CONCURRENT_MS = 20
 
 
@@ -32,7 +32,7 @@ class TransactionRequest:
 
 
 class TransactionTalk:
-    """`problem` says why the present request has no good answer yet, for whoever waits in vain."""
+    """Sends the requests; `problem` says why the present one has no good answer yet, for errors of calls that wait."""
 
     def __init__(self, transactional_id: str, connection: ConnectionCore, backoff: Callable[[int], int]) -> None:
         self.problem = ""
@@ -46,7 +46,7 @@ class TransactionTalk:
         self._wake_us: int | None = None
 
     def may_ask(self, now_us: int) -> bool:
-        """Whether neither an answer nor a pause is waited for."""
+        """Whether a request may be sent now: none is in flight, and no pause is under way."""
         self._wake_us = None
         if self._in_flight is not None:
             return False
@@ -56,22 +56,22 @@ class TransactionTalk:
         return True
 
     def find(self, now_us: int) -> int | None:
-        """The node that coordinates the transactions; None where it has to be looked for first, which is done."""
+        """The node that coordinates the transactions; None where it is not known, then it is asked for."""
         return self._find(self._coordinator, now_us)
 
     def find_group(self, group: str, now_us: int) -> Coordinator | None:
-        """The coordinator of a group; None where it has to be looked for first, which is done."""
+        """The coordinator of a group; None where it is not known, then it is asked for."""
         coordinator = self._groups.get(group)
         if coordinator is None:
             coordinator = self._groups[group] = Coordinator(self._connection, GROUP, group, self._backoff)
         return coordinator if self._find(coordinator, now_us) is not None else None
 
     def knows(self, coordinator: Coordinator) -> bool:
-        """Whether this one was looked for here."""
+        """Whether it is one of this object's coordinators."""
         return coordinator is self._coordinator or coordinator in self._groups.values()
 
     def ask(self, kind: RequestKind, message: Any, now_us: int, coordinator: Coordinator | None = None) -> bool:
-        """Send a request to the transaction's coordinator, or this one; False where it has to be looked for first."""
+        """Send a request to the transaction's coordinator, or this one; False where that is not known yet."""
         coordinator = coordinator or self._coordinator
         node_id = self._find(coordinator, now_us)
         if node_id is None:
@@ -87,21 +87,21 @@ class TransactionTalk:
         return node_id
 
     def deadline_us(self) -> int | None:
-        """Return when `may_ask` may say yes without any event."""
+        """Return when `may_ask` or `find` must be called again if no event comes."""
         return self._wake_us
 
     def hear(self) -> None:
-        """The request that was under way is answered, or lost."""
+        """Note that the request in flight was answered, or lost."""
         self._in_flight = None
 
     def begin_anew(self) -> None:
-        """All is well: forget failures and pauses."""
+        """Forget failures and pauses."""
         self._failures = 0
         self._not_before_us = 0
         self.problem = ""
 
     def pause(self, now_us: int, *, is_concurrent: bool = False) -> None:
-        """Ask nothing for a while, which grows; a short one where a transaction is being completed."""
+        """Begin a pause, which grows with each failure; a short one while a transaction is being completed."""
         self._failures += 1
         if is_concurrent:
             most_ms = self._connection.settings.retry_backoff_max_ms

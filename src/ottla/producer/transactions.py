@@ -1,24 +1,26 @@
-"""A producer's transactions: who it is, which partitions and offsets take part, and how each transaction ends.
+"""A producer's transactions: its identity, which partitions and offsets take part, and how each transaction ends.
 
-How it works. The verbs come in as events with a token; each token comes back in one `TransactionAnswered`. Batches are
-handed over while the state is OPEN only; `transaction_parts.py` keeps what takes part. One request to a coordinator is
-under way at a time (`transaction_talk.py`); `work` sends the next one that the state calls for:
+How it works. The calls of the user come in as events with a token; each token comes back in one `TransactionAnswered`.
+Batches are handed over while the state is OPEN only; `transaction_parts.py` has what takes part. One request to a
+coordinator is in flight at a time (`transaction_talk.py`); `work` sends the next one, which depends on the state:
 
     INITIALIZING            InitProducerId
     OPEN                    AddPartitionsToTxn, AddOffsetsToTxn (transaction version 1), TxnOffsetCommit
-    PREPARING, COMMITTING   the same until nothing is left and every batch is stored; then EndTxn(commit)
+    PREPARING, COMMITTING   the same until nothing is left and every batch is stored;
+                            then COMMITTING sends EndTxn(commit), and PREPARING becomes PREPARED without a request
     ABORTING                EndTxn(abort), once nothing is in flight any more
 
 Version 2 (KIP-890, the feature `transaction.version`): brokers add partitions by themselves, and every end gives the
-producer its next epoch. Version 1: the epoch stays, and after an abort that leaves gaps in the sequence numbers the
-producer asks for a new one by InitProducerId with the identity it has (KIP-360); where the coordinator is too old for
-that, see `same_epoch.py`. Unlike Java's producer it does so, too, when a request to a coordinator stayed unanswered: a
-commit that arrives late would commit the next transaction.
+producer its next epoch. Version 1: the epoch stays. After an abort that leaves gaps in the sequence numbers, the
+producer requests a new epoch by InitProducerId with its identity (KIP-360); if the coordinator is too old for that, see
+`same_epoch.py`. Unlike Java's producer it also does so when a request to a coordinator was not answered: a commit that
+arrives late would commit the next transaction.
 
-Invariants. A batch that failed or is unknown makes the transaction ABORTABLE; nothing but an abort follows. Once
-EndTxn(commit) has left, the same is asked for again until there is an answer, and never turned into an
-abort; what comes when an earlier EndTxn stayed unanswered and does not say how it went is TransactionUnknown. A
-partition's sequence begins anew with each identity, when nothing of the one before is in flight.
+Invariants. After a batch failed or is unknown, the transaction is ABORTABLE, and can only be aborted. After
+EndTxn(commit) was sent, the same request is sent again until there is an answer; it never becomes an abort. If an
+earlier EndTxn was not answered, and the answer to a later one does not say whether the transaction was committed, the
+error is TransactionUnknown. A partition's sequence begins at 0 with each identity, when nothing of the one before is in
+flight.
 
 KIPs: 98, 360, 447 (offsets with a member's generation), 588 (fencing), 890, 1050 (kinds of errors).
 """
@@ -73,12 +75,12 @@ if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
 
 _S, _V = TransactionState, TransactionEvent
-# Nothing has to be finished before such a producer closes.
+# In these states nothing has to be ended before the producer closes.
 _AT_REST = (_S.UNINITIALIZED, _S.INITIALIZING, _S.READY, _S.PREPARED, _S.FATAL)
 
 
 class Transactions:
-    """All transactions of one producer, one after the other; `outputs` collects what the driver is to hear."""
+    """All transactions of one producer, one after the other; `outputs` are for the driver."""
 
     def __init__(
         self,
@@ -107,29 +109,29 @@ class Transactions:
         # Of the present transaction.
         self._version = 0
         self._initializing: list[int] = []
-        # An identity that somebody else was given, until it is taken over.
+        # Another producer's identity, until it is taken over.
         self._known: TransactionIdentity | None = None
         self._ending: int | None = None
         self._end_txn = EndTxn(committed=False)
         self._identity_unknown = False
         self._needs_epoch = False
         self._lost_numbers = LostNumbers()
-        # Whether the coordinator gives an epoch to who names the one before (KIP-360).
+        # Whether the coordinator gives the next epoch to a producer that names the one it has (KIP-360).
         self._bumps = True
 
     @property
     def identity(self) -> TransactionIdentity:
-        """What the present transaction, or the next one, is known by."""
+        """The identity of the present transaction, or of the next one."""
         return TransactionIdentity(self._id, self._idempotence.producer_id, self._idempotence.producer_epoch)
 
     @property
     def problem(self) -> str:
-        """Why the present request has no good answer yet, for whoever waits in vain."""
+        """Why the present request has no good answer yet, for errors of calls that wait."""
         return self._talk.problem
 
     @property
     def may_send(self) -> bool:
-        """Whether batches may leave."""
+        """Whether batches may be sent."""
         return self.state in (_S.OPEN, _S.PREPARING, _S.COMMITTING)
 
     @property
@@ -142,10 +144,10 @@ class Transactions:
         """Whether nothing has to be ended."""
         return self.state in _AT_REST
 
-    # ---- verbs ------------------------------------------------------------------------------------------------------
+    # ---- calls ------------------------------------------------------------------------------------------------------
 
     def receive(self, event: InitializeTransactions | BeginTransaction | CommitOffsets | EndTransaction) -> None:
-        """Take in what the user wants next."""
+        """Take in a call of the user."""
         if self.state is _S.FATAL:
             self._answer(event.token, self.refusal)
         elif isinstance(event, InitializeTransactions):
@@ -177,7 +179,7 @@ class Transactions:
             self._answer(event.token, None)
 
     def _become(self, known: TransactionIdentity) -> None:
-        """Leave the identity there was, and what is prepared under it, to whoever has it."""
+        """Take another identity; a transaction that is prepared under the one before stays prepared."""
         self._forget()
         self._known = known
         self._bumps = True
@@ -213,7 +215,7 @@ class Transactions:
             self._end_by(verb, event.token)
 
     def close(self) -> None:
-        """No more verbs will come: abort what is open (not what is prepared)."""
+        """Abort an open transaction (not a prepared one): the producer closes, and no more calls come."""
         if (self.state, _V.ABORT) in TRANSITIONS and not self.is_at_rest:
             self._end_by(_V.ABORT, None)
 
@@ -227,32 +229,32 @@ class Transactions:
             self._drop_plans(TransactionError("the transaction is being aborted"))
 
     def _drop_plans(self, error: OttlaError | None) -> None:
-        """Nothing will take part any more in addition."""
+        """Add nothing to the transaction any more; calls whose offsets are dropped get this error."""
         for dropped in self._parts.drop_plans():
             self._answer(dropped.token, error)
 
     def _standing(self) -> str:
         return STANDING.get(self.state, str(self.refusal))
 
-    # ---- what goes wrong --------------------------------------------------------------------------------------------
+    # ---- errors -----------------------------------------------------------------------------------------------------
 
     def batch_lost(self, sealed: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
-        """A batch failed, or is unknown: the transaction cannot be committed any more."""
+        """Note a batch that failed, or is unknown: the transaction cannot be committed any more."""
         self._lost_numbers.lose(sealed, error, unknown=unknown)
-        # A leader that knows nothing of the identity says so for its coordinator, which will be asked about the abort.
+        # A leader answers INVALID_PRODUCER_ID_MAPPING for the coordinator, which will answer the abort itself.
         if error.fatal and getattr(error, "code", None) != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._break(error)
         else:
             self.fail(error)
 
     def batch_error(self) -> OttlaError:
-        """Why the batches that wait are not sent, where they may not."""
+        """Why the batches that wait may not be sent."""
         if self.state in (_S.ABORTABLE, _S.FATAL) and self.refusal is not None:
             return self.refusal
         return TransactionAborted("its transaction was aborted before it was sent")
 
     def fail(self, cause: OttlaError) -> None:
-        """The transaction can only be aborted now, where there is one that is not being aborted already."""
+        """Have the transaction end by an abort only, if there is one that is not being aborted already."""
         if (self.state, _V.FAIL) not in TRANSITIONS:
             return
         # Some batches of it may be missing in the sequence of their partition.
@@ -266,10 +268,10 @@ class Transactions:
         self._answer_end(error)
 
     def _break(self, cause: OttlaError) -> None:
-        """Nothing can be done by this producer any more."""
+        """End this producer: no call can succeed any more."""
         if self.state is _S.FATAL:
             return
-        # Whatever it means elsewhere: there is no way on from here.
+        # Also an error that is retriable elsewhere ends this producer.
         cause.retriable, cause.fatal = False, True
         error = cause
         if self.state is _S.COMMITTING and self._end_txn.is_doubted:
@@ -286,7 +288,7 @@ class Transactions:
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def work(self, now_us: int) -> None:
-        """Ask what has to be asked next, unless an answer or a pause is waited for."""
+        """Send the next request, unless an answer or a pause is waited for."""
         if not self._talk.may_ask(now_us):
             return
         parts = self._parts
@@ -308,7 +310,7 @@ class Transactions:
 
     def _ask_for_identity(self, now_us: int) -> None:
         if self._known is not None and self._connection.brokers_met:
-            # Some broker has told which transaction version is in force.
+            # A broker was connected, so the transaction version in force is known.
             self._given(*self._known[1:])
             return
         node_id = self._talk.find(now_us)
@@ -335,7 +337,7 @@ class Transactions:
 
     def _ask_about_offsets(self, wanted: CommitOffsets, now_us: int) -> None:
         group = wanted.group_id
-        # Looked for before the group is added: that has the topic made in which groups keep their offsets.
+        # Before the group is added: FindCoordinator creates the topic of the groups' offsets if it is missing.
         coordinator = self._talk.find_group(group, now_us)
         if coordinator is None:
             return
@@ -358,7 +360,7 @@ class Transactions:
     # ---- answers ----------------------------------------------------------------------------------------------------
 
     def take_answer(self, answer: Answer, now_us: int) -> None:
-        """Take in what a coordinator said, or who coordinates."""
+        """Take in a coordinator's answer, or the answer to FindCoordinator."""
         if isinstance(answer.token, Coordinator):
             self._take_coordinator(answer.token, answer, now_us)
             return
@@ -380,7 +382,7 @@ class Transactions:
             if kind is RequestKind.END:
                 self._end_txn.lost(answer)
             if answer.sent:
-                # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
+                # It may still arrive, and would count for the next transaction if that had the same epoch.
                 self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
             request.coordinator.forget()
             self._talk.pause(now_us)
@@ -401,7 +403,7 @@ class Transactions:
             self._react(request, *found, now_us)
 
     def _take_unsendable(self, kind: RequestKind, error: OttlaError) -> None:
-        """What cannot be written as bytes now never can be."""
+        """Handle a request that cannot be written as bytes: to send it again would not help."""
         if kind is RequestKind.INITIALIZE or kind is RequestKind.END:
             self._break(error)
         else:
@@ -466,15 +468,15 @@ class Transactions:
             self.fail(error)
 
     def _react_to_abort(self, kind: RequestKind, reaction: Reaction, error: OttlaError) -> None:
-        """The transaction is being aborted, and the answer says that this way does not lead there."""
+        """Handle an error while the transaction is being aborted."""
         if kind is not RequestKind.END:
             self._identity_unknown = self._identity_unknown or reaction is Reaction.RENEW
         elif reaction is Reaction.GONE and self._version == 1 and self._bumps:
-            # The coordinator never heard of it, or has aborted it. What is still on its way to it gets an old epoch.
+            # The coordinator has no such transaction, or has aborted it. Requests that still arrive have an old epoch.
             self._needs_epoch = True
             self._ended()
         elif reaction is Reaction.GONE:
-            self._break(error)  # it was committed, by somebody who knows its identity
+            self._break(error)  # it was committed, by a client that has its identity
         else:
             self._renew()
 
@@ -498,7 +500,7 @@ class Transactions:
         self._answer_initializing(error)
 
     def _ended(self) -> None:
-        """The transaction is over, as it was to be."""
+        """Note that the transaction is over, in the way that was requested."""
         if self._needs_epoch and not self._bumps:
             doubt = self._lost_numbers.reuse(self._accumulator.queues)
             if doubt is not None:
@@ -519,16 +521,16 @@ class Transactions:
             self._renew()
 
     def _is_too_old(self, node_id: int) -> bool:
-        """Whether this coordinator gives no epoch to who names the one before, as far as it has said what it speaks."""
+        """Whether this coordinator is too old to give the next epoch (KIP-360); False if its versions are not known."""
         return 0 <= self._connection.highest_version(node_id, InitProducerIdRequest.API_KEY) < BUMPS_FROM_VERSION
 
     def _too_old(self, detail: str) -> OttlaError:
-        """The coordinator would have to give this producer its next epoch, and is too old for it."""
+        """The error for a coordinator that is too old to give this producer the next epoch it needs."""
         why = f"the coordinator speaks no InitProducerId {BUMPS_FROM_VERSION} (KIP-360); make a new producer"
         return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{detail}; {why}", fatal=True)
 
     def _renew(self) -> None:
-        """After an abort: whoever aborts is answered when there is an identity to go on with."""
+        """Request a new identity after an abort; the call that aborts is answered when that has come."""
         self._move(_V.RENEW)
 
     def _forget(self) -> None:

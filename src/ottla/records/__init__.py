@@ -1,4 +1,4 @@
-"""Records <-> record batch bytes: the hot loops, compiled, and their plain-Python twin.
+"""Records <-> record batch bytes: the hot loops, compiled, and the same in plain Python (`plain.py`).
 
-Nothing is imported here: a broker needs only `batch_header`, a producer only `append`.
+Nothing is imported here, so that each user imports only what it needs.
 """

@@ -1,30 +1,30 @@
-"""One record into its partition's open batch: the only path that runs once per record (compiled).
+"""Appends one record to its partition's open batch: the only code that runs once per record (compiled).
 
-`Appender.send` checks the record, picks its partition (a hash of the key, KIP-794's sticky partition, or the next in
-turn), writes it in wire format straight behind the records already in that partition's open batch, and returns a
-`Delivery`. Everything behind it works per batch. A batch is handed over when it is opened (`take_new`), so that the
-producer's core knows of it while it grows. A batch that is full is closed here, by the thread that filled it, and
-compressed; `take_filled` returns it then. Any other open batch is closed by the core, with `close`, when a request can
-leave with it.
+`Appender.send` checks the record, chooses its partition (a hash of the key, KIP-794's sticky partition, or the next in
+turn), writes it in wire format after the records in that partition's open batch, and returns a `Delivery`. All later
+code works per batch. A batch is handed over when it is opened (`take_new`): the producer's core has it while it grows.
+A batch that is full is closed here, by the thread that filled it, and compressed; then `take_filled` returns it. Any
+other open batch is closed by the core, with `close`, when it can be sent with a request.
 
 Invariants
 - The interpreter lock guards all state. Whatever could run other Python code (allocating an object the garbage
-  collector tracks, a hook, compression, the clock given by a caller) happens before the state is looked at: `send`
-  looks again from the beginning after each such step, and from the last look to the end of writing nothing else runs.
-- A partition's batches are handed over in the order in which they are to be stored. One of them at most is open, and
+  collector tracks, a hook, compression, the clock given by a caller) happens before the state is read: after each such
+  step `send` reads it again from the beginning. From the last read to the end of writing nothing else runs.
+- A partition's batches are handed over in the order in which they are to be stored. At most one of them is open, and
   it is the last.
 - `memory` counts every batch, open or closed, and its callbacks, until `release`.
-- `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`, and only for what is due before
-  `wakes_us`. The I/O thread sets `sleeping`, then asks `has_news()`, then waits: what arrives in between is seen there.
-- A full batch is compressed by whichever thread takes it out of `_unpacked` first. Senders leave up to `_LENT_MAX` of
+- `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`. A record that opens a batch calls
+  it only if the batch is due before `wakes_us`. The I/O thread sets `sleeping`, then calls `has_news()`, then waits: so
+  it misses nothing that comes in between.
+- A full batch is compressed by the thread that takes it out of `_unpacked` first. Senders leave up to `_LENT_MAX` of
   them to the I/O thread, so that two processors compress, and compress the rest themselves.
 - In an event loop (`landing` is given) nothing here waits: hooks raise `MustWait`, compression is left to the I/O
   thread, and `send_async` calls `hooks.send_later` where it would have to wait. A call that is cancelled while it waits
   has not appended its record: appending is the last step.
-- A tight `send` loop would keep the interpreter lock, 5 ms at a time. So when a sender has filled `_TURN_BYTES` and the
-  I/O thread has not taken them, it waits without the lock until they are taken (or `_TURN_US` are over).
+- A loop that only calls `send` would hold the interpreter lock for 5 ms at a time. So a sender that has filled
+  `_TURN_BYTES` waits without the lock until the I/O thread has taken them (or `_TURN_US` are over).
 
-The file is long because `send`, its memory and the handing over must keep the first invariant together.
+The file is long because the first invariant holds for all of `send`, its memory and the handing over together.
 """
 
 from __future__ import annotations
@@ -86,29 +86,29 @@ _LENT_MAX = cython.declare(cython.int, 2)
 _PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 # The memory of a callback until its batch is settled: a Delivery, and two list entries.
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
-# In an event loop: other tasks run after so many records in a row. And while one coroutine waits for the I/O thread,
-# the others wait, too, once so many bytes are in full batches.
+# In an event loop: other tasks run after so many records in a row. While one coroutine waits for the I/O thread, the
+# others wait, too, if so many bytes are in full batches.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
 _TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
-# The last topic's name before any was looked up. `send` may be given anything, None too, but never this.
+# The value of `_last_name` before any topic was looked up: no caller of `send` can have this object.
 _NO_NAME = cython.declare(object, object())
 
 
 @cython.final
 @cython.cclass
 class Appender:
-    """All open batches of one producer; the module's docstring says who calls what.
+    """All open batches of one producer.
 
     `hooks` has `topic_missing(topic, call)`, `memory_wanted(call)`, `wake()`, `wait(batch, timeout_s)`,
-    `is_awaited(batch)` and `check_usable()`; in an event loop also `send_later`, which takes what `send` takes.
-    `call` is a BlockedCall. `refusal`, an exception, says why no record is taken now. `landing`, a deque, is where
-    callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall
-    clock. `partitioner` is a short name of producer/partitioner_class.py; with `places`,
-    `hooks.place(topic, key, call)` is asked for each record's partition first; None leaves it to the partitioner.
+    `is_awaited(batch)` and `check_usable()`; with `is_eager` also `send_at_once()`; in an event loop also `send_later`,
+    which takes what `send` takes. `call` is a BlockedCall. `refusal`, an exception, says why no record is taken now.
+    `landing` is a deque for callbacks that an event loop runs. `clock_us` and `clock_ms` (callables) replace the
+    monotonic and the wall clock. `partitioner` is a short name of producer/partitioner_class.py. With `places`,
+    `hooks.place(topic, key, call)` returns each record's partition; None leaves it to the partitioner.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
-    # When the I/O thread wakes by itself: what is due later need not wake it.
+    # When the I/O thread wakes by itself: for a batch that is due later it need not be woken.
     wakes_us = cython.declare(int64_t, visibility="public")
     refusal = cython.declare(object, visibility="public")
     memory = cython.declare(BufferMemory, visibility="readonly")
@@ -118,7 +118,7 @@ class Appender:
     linger_us = cython.declare(int64_t, visibility="readonly")
     buffers = cython.declare(BufferPool, visibility="readonly")
     _memory_is_wanted = cython.declare(cython.bint)
-    # Whether all open batches were made ready before their linger.ms is over; false again with the next open batch.
+    # Whether all open batches were made ready before their linger.ms was over; False again when a batch is opened.
     is_released = cython.declare(cython.bint, visibility="public")
     _open_bytes = cython.declare(int64_t)
     _partitions = cython.declare(cython.Py_ssize_t)
@@ -134,7 +134,7 @@ class Appender:
     _topics = cython.declare(dict)
     _last_name = cython.declare(object)
     _last_topic = cython.declare(Topic)
-    # Batches not handed over yet; and batches that were handed over before they were finished, and are finished now.
+    # Batches not handed over yet; then batches that were handed over before they were finished, and are finished now.
     _new = cython.declare(list)
     _filled = cython.declare(list)
     _unpacked = cython.declare(list)
@@ -146,7 +146,7 @@ class Appender:
     _turn_awaited = cython.declare(cython.bint)
     _landing = cython.declare(object)
     turn_is_asked = cython.declare(cython.bint, visibility="public")
-    # Whether `hooks.send_at_once` is asked before the I/O thread is woken for a first record.
+    # Whether `hooks.send_at_once` is called before the I/O thread is woken for a batch's first record.
     is_eager = cython.declare(cython.bint, visibility="public")
     _sends_in_a_row = cython.declare(cython.int)
 
@@ -180,7 +180,7 @@ class Appender:
         clock_ms: object = None,
     ) -> None:
         check_level(compression, compression_level)
-        # So a record that max.request.size does not allow fits into no batch, and `_open` refuses it.
+        # Not above max.request.size: then a record that is too large fits into no batch, and `_open` refuses it.
         self.batch_size = max(min(batch_size, max_request_size), HEADER_BYTES)
         self.max_request_size = max_request_size
         self.memory = BufferMemory(buffer_memory)
@@ -203,12 +203,12 @@ class Appender:
 
     @property
     def buffered_bytes(self) -> int:
-        """The memory of batches, and memory that calls were given and have not used yet."""
+        """The memory of batches and callbacks, and what calls were given and have not used yet."""
         return self.memory.used_bytes
 
     @property
     def buffer_memory(self) -> int:
-        """The setting."""
+        """The setting `buffer.memory`."""
         return self.memory.limit_bytes
 
     @property
@@ -251,7 +251,7 @@ class Appender:
         timestamp_ms: object,
         on_delivery: object,
     ) -> Delivery:
-        """`send` for a call that has waited; the caller must `end` the call."""
+        """As `send`, for a call that has waited; the caller must `end` the call."""
         if self._places:
             return self._send_placed(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
         return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
@@ -267,7 +267,7 @@ class Appender:
         timestamp_ms: object = None,
         on_delivery: object = None,
     ) -> object:
-        """`send` in an event loop: an awaitable of the Delivery, already done unless it has to wait."""
+        """As `send`, in an event loop: return an awaitable of the Delivery, which is done unless it has to wait."""
         if headers is not None and not isinstance(headers, list):
             # An iterator can be read only once, and headers may be read twice.
             headers = header_pairs(headers)
@@ -344,7 +344,7 @@ class Appender:
         on_delivery: object,
         call: BlockedCall | None,
     ) -> Delivery:
-        """`_send` with a partition from the user's function; a function of its own, so that `_send` stays small."""
+        """As `_send`, with a partition from the user's function; separate, so that `_send` stays small."""
         own: cython.bint = call is None
         if own:
             call = BlockedCall()
@@ -387,7 +387,7 @@ class Appender:
         fixed += varint_bytes(zigzag(value_bytes)) + (value_bytes if value_bytes > 0 else 0)
         fixed += PyBytes_GET_SIZE(extra) if extra is not None else 1
         opened: cython.bint = False
-        # Whether it has to wait first: for `wanted` bytes of memory, or (0) for its topic.
+        # Whether it has to wait first: for `wanted` bytes of memory, or for its topic (0).
         later: cython.bint = False
         wanted: int64_t = 0
         while True:
@@ -487,7 +487,7 @@ class Appender:
             home.record_bytes_max = need
         self.records_appended += 1
         if on_delivery is not None:
-            # Counted first: making the list may run the I/O thread, which may close the batch.
+            # Counted first: to make the list may let the I/O thread run, which may close the batch.
             home.callback_bytes += _CALLBACK_BYTES
             self._open_bytes += _CALLBACK_BYTES
             delivery._add_callback(on_delivery)
@@ -503,7 +503,7 @@ class Appender:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _takes_callback(self, call: BlockedCall | None) -> cython.bint:
-        """Take memory for a callback, from what the call was given if it waited; False if there is none."""
+        """Take memory for a callback, first from what the call was given when it waited; False if there is none."""
         if call is not None and call.given_bytes >= _CALLBACK_BYTES:
             call.given_bytes -= _CALLBACK_BYTES
         elif self.memory.has_room(_CALLBACK_BYTES) or self.memory.used_bytes == 0:
@@ -528,7 +528,7 @@ class Appender:
         call: BlockedCall | None,
         nbytes: int64_t,
     ) -> Delivery:
-        """Wait for `nbytes` of memory (0: for none), then append; memory that is not used is given back."""
+        """Wait for `nbytes` of memory (0: for the topic only), then append; memory that is not used is given back."""
         own: cython.bint = call is None
         if own:
             call = BlockedCall()
@@ -570,8 +570,8 @@ class Appender:
     def _open(self, home: Partition, need: cython.Py_ssize_t, extra: int64_t, call: BlockedCall | None) -> int64_t:
         """Give the partition an open batch with room for `need` bytes of record, and take `extra` bytes of memory.
 
-        Returns 0 if this call opened it; nothing else has run since. -1: another call just did, so look again. Above 0:
-        there is no memory; wait for so many bytes.
+        Returns 0 if this call opened it; nothing else has run since. -1: another call opened one, or records are
+        refused now: begin again. Above 0: there is no memory; wait for so many bytes.
         """
         least: cython.Py_ssize_t = HEADER_BYTES + need
         if least > self.max_request_size:
@@ -588,8 +588,8 @@ class Appender:
         given: int64_t = 0 if call is None else call.given_bytes
         capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self._room(home)))
         if not self._has_room(capacity + extra, given):
-            # Memory is short. With the little that is left, this batch and all after it would hold a record or two
-            # each. Wait for a fair share instead.
+            # Memory is short. With what is left, this batch and all after it would have a record or two each: wait for
+            # a fair share instead.
             capacity = max(least, min(self.batch_size, self.memory.limit_bytes // (2 * self._partitions)))
             if not self._has_room(capacity + extra, given):
                 return capacity + extra
@@ -662,7 +662,7 @@ class Appender:
 
     @cython.cfunc
     def _fill(self, home: Partition) -> object:
-        """Close a batch that is full, or that others must follow; `_publish` does what may take long."""
+        """Close a batch that is full, or that must come before others; `_publish` does what may take long."""
         batch: SealedBatch = self._seal(home)
         self._untaken_bytes += batch.size_bytes
         if self._codec_id:
@@ -673,7 +673,7 @@ class Appender:
 
     @cython.cfunc
     def _finish(self, batch: SealedBatch) -> object:
-        """The batch can be sent."""
+        """Mark the batch as finished: it can be sent."""
         batch.is_finished = True
         if batch._is_handed_over:
             self._filled.append(batch)
@@ -684,7 +684,7 @@ class Appender:
         home: Partition = batch._home
         if batch.is_open:
             self._seal(home)
-            # Senders need not wait for the I/O thread meanwhile: see `_publish`.
+            # While this is above 0, senders do not wait for the I/O thread: see `_publish`.
             self._packing_there += 1
             try:
                 if self._codec_id:
@@ -697,7 +697,7 @@ class Appender:
         return batch.is_finished
 
     def lend(self, batch: SealedBatch) -> bool:
-        """Have the I/O thread compress a batch of a table that `add_sealed` is to queue soon; False when it is busy."""
+        """Leave it to the I/O thread to compress a table's batch that `add_sealed` will queue; False if it is busy."""
         if len(self._unpacked) + self._packing_there >= self._lendable():
             return False
         batch.is_finished = False
@@ -708,9 +708,9 @@ class Appender:
 
     @cython.cfunc
     def _publish(self) -> object:
-        """A batch was just closed: compress what is left to do, wake the I/O thread, and let it run.
+        """After a batch was closed: compress what is not left to the I/O thread, wake that thread, and let it run.
 
-        In an event loop this would stop all other tasks: there the I/O thread compresses, and `hooks.send_later` waits.
+        In an event loop that would stop all other tasks: there the I/O thread compresses, and `hooks.send_later` waits.
         """
         if self._landing is None:
             while len(self._unpacked) + self._packing_there > self._lendable():
@@ -741,7 +741,7 @@ class Appender:
         except MemoryError:
             pass  # it is sent uncompressed
         finally:
-            # Also if Ctrl+C came: nothing is lost, and the I/O thread hears of it.
+            # Also after KeyboardInterrupt: the batch is sent uncompressed, and the I/O thread is woken for it.
             self._finish(batch)
             if self.sleeping:
                 self._wake()
@@ -749,7 +749,7 @@ class Appender:
 
     @cython.cfunc
     def _compress_there(self) -> object:
-        """The I/O thread's share: enough to have something to send."""
+        """Compress in the I/O thread: enough to have something to send."""
         left: cython.Py_ssize_t = _PACKED_IN_A_TURN_BYTES
         while self._unpacked and left > 0:
             self._packing_there += 1
@@ -769,7 +769,7 @@ class Appender:
         # A batch of a table that is not queued yet has no hooks, and its memory is not counted yet.
         if batch._hooks is not None:
             self.memory.add(-saved)
-        # With batch.size=0 every record goes alone, however small it gets; batches of tables have their own sizes.
+        # With batch.size=0 every batch has one record, whatever its ratio; batches of tables have their own sizes.
         if home is not None and batch.first_row < 0 and self.batch_size > HEADER_BYTES:
             home.learn_ratio(uncompressed, uncompressed - saved, self.batch_size)
         return None
@@ -803,7 +803,7 @@ class Appender:
 
     @cython.cfunc
     def _give_way(self) -> object:
-        """Let the I/O thread have the interpreter until it has taken the full batches."""
+        """Release the interpreter lock until the I/O thread has taken the full batches, or `_TURN_US` are over."""
         if self._taker == 0 or self._turn_awaited or self._taker == PyThread_get_thread_ident():
             return None
         PyThread_acquire_lock(self._turn_lock, 0)  # in case it was released after an earlier wait had timed out
@@ -815,12 +815,12 @@ class Appender:
         return None
 
     def turn_is_due(self) -> bool:
-        """In an event loop: whether so much is in full batches that the I/O thread should take them first."""
+        """In an event loop: whether full batches have so many bytes that the I/O thread should take them first."""
         self._sends_in_a_row = 0
         return self._untaken_bytes >= _TURN_BYTES
 
     def set_topic(self, topic: str, partition_count: int) -> None:
-        """Metadata says: the topic has this many partitions."""
+        """Set how many partitions the topic has by the metadata."""
         if partition_count < 1:
             raise ValueError(f"Topic {topic!r} cannot have {partition_count} partitions.")
         state: Topic = self._topics.get(topic)
@@ -833,18 +833,18 @@ class Appender:
         self._topics[topic] = state
 
     def set_load(self, topic: str, load: object) -> None:
-        """The core says: from now on keyless records to the topic go where this PartitionLoad says (None: anywhere)."""
+        """From now on send keyless records to the topic as this PartitionLoad says; None: to all partitions alike."""
         state: Topic = self._topics.get(topic)
         if state is not None:
             state.set_load(load, cython.address(self._random))
 
     def forget_topic(self, topic: str) -> None:
-        """The next `send` to the topic asks `hooks.topic_missing` again; what is buffered stays."""
+        """Have the next `send` to the topic call `hooks.topic_missing` again; what is buffered stays."""
         state: Topic = self._topics.get(topic)
         if state is not None:
             state.load = None
             self._partitions -= state.count
-            state.count = 0  # the partitions stay: their order must hold when the topic is known again
+            state.count = 0  # the partitions stay: their batches must stay in order when the topic is known again
         self._last_name = _NO_NAME
         self._last_topic = None
 
@@ -865,7 +865,7 @@ class Appender:
         self._untaken_bytes = 0
         self.turn_is_asked = False
         self._memory_is_wanted = False
-        # Before compressing: senders need not wait for that.
+        # Before compressing, for which senders need not wait.
         if self._turn_awaited:
             self._turn_awaited = False
             PyThread_release_lock(self._turn_lock)
@@ -873,7 +873,7 @@ class Appender:
             self._compress_there()
         if not self._new:
             return []
-        # The list that new batches are put on must not be the one that is returned.
+        # The list that is returned must not get new batches.
         taken: list = self._new
         self._new = []
         for batch in taken:
@@ -889,10 +889,10 @@ class Appender:
         return taken
 
     def end(self, call: BlockedCall) -> None:
-        """The call is over: give back the memory that it did not use.
+        """End a call: give back the memory that it did not use.
 
-        Wake the I/O thread if other calls have got memory by this. Also if calls still wait and open batches hold most
-        of the memory: then these batches must be sent, and a call that opened one may not have woken the I/O thread.
+        Wakes the I/O thread if other calls have got memory by this. Also if calls still wait and open batches have most
+        of the memory: then these batches must be sent, and the call that opened one may not have woken the I/O thread.
         """
         self.memory.end(call)
         if self.sleeping and (self.memory.has_served or (not self.is_released and self._is_short())):
@@ -911,7 +911,7 @@ class Appender:
 
     @property
     def is_short_of_memory(self) -> bool:
-        """Whether calls wait for memory and open batches hold at least half of it; closed ones will free theirs."""
+        """Whether calls wait for memory and open batches have at least half of that in use, so must be sent."""
         return self._is_short()
 
     @cython.cfunc
@@ -938,7 +938,7 @@ class Appender:
         is_filled: cython.bint
         try:
             while True:
-                # The batch's delivery timeout begins when it need not wait any more.
+                # Read in each round: the delivery timeout begins when the batch need not wait any more.
                 created_us = self._now_us()
                 if self.refusal is not None:
                     raise fresh(self.refusal)
@@ -950,8 +950,8 @@ class Appender:
                     break
                 self._wait_for_memory(call, batch.buffer_bytes)
             home = state.partitions[checked_partition(batch.topic, batch.partition, state.count)]
-            # Nothing else runs from here to the end of this block. The thread that compresses a lent batch sees by
-            # its hooks whether its memory is counted.
+            # Nothing else runs from here to the end of this block. Of a batch that was given to `lend`, the thread that
+            # compresses it checks `_hooks`: if set, its memory is counted.
             self.memory.add(batch.buffer_bytes - call.given_bytes)
             call.given_bytes = 0
             is_filled = home.batch is not None

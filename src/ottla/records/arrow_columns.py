@@ -1,8 +1,8 @@
-"""The columns that a caller names, found in a chunk of Arrow data (compiled).
+"""Finds the columns that a caller names in a chunk of Arrow data (compiled).
 
-Once per chunk: from here on a column is a C struct of arrow_layout.pxd that knows where its values lie, and rows are
-read without a Python object. What cannot be sent as it is becomes a RecordError that names the column, the part it
-was named for, its type and the types that are allowed.
+This is done once per chunk: a column becomes a C struct of arrow_layout.pxd with the addresses of its buffers, and rows
+are read without a Python object. For a column that cannot be sent, RecordError names the column, the part of the record
+that it was named for, its type and the types that are allowed.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def read_headers(
     entries: cython.pointer(cython.const[ArrowArray]) = array.children[0]
     if entry_schema.n_children != 2:
         raise wrong_type("headers", name, schema, allowed)
-    # By their names where they have these, else by their order.
+    # In this order, unless their names show the other one.
     i: int64_t = 1 if [_field_name(entry_schema, at) for at in range(2)] == ["value", "key"] else 0
     column.is_large = kind == "+L"
     column.offset = array.offset + parent_offset

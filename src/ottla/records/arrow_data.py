@@ -1,14 +1,14 @@
-"""Arrow data in memory, taken and handed on through Arrow's C data interface, by hand (compiled).
+"""Arrow data in memory, imported and exported through Arrow's C data interface, without a library (compiled).
 
 Coming in: `chunks` takes whatever has `__arrow_c_stream__` or `__arrow_c_array__` (tables of pyarrow, polars, pandas,
 duckdb) and gives `Chunk`s. Going out: `schema_capsule` and `array_capsule` make what those methods return, for
 arrays whose memory some object owns. Neither needs pyarrow, and no value is copied.
 
 Invariants
-- What came in is released exactly once, by whoever holds it last: taking a struct over leaves its source marked as
+- What came in is released exactly once, by the object that has it last: when a struct is moved, its source is marked as
   released.
-- What goes out holds a reference to its owner for the array and for each of its children, so that a consumer may take
-  them apart and release them in any order, from any thread.
+- What goes out has a reference to its owner in the array and in each of its children: a consumer may separate them and
+  release them in any order, from any thread.
 
 https://arrow.apache.org/docs/format/CDataInterface.html and its page on the PyCapsule interface.
 """
@@ -87,7 +87,7 @@ class _Stream:
         chunk: Chunk = Chunk()
         chunk.schema = self.schema
         status: cython.int
-        # The stream may run Python code or wait for other threads that do: it takes the lock where it needs it.
+        # The stream may run Python code, or wait for threads that do: it takes the interpreter lock itself.
         with cython.nogil:
             status = self.c.get_next(cython.address(self.c), cython.address(chunk.c))
         self.check(status)
@@ -137,7 +137,7 @@ def _not_arrow(data: object) -> object:
 
 @cython.cfunc
 def import_array(data: object) -> Chunk:
-    """Take over the array that an object with `__arrow_c_array__` hands out."""
+    """Take over the array that an object's `__arrow_c_array__` returns."""
     schema_capsule, array_capsule = data.__arrow_c_array__()
     chunk: Chunk = Chunk()
     chunk.schema = OwnedSchema()

@@ -56,7 +56,7 @@ cdef enum Kind:
 
 
 cdef struct Blobs:
-    # A column of byte strings, perhaps behind a dictionary's indices.
+    # A column of byte strings, or a dictionary of them with a column of indices.
     Kind kind
     int64_t offset
     const uint8_t *validity
@@ -65,7 +65,7 @@ cdef struct Blobs:
     const void **buffers
     int64_t width
     int64_t length  # of the dictionary
-    # Where the column is a dictionary's: the indices; the fields above are the dictionary itself.
+    # The indices, if there is a dictionary; then the fields above are those of the dictionary.
     const void *indices
     const uint8_t *index_validity
     int64_t index_offset
@@ -233,7 +233,7 @@ cdef inline int turn_into_offsets(Growing *ends, int64_t length, int64_t total) 
     cdef int64_t before = 0
     cdef int64_t end
     cdef int64_t i
-    # Front to back: a slot is read before anything is written over it.
+    # From the first to the last: a number is read before another one is written over it.
     for i in range(length + 1):
         end = wide[i] if i < length else 0
         if is_large:
@@ -245,7 +245,7 @@ cdef inline int turn_into_offsets(Growing *ends, int64_t length, int64_t total) 
 
 
 cdef struct GrowingBlobs:
-    # A byte string column with 32-bit offsets; its first offset, 0, is there from the start.
+    # A byte string column with 32-bit offsets; `reserve_rows` writes its first offset, 0.
     Growing offsets
     Growing data
     Growing validity
@@ -261,7 +261,7 @@ cdef inline bint reserve_rows(GrowingBlobs *column, int64_t more) noexcept nogil
         return False
     if column.length == 0:
         (<int32_t *> column.offsets.data)[0] = 0
-    # Valid unless said otherwise.
+    # Rows are valid until `append_blob` marks one as null.
     memset(column.validity.data + before, 0xFF, column.validity.capacity - before)
     return True
 

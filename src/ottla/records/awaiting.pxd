@@ -6,8 +6,8 @@ cimport cython
 @cython.final
 cdef class Awaitable:
     cdef object _value
-    cdef object _steps  # the iterator of the future that is waited for; None: the value is there
-    cdef bint _asks  # the value is a Delivery whose result is what is awaited
+    cdef object _steps  # the iterator of a future to wait for; None: there is none, or it is over
+    cdef bint _asks  # `_value` is a Delivery, whose result is the value
 
 
 cdef Awaitable at_once(object value)

@@ -1,11 +1,11 @@
-"""What coroutines await: a record that was appended, a delivery that is on its way (compiled).
+"""What coroutines await: a record that was appended, a delivery without its outcome (compiled).
 
-`await producer.send(...)` nearly always finds its work done, so that a coroutine object, which costs more than
-appending a record, would be made for nothing. An `Awaitable` that holds its result lets the coroutine go on at once,
-without a turn of the event loop; one that waits for a future steps through it as a coroutine would. It also has a
-coroutine's methods, so that `asyncio.create_task` and `asyncio.gather` take it.
+`await producer.send(...)` nearly always has its result at once. A coroutine object would take longer to make than a
+record to append, so `send` returns an `Awaitable`. With a result it lets the coroutine go on at once, without a turn of
+the event loop; with a future it waits as a coroutine does. It also has a coroutine's methods, so `asyncio.create_task`
+and `asyncio.gather` take it.
 
-Invariant: nothing here knows a thread. Futures are settled in their own event loop, however the settling began.
+Invariant: a future is settled in its own event loop, whichever thread calls `release`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import cython
 from cython.cimports.cpython.exc import PyErr_SetObject
 
 _OVER = cython.declare(object, object())
-# asyncio's, once somebody awaits: who does has loaded it, who does not has no use for it.
+# asyncio's function, loaded with the first future: other programs need not import asyncio.
 _running_loop = cython.declare(object, None)
 
 
 class MustWait(Exception):
-    """Hooks that may not block raise it: the topic is not known (nbytes 0), or so much memory is not free."""
+    """Raised by hooks that may not block: the topic is not known (nbytes 0), or so much memory is not free."""
 
     def __init__(self, nbytes: int = 0) -> None:
         super().__init__(nbytes)
@@ -31,7 +31,7 @@ class MustWait(Exception):
 @cython.freelist(64)
 @cython.cclass
 class Awaitable:
-    """Gives its value when awaited; again whenever it is awaited again."""
+    """Gives its value when awaited, also when it is awaited again."""
 
     def __await__(self):
         return self
@@ -48,12 +48,12 @@ class Awaitable:
         if self._asks:
             self._value = self._value.result()
             self._asks = False
-        # Without arguments this is free; the value goes with it, as in a coroutine's return.
+        # This sets StopIteration with the value, as a coroutine's return does, without making an exception object.
         PyErr_SetObject(StopIteration, self._value)
         raise StopIteration
 
     def send(self, value):
-        """Go on: what a task does with its coroutine."""
+        """Take the next step, as a task does with its coroutine."""
         return next(self)
 
     def throw(self, *error):
@@ -72,7 +72,7 @@ class Awaitable:
 
 @cython.cfunc
 def at_once(value: object) -> Awaitable:
-    """Awaiting it gives `value` without a turn of the loop."""
+    """Return an awaitable that gives `value` without a turn of the loop."""
     made: Awaitable = Awaitable.__new__(Awaitable)
     made._value = value
     return made
@@ -80,7 +80,7 @@ def at_once(value: object) -> Awaitable:
 
 @cython.cfunc
 def with_future(delivery: object, steps: object) -> Awaitable:
-    """Awaiting it takes the steps of a future (None: it is over) and gives, or raises, the delivery's result."""
+    """Return an awaitable of a delivery's result; `steps`: the iterator of a future to wait for first, or None."""
     made: Awaitable = Awaitable.__new__(Awaitable)
     made._value = delivery
     made._asks = True
@@ -90,7 +90,7 @@ def with_future(delivery: object, steps: object) -> Awaitable:
 
 @cython.cfunc
 def future_here() -> object:
-    """A future of the event loop that runs here; RuntimeError where none does."""
+    """Return a future of the event loop that runs in this thread; RuntimeError where none does."""
     global _running_loop
     if _running_loop is None:
         import asyncio
@@ -103,7 +103,7 @@ def future_here() -> object:
 
 
 def release(future):
-    """Let go whoever awaits this future, from whatever thread; one that was cancelled meanwhile is left alone."""
+    """Settle this future, from any thread; one that was cancelled stays so."""
     loop = future.get_loop()
     if _running_loop is not None and _running_loop() is loop:
         if not future.done():
@@ -113,7 +113,7 @@ def release(future):
 
 
 def releasing(future):
-    """A delivery's callback that lets go whoever awaits this future."""
+    """Return a delivery's callback that settles this future."""
 
     def let_go(_):
         release(future)

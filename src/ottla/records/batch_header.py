@@ -1,11 +1,12 @@
 """The 61 bytes in front of every record batch (message format 2, KIP-98), read and written without its records.
 
-A broker works on headers alone: it checks them, stamps offsets into them and never looks at a record. All numbers
-are big-endian. The CRC-32C covers everything from `attributes` to the end of the batch, so that `base_offset` and
-`partition_leader_epoch` can be stamped in place.
+For most batches a broker needs the header alone: it checks it and writes offsets into it. (It decodes records for
+compaction, for limits of timestamps, for another codec, and to search offsets by time.) All numbers are big-endian. The
+CRC-32C covers everything from `attributes` to the end of the batch, so `base_offset` and `partition_leader_epoch` can
+be written in place.
 
-Invariant: a header that `read_header` returns has sane sizes (`size_bytes` >= 61, `record_count` >= 0); whether the
-records behind it are there and intact is for `iterate_headers` and `check_crc` to say.
+Invariant: a header that `read_header` returns has possible sizes (`size_bytes` >= 61, `record_count` >= 0).
+`iterate_headers` checks that the records after it are there, and `check_crc` that they are intact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LOG_OVERHEAD_BYTES = 12  # base_offset and batch_length, which batch_length does
 CRC_POSITION = 17
 CRC_BEGIN = 21  # what the CRC covers begins here, at the attributes
 MAGIC = 2
-OFFSET_MAX = (1 << 63) - (1 << 32) - 1  # no batch begins beyond: its last offset still fits 64 bits
+OFFSET_MAX = (1 << 63) - (1 << 32) - 1  # no batch may begin after it: so its last offset fits into 64 bits
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 LOG_APPEND_TIME = 0x08
@@ -104,7 +105,7 @@ class BatchHeader:
 
     @property
     def codec(self) -> str:
-        """The compression's name; CorruptBatch for a number Kafka has not given away."""
+        """The codec's name; CorruptBatch for a number that Kafka does not use."""
         number = self.attributes & _CODEC_MASK
         if number >= len(CODECS):
             raise CorruptBatch(f"The batch at offset {self.base_offset} names compression {number}; 0 to 4 exist.")
@@ -120,7 +121,7 @@ class BatchHeader:
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's clock stands in `max_timestamp` instead of the producer's in every record."""
+        """Whether `max_timestamp`, the broker's time, is the timestamp of all records (LogAppendTime)."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     def __eq__(self, other: object) -> bool:
@@ -176,7 +177,7 @@ def pack_header(
     base_sequence: int = -1,
     crc: int = 0,
 ) -> bytearray:
-    """The header of a batch whose records section is `records_bytes` long; `stamp_crc` completes it."""
+    """Return the header of a batch whose records section is `records_bytes` long; `stamp_crc` completes it."""
     header = bytearray(HEADER_BYTES)
     _HEADER.pack_into(
         header,
@@ -199,7 +200,7 @@ def pack_header(
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[BatchHeader]:
-    """The headers of the whole batches that make up `buffer`; CorruptBatch where one is cut short."""
+    """Yield the headers of the batches in `buffer`; CorruptBatch where one is cut short."""
     position = 0
     while position < len(buffer):
         header = read_header(buffer, position)
@@ -253,9 +254,9 @@ def pack_like(
     base_timestamp: int | None = None,
     record_count: int | None = None,
 ) -> bytearray:
-    """The packed header of `header`'s batch with other records or marks; offsets, epochs and sequence stay.
+    """Return `header` packed, with other records or attributes; offsets, epochs and sequence stay.
 
-    What is None stays, too. The CRC is 0: `stamp_crc` once the records stand behind it.
+    Arguments that are None stay, too. The CRC is 0: call `stamp_crc` once the records are behind it.
     """
     return pack_header(
         records_bytes=records_bytes,

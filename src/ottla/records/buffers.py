@@ -1,13 +1,13 @@
-"""Memory of batches that are settled, for batches to come (compiled).
+"""Keeps the memory of settled batches for later batches (compiled).
 
-Memory that is given back to the operating system comes back page by page, zeroed, at 0.5 to 2.5 us for 4 KiB, and cold.
-The C library gives back what lies at the end of its heap, where batches of 1 MB do: a sixth of a producer's processor
-time went there. So large buffers are kept; Java's BufferPool keeps all its memory.
+The C library returns memory at the end of its heap to the operating system, and batches of 1 MB are there. To get it
+again costs 0.5 to 2.5 us for each page of 4 KiB, which is zeroed and not in the cache: that was a sixth of a producer's
+processor time. So large buffers are kept. (Java's BufferPool keeps all its memory.)
 
 Invariants
-- A buffer is used again only when nobody else has it: a batch may be settled while its request is still being written
-  to a socket, because its time was over. Who looks at its bytes holds it, so its reference count tells.
-- What is kept is at most `limit_bytes`, comes on top of `buffered_bytes`, and the oldest goes first.
+- A buffer is used again only when nothing else has a reference to it. A batch may be settled by its timeout while its
+  request is still being written to a socket; then its reference count is above 1.
+- At most `limit_bytes` are kept, in addition to `buffered_bytes`; the oldest are released first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize, PyB
 from cython.cimports.cpython.list import PyList_GET_ITEM
 from cython.cimports.ottla.records.buffers import Py_REFCNT, PyByteArrayObject
 
-# The C library does well with smaller ones.
+# Smaller ones are left to the C library.
 _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 
 
@@ -32,7 +32,7 @@ class BufferPool:
 
     @cython.cfunc
     def take(self, size: cython.Py_ssize_t) -> bytearray:
-        """A bytearray of this size with anything in it, one of those kept where that saves an allocation."""
+        """Return a bytearray of this size with any content: one that was kept, if one fits, else a new one."""
         buffer: bytearray
         room: cython.Py_ssize_t
         i: cython.Py_ssize_t
@@ -41,7 +41,7 @@ class BufferPool:
                 if Py_REFCNT(cython.cast(cython.p_void, PyList_GET_ITEM(self._kept, i))) != 1:
                     continue
                 room = _room(self._kept[i])
-                # Below half of its room a bytearray would be moved to less memory.
+                # Python reallocates a bytearray that is cut to less than half of its allocated size.
                 if size < room and size > room // 2:
                     buffer = self._kept.pop(i)
                     self.kept_bytes -= room
@@ -51,7 +51,7 @@ class BufferPool:
 
     @cython.cfunc
     def give(self, buffer: bytearray) -> object:
-        """Keep it, if it is worth that; others may hold it still."""
+        """Keep this buffer if its size is in range; others may still have references to it."""
         room: cython.Py_ssize_t = _room(buffer)
         if room <= _LEAST_BYTES or room > self.limit_bytes:
             return None
@@ -66,5 +66,5 @@ class BufferPool:
 @cython.inline
 @cython.exceptval(check=False)
 def _room(buffer: bytearray) -> cython.Py_ssize_t:
-    """How many bytes it has memory for, and one."""
+    """How many bytes are allocated for it: one more than it can hold."""
     return cython.cast(cython.pointer(PyByteArrayObject), cython.cast(cython.p_void, buffer)).ob_alloc

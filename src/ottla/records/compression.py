@@ -1,15 +1,15 @@
 """The record batch codecs: none, gzip, snappy, lz4, zstd (KIP-110, KIP-390 for the levels).
 
-Every codec's library is imported when it is first used.
+Each codec's library is imported when it is first used.
 
-`decompress` is what readers, brokers and `ottla inspect` use. Its work is bounded twice, whatever the compressed bytes
-claim: it grows in step with them, and what it gives, and what it allocates, stays within an `Allowance`, which all
-batches of a request can share. A gzip member or a snappy block counts as `PART_BYTES` on top of what it holds, because
-an empty one costs work, too. Apache Kafka's brokers decompress every batch as a stream and have no such bound; here a
-batch is decompressed whole, by the thread that serves all clients.
+`decompress` is for readers, brokers and `ottla inspect`. Compressed bytes may claim any size, so its work has two
+bounds: it grows with the compressed bytes, and what it returns and allocates stays within an `Allowance`, which all
+batches of a request can share. A gzip member or a snappy block after the first counts as `PART_BYTES` more than it
+holds, because an empty one costs work, too. Apache Kafka's brokers decompress a batch as a stream and need no such
+bound; here a batch is decompressed as a whole, by the thread that serves all clients.
 
-lz4 frames are written with independent blocks, the only ones Kafka's Java reader takes. snappy is written raw, as
-librdkafka does, and read raw or in the xerial framing of Kafka's Java clients.
+lz4 frames are written with independent blocks, the only ones that Kafka's Java reader takes. snappy is written raw, as
+by librdkafka, and read raw or in the xerial framing of Kafka's Java clients.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ottla.records.batch_header import CODECS, Buffer, CorruptBatch
 
 CODEC_IDS = {name: number for number, name in enumerate(CODECS)}
 
-# What may come out of one batch, for those who read. A batch of 1 MiB (Kafka's max.message.bytes) that compresses to a
-# 250th still fits.
+# The most bytes that one batch may decompress to when it is read. A batch of 1 MiB (Kafka's max.message.bytes) that was
+# compressed to a 250th is within it.
 DECOMPRESSED_BYTES_MAX = 1 << 28
 # What a further gzip member or snappy block costs beyond its bytes: as many as snappy-java's smallest block holds.
 PART_BYTES = 1024
@@ -31,16 +31,16 @@ PART_BYTES = 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _FIRST_GUESS_BYTES_MIN = 4096
-# zlib copies what it was given behind the end of a member: little, until the member has turned out to be larger.
+# zlib copies the input after the end of a member. So it is given little at first, and more if the member goes on.
 _FIRST_WINDOW_BYTES = 256
 
 
 class BatchTooLarge(CorruptBatch):
-    """What a batch holds exceeds what is allowed."""
+    """A batch decompresses to more bytes than are allowed."""
 
 
 class Allowance:
-    """How many bytes may still come out of compressed batches."""
+    """How many bytes compressed batches may still decompress to."""
 
     __slots__ = ("bytes_max", "left_bytes")
 
@@ -48,7 +48,7 @@ class Allowance:
         self.bytes_max = self.left_bytes = bytes_max
 
     def spend(self, size: int, codec: str) -> None:
-        """Take so many bytes; raises BatchTooLarge where they are more than are left, and then nothing is left."""
+        """Take so many bytes; if fewer are left, raise BatchTooLarge, and 0 are left."""
         self.left_bytes -= size
         if self.left_bytes < 0:
             self.left_bytes = 0
@@ -73,7 +73,7 @@ class Levels:
 class Codec:
     """How batches are compressed (data, level) and decompressed (data, allowance) with one codec.
 
-    A codec without `levels` has None there, and its functions are given 0.
+    `levels` is None for a codec without levels; `compress` is then given 0.
     """
 
     compress: Callable[[Buffer, int], Buffer]
@@ -82,7 +82,7 @@ class Codec:
 
     @property
     def default_level(self) -> int:
-        """What `compress` is given where no level was asked for."""
+        """The level that `compress` is given where none was set."""
         if self.levels is None:
             return 0
         means = self.levels.default_means
@@ -151,7 +151,7 @@ def _decompress_lz4(data: Buffer, allowance: Allowance) -> Buffer:
     source = data
     while not decompressor.eof:
         try:
-            # One byte more than is allowed tells "too large" from "just so".
+            # One byte more than is allowed: if it comes, the batch is too large.
             piece = decompressor.decompress(source, max_length=min(step, allowance.left_bytes) + 1)
         except RuntimeError as error:
             raise _not_valid("lz4", error) from error
@@ -180,7 +180,7 @@ def _decompress_snappy(data: Buffer, allowance: Allowance) -> Buffer:
 
 
 def snappy_blocks(data: Buffer, allowance: Allowance) -> Iterator[Buffer]:
-    """What `decompress` gives of snappy, block by block; raw snappy is one block."""
+    """Yield what `decompress` returns for snappy, block by block; raw snappy is one block."""
     if bytes(data[:8]) != _XERIAL_MAGIC:
         yield _decompress_snappy_raw(data, allowance)
         return
@@ -229,7 +229,7 @@ def _decompress_zstd(data: Buffer, allowance: Allowance) -> Buffer:
         try:
             written = cramjam.zstd.decompress_into(data, output)
         except cramjam.DecompressionError as error:
-            # The library has one word for "no room" ("failed to write whole buffer") and others for the rest.
+            # "failed to write whole buffer" means that `output` is too small; other errors have other texts.
             if "whole buffer" not in str(error):
                 raise _not_valid("zstd", error) from error
             if guess >= allowance.left_bytes:
@@ -273,7 +273,7 @@ def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
 
 # A new codec: a line here, and its name in `batch_header.CODECS`, whose order is that of the numbers in a batch's
 # attributes. gzip's -1 leaves the level to the library. lz4's 9 stands for its fast compressor, as in Java (KIP-390):
-# level 9 of the slow one is a twentieth of the speed.
+# lz4's own level 9 has a twentieth of the speed.
 _BY_NAME = {
     "none": Codec(_as_it_is, _spent),
     "gzip": Codec(_compress_gzip, _decompress_gzip, Levels(1, 9, default=-1, special=-1, default_means=6)),

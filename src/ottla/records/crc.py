@@ -1,4 +1,4 @@
-"""CRC-32C, loaded with the first batch: the library looks up its own version, 20 ms that no cluster should wait for."""
+"""CRC-32C; its library is imported with the first batch, because that takes 20 ms (it looks up its own version)."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 `decode_columns` takes whole record batches, as fetched, and fills Arrow's buffers with what they hold; the
 `DecodedColumns` it gives hands them out through the C data interface. It needs neither pyarrow nor numpy.
 
-Invariant: nothing that is read is believed. Every length, count and number is checked against the bytes that are left
-before it is used, and memory grows with the bytes that are there, never with what they claim.
+Invariant: no length, count or number is used before it was checked against the bytes that are left. Memory grows with
+the bytes that are there, never with a number in them.
 
-The file is long because its loops are methods of one C struct, which holds the buffers they fill.
+The file is long because its loops are methods of one C struct, which has the buffers they fill.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ottla.records.batch_header import CorruptBatch, check_crc, read_header
 from ottla.records.compression import Allowance, decompress
 from ottla.records.plain import decode_batches
 
-# What parsing a records section stopped for.
+# Why parsing a records section stopped.
 _DONE = cython.declare(cython.int, 0)
 _CORRUPT = cython.declare(cython.int, 1)
 _NO_MEMORY = cython.declare(cython.int, 2)
@@ -69,14 +69,14 @@ class DecodedColumns:
 
     Columns: key binary, value binary, offset int64, timestamp timestamp[ms, UTC], timestamp_type int32 (0 the
     producer's clock, 1 the broker's), headers list<struct<key: string, value: binary>>. `next_offset` is the offset
-    to read on from, past control and left-out records too; `tail_bytes` counts the bytes that were not decoded: a last
-    batch that was cut short, as fetches may end, and what was left for the next piece.
+    to read on from, after control records and records that were left out. `tail_bytes` counts the bytes that were not
+    decoded: a last batch that is cut short, as at the end of a fetch, and what is left for the next piece.
     """
 
     next_offset = cython.declare(int64_t, visibility="readonly")
     tail_bytes = cython.declare(int64_t, visibility="readonly")
     _wanted = cython.declare(cython.int)
-    # What is known of transactions behind the last batch; None where all records are read.
+    # Which transactions are aborted, as of the last batch; None where all records are read.
     _aborted = cython.declare(object)
     _start = cython.declare(int64_t)
     _end = cython.declare(int64_t)
@@ -140,7 +140,7 @@ class DecodedColumns:
     @cython.nogil
     @cython.exceptval(check=False)
     def _reserve(self, rows: int64_t) -> cython.bint:
-        """Make room for `rows` more records but for their bytes."""
+        """Make room for `rows` more records, without the bytes of their keys, values and headers."""
         self._header_offsets.size = 4 * (self._length + 1)
         if not reserve(cython.address(self._header_offsets), 4 * rows):
             return False
@@ -168,7 +168,7 @@ class DecodedColumns:
         append_timestamp: int64_t,
         is_append_time: cython.bint,
     ) -> cython.int:
-        """Parse the `count` records that have to make up [begin, end)."""
+        """Parse `count` records, which must fill [begin, end) exactly."""
         at: cython.p_const_char = begin
         record_end: cython.p_const_char
         number: int64_t = 0
@@ -233,7 +233,7 @@ class DecodedColumns:
     @cython.nogil
     @cython.exceptval(check=False)
     def _parse_blobs(self, position: cython.pointer(cython.p_const_char), end: cython.p_const_char) -> cython.int:
-        """Key, value and headers: taken, or gone past where they are not wanted."""
+        """Take key, value and headers, or skip those that are not wanted."""
         status: cython.int
         if self._wanted & _KEY:
             status = _take_blob(cython.address(self._keys), position, end)
@@ -245,7 +245,7 @@ class DecodedColumns:
             status = _skip_blob(position, end)
         if status == _DONE and self._wanted & _HEADERS:
             return self._parse_headers(position, end)
-        # They are the last of a record.
+        # Headers are the last part of a record.
         position[0] = end
         return status
 
@@ -327,7 +327,7 @@ class DecodedColumns:
 
     @cython.cfunc
     def _export_blobs(self, i: cython.int, buffer: cython.int, column: cython.pointer(GrowingBlobs)) -> object:
-        # A column of no bytes still has a buffer: some consumers trip over NULL.
+        # Also a column without bytes has a buffer: some consumers fail on NULL.
         if not reserve(cython.address(column.data), 1):
             raise MemoryError
         self._buffers[buffer] = column.validity.data if column.null_count else cython.NULL
@@ -405,7 +405,7 @@ def _take_blob(
 @cython.nogil
 @cython.exceptval(check=False)
 def _skip_blob(position: cython.pointer(cython.p_const_char), end: cython.p_const_char) -> cython.int:
-    """Go past a length and that many bytes."""
+    """Skip a length and that many bytes."""
     size: int64_t = 0
     at: cython.p_const_char = get_int32_varint(position[0], end, cython.address(size))
     if unlikely(at == cython.NULL or size < -1 or size > end - at):
@@ -488,13 +488,13 @@ def decode_columns(
     """Decode record batches, as fetched, into finished Arrow columns without an object per record.
 
     Control batches and records outside [start_offset, end_offset) are left out; a last batch that is cut short is
-    left for the next fetch (`tail_bytes`). `committed`: the aborted transactions a fetch listed, as (producer id,
-    first offset), to leave their records out; None reads everything. Raises CorruptBatch for bytes that are not
-    record batches, or hold more than `decompressed_bytes_max` in one of them.
+    left for the next fetch (`tail_bytes`). `committed`: the aborted transactions that a fetch listed, as (producer id,
+    first offset); their records are left out. None reads everything. Raises CorruptBatch for bytes that are not record
+    batches, or if one decompresses to more than `decompressed_bytes_max`.
 
-    `columns` names those to decode (None: all). A fetch can be decoded in pieces: each ends with the batch that brings
-    `rows_enough` rows or `bytes_enough` bytes of keys, values and headers; the next one is given the bytes that are
-    left, and the columns it comes `after`, for what they have seen of transactions.
+    `columns` names those to decode (None: all). A fetch can be decoded in pieces: each ends with the batch that reaches
+    `rows_enough` rows or `bytes_enough` bytes of keys, values and headers. The next piece is given the bytes that are
+    left, and as `after` the columns before it, which have the state of transactions.
     """
     decoded: DecodedColumns = DecodedColumns()
     earlier: DecodedColumns = after
@@ -533,7 +533,7 @@ def _decode_all(
     base_offset: int64_t
     last_offset_delta: int64_t
     transactions: _Aborted = decoded._aborted
-    # A first guess at the room for the values; it grows with what is really there.
+    # A first guess at the room for the values; it grows as values are read.
     if size and decoded._wanted & _VALUE and not reserve(cython.address(decoded._values.data), min(size, bytes_enough)):
         raise MemoryError
     while size - position >= HEADER_BYTES and decoded._length < rows_enough and decoded._blob_bytes() < bytes_enough:
@@ -645,9 +645,9 @@ class _Aborted:
 
     @cython.cfunc
     def control(self, batch: object) -> object:
-        """A transaction's end marker: after an abort, the producer's records count again."""
+        """Take in a transaction's end marker: after an abort marker, the producer's records are kept again."""
         for header, records in decode_batches(batch, False):
-            # The first thing a fetch brings may be the marker, none of the records that it ends.
+            # A fetch may begin with the marker, without records of the transaction that it ends.
             self._begin(header.base_offset)
             if records and records[0].key is not None and records[0].key[2:4] == b"\0\0":
                 self._producers.pop(header.producer_id, None)
@@ -655,10 +655,10 @@ class _Aborted:
 
 
 def whole_batches(records: object, end_offset: object) -> tuple:
-    """(bytes of the whole batches before `end_offset`, the offset behind the last whole batch, its leader epoch).
+    """Return (bytes of the whole batches that begin before `end_offset`, next offset, leader epoch).
 
-    The latter two are -1 where there is none. Only headers are looked at. Raises CorruptBatch for bytes that are not
-    record batches.
+    The latter two are for the last whole batch that was read: the first one at or after `end_offset`, if there is one.
+    They are -1 without a whole batch. Only headers are read. Raises CorruptBatch for bytes that are not record batches.
     """
     with memoryview(records) as given, given.cast("B") as view:
         return _measure(view, (1 << 63) - 1 if end_offset is None else end_offset)

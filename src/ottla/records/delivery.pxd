@@ -45,8 +45,8 @@ cdef class SealedBatch:
     cdef bytearray _buffer
     cdef object _hooks
     cdef list _callbacks  # delivery, function, delivery, function, ...
-    cdef object _landing  # a deque: where callbacks are put for an event loop to run; None: they run where it settles
-    cdef BufferPool _pool  # where its memory goes once it is settled; None: nowhere
+    cdef object _landing  # a deque for callbacks that an event loop runs; None: the thread that settles runs them
+    cdef BufferPool _pool  # gets its memory once it is settled; None: the memory is freed
     cdef object _home  # the Partition it came from
     cdef list _parts  # what it was split into, None while it is whole
     cdef int32_t _first  # of a part: the row of its first record in the batch it was split from

@@ -1,17 +1,19 @@
-"""What becomes of a record: the batch it is in, and the handle its sender holds (compiled).
+"""The batch that a record is in, and the `Delivery` that its sender has (compiled).
 
-A `SealedBatch` is on its way from the first record written into it until the I/O thread settles it by `complete`,
-`fail` or `lose`; a `Delivery` is one record's view of it, made once per record and therefore no more than a pointer
-to the batch and a row number. `Appender` and `TableEncoder` make batches; both reach into the C fields, which
-delivery.pxd lays open to the compiled modules.
+A `SealedBatch` exists from its first record on; the I/O thread settles it by `complete`, `fail` or `lose`. A `Delivery`
+is one record's view of it. It is made for each record, so it has little more than a pointer to the batch, a row number
+and a timestamp. `Appender`, `TableEncoder` and `records/split` make batches; they use the C fields, which delivery.pxd
+declares for the compiled modules.
 
 Invariants
-- A batch's outcome changes once, and its callbacks run once, in the order in which they were added: on the I/O
-  thread, or, for a producer in an event loop, there, batch by batch (`_landing`).
-- A batch that was split (by `records/split`) has the outcome SPLIT and nothing else any more: its parts have its
-  records and its callbacks, and a Delivery moves on to its part when it is next asked.
-- What a callback raises is logged under `ottla.producer`; only KeyboardInterrupt is passed on, after all have run.
-- A settled batch keeps neither its bytes nor its callbacks, so a Delivery somebody keeps holds no memory of records.
+- A batch's outcome changes once. Callbacks that were added before run once, in the order in which they were added: in
+  the I/O thread, or, for a producer in an event loop, there, batch by batch (`_landing`). A callback that is added
+  later runs at once, in the thread that adds it.
+- A batch that was split (by `records/split`) has the outcome SPLIT: its parts have its records and its callbacks, and a
+  Delivery changes to its part when it is next used.
+- What a callback raises is logged under `ottla.producer`. KeyboardInterrupt is raised again after all have run, but not
+  in the I/O thread.
+- A settled batch has neither its bytes nor its callbacks any more: a Delivery that is kept keeps no record in memory.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from ottla.timeouts import seconds
 
 PENDING, ACKED, FAILED, UNKNOWN, SPLIT = 0, 1, 2, 3, 4
 _WORDS = ("pending", "acked", "failed", "unknown", "split")
-# Asking for a thread's time twice costs a tenth of what lz4 takes for a small batch: one in so many stands for all.
+# To read a thread's time twice takes a tenth of the time of lz4 for a small batch: only one batch in so many is timed.
 _TIMED_EVERY = cython.declare(cython.int, 8)
 _packed = cython.declare(cython.int, 0)
 
@@ -60,7 +62,7 @@ def _is_timed() -> cython.bint:
 @cython.final
 @cython.cclass
 class RecordMetadata:
-    """Where a record was stored: `offset` is -1 when no acknowledgement was asked for (acks=0)."""
+    """Where a record was stored: `offset` is -1 where it is not known, as with acks=0."""
 
     def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
         self.topic = topic
@@ -97,13 +99,14 @@ class RecordMetadata:
 class SealedBatch:
     """One record batch: made when its first record arrives, and handed over at once.
 
-    Records are added while it `is_open`. Once it `is_finished` (closed, and compressed) it can be sent; what follows
-    here holds from then on.
+    Records are added while it `is_open`. Once it `is_finished` (closed, and compressed) it can be sent; the following
+    holds from then on.
 
-    `size_bytes` is what goes on the wire (header included, after compression), `uncompressed_bytes` what it was before
-    that, `buffer_bytes` the memory to `release`, `record_bytes_max` the largest record of those (0: not known).
-    `outcome` is PENDING, ACKED, FAILED, UNKNOWN or SPLIT and changes once. `first_row` and `rows` are
-    `send_table`'s: the row of each record in the input, either counted from `first_row` or listed in `rows` (int64).
+    `size_bytes` is its size on the wire (with header, after compression), `uncompressed_bytes` its size before
+    compression, `buffer_bytes` the memory to `release`, `record_bytes_max` the size of its largest record before
+    compression (0: not known). `outcome` is PENDING, ACKED, FAILED, UNKNOWN or SPLIT and changes once. `first_row` and
+    `rows` are for `send_table`: the row of each record in the input, either counted from `first_row` or listed in
+    `rows` (int64).
     """
 
     def __cinit__(self):
@@ -123,11 +126,11 @@ class SealedBatch:
 
     @property
     def has_callbacks(self) -> bool:
-        """Whether somebody is called when it is settled."""
+        """Whether there are callbacks for when it is settled."""
         return self._callbacks is not None
 
     def assign(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
-        """Write the producer's identity and the first record's sequence number, then the CRC over it all.
+        """Write the producer's identity and the first record's sequence number, then the CRC.
 
         May be called again, with a new epoch for example, as long as the batch is not settled.
         """
@@ -157,7 +160,7 @@ class SealedBatch:
         return [self._buffer]
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """Settle as stored from `base_offset` on (-1: nobody knows, acks=0)."""
+        """Settle as stored from `base_offset` on (-1: not known, as with acks=0)."""
         if self.outcome == 0:
             self.base_offset = base_offset
             self.log_append_time_ms = log_append_time_ms
@@ -174,13 +177,13 @@ class SealedBatch:
     @cython.cfunc
     @cython.exceptval(-1)
     def _pack(self, compression: str, level: object) -> cython.Py_ssize_t:
-        """Compress the records where they lie, unless that would make them more; how many bytes it saves.
+        """Compress the records, unless that makes them larger; return how many bytes it saves.
 
-        `size_bytes` is what it was until the end, so that who counts memory can do so in one step.
+        `size_bytes` changes only at the end: so a caller can count the memory in one step.
         """
         with memoryview(self._buffer) as whole:
             if _is_timed():
-                # The thread's own time: another one that has the processor, or the interpreter, compresses nothing.
+                # The thread's own time, without the time in which other threads had the processor or the interpreter.
                 began_ns: int64_t = thread_time_ns()
                 packed = compress(compression, level, whole[HEADER_BYTES:])
                 self.pack_ns += _TIMED_EVERY * (thread_time_ns() - began_ns)
@@ -188,13 +191,13 @@ class SealedBatch:
                 packed = compress(compression, level, whole[HEADER_BYTES:])
         size: cython.Py_ssize_t = HEADER_BYTES + len(packed)
         saved: cython.Py_ssize_t = self.size_bytes - size
-        # If the I/O thread died, the batch may be settled by now.
+        # The batch may be settled by now, if the I/O thread died.
         if saved <= 0 or self._buffer is None:
             return 0
         if self._pool is None:
             self._buffer[HEADER_BYTES:] = packed
         else:
-            # A buffer of its own size each: what is large is needed for the next batch at once.
+            # Into a smaller buffer: the large one is used for another batch at once.
             smaller: bytearray = self._pool.take(size)
             smaller[HEADER_BYTES:] = packed
             larger: bytearray = self._buffer
@@ -230,18 +233,18 @@ class SealedBatch:
         self._home = None
         if callbacks is not None:
             if landing is None:
-                # In the I/O thread, which no signal interrupts: not even KeyboardInterrupt is anybody else's.
+                # Signals do not come to the I/O thread: a KeyboardInterrupt here is the callback's own error.
                 run_callbacks(callbacks, False)
             else:
                 landing.append(callbacks)
         return None
 
     def unlooked(self) -> int:
-        """How many records of a failed or unknown batch nobody has asked the outcome of."""
+        """How many records of a failed or unknown batch have an outcome that was not read yet."""
         return self.record_count - self._looked if self.outcome == 2 or self.outcome == 3 else 0
 
     def mark_looked(self) -> None:
-        """Somebody has taken notice of the outcome of all records at once."""
+        """Note that the outcome of all records was read."""
         self._looked = self.record_count
 
     def leaves(self) -> list:
@@ -266,14 +269,13 @@ class SealedBatch:
 
     @cython.cfunc
     def _divide(self, parts: list) -> object:
-        """Let the parts stand for this batch, callbacks and all."""
+        """Replace this batch by its parts, which get its callbacks."""
         part: SealedBatch
         delivery: Delivery
         shares: list = []
         count: cython.Py_ssize_t = -1
         i: cython.Py_ssize_t
-        # Allocating may have let another thread add a callback: then once more. From the last look on nothing else
-        # runs.
+        # Allocating may have let another thread add a callback: then again. After the last check nothing else runs.
         while count != (0 if self._callbacks is None else len(self._callbacks)):
             callbacks: list = [] if self._callbacks is None else self._callbacks
             count = len(callbacks)
@@ -317,7 +319,7 @@ def sealed_batch(
     first_row: int64_t,
     rows: bytes,
 ) -> SealedBatch:
-    """A batch whose bytes are finished but for the header: `batch` holds 61 free bytes, then the records section.
+    """Return a batch, with its header written: `batch` has 61 free bytes, then the records section.
 
     `rows` is int64 in native byte order, one for each record, or None where they count up from `first_row`.
     """
@@ -343,7 +345,7 @@ def sealed_batch(
 def run_callbacks(callbacks: list, may_interrupt: cython.bint = True) -> object:
     """Call every function with its delivery; what they raise is logged.
 
-    Where a signal's handler may have raised it, on users' threads, KeyboardInterrupt is passed on at the end instead.
+    With `may_interrupt`, KeyboardInterrupt is raised again at the end: on users' threads it may be from a signal.
     """
     interrupt: object = None
     i: cython.Py_ssize_t
@@ -375,14 +377,14 @@ def _no_attribute(delivery: object, name: str) -> object:
     return no_attribute(delivery, name, OF_DELIVERY)
 
 
-# No cycle can last through a Delivery (a batch drops its callbacks when it is settled), so the collector need not
-# know the millions of them a program may keep.
+# Not tracked by the garbage collector, because a program may keep millions of them. No reference cycle with a Delivery
+# lasts: a batch drops its callbacks when it is settled.
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
 @cython.cclass
 class Delivery:
-    """What became of one record sent: ask `result()`, `await` it, or be told by `add_done_callback`."""
+    """The outcome of one record sent: call `result()`, `await` it, or give a function to `add_done_callback`."""
 
     def __init__(self) -> None:
         raise TypeError("A Delivery is what Producer.send returns; it cannot be made otherwise.")
@@ -398,7 +400,7 @@ class Delivery:
         return self._batch.partition
 
     def done(self) -> bool:
-        """Whether the outcome is known, be it that nobody will ever know."""
+        """Whether the record has its outcome: acked, failed or unknown."""
         return self._place().outcome != 0
 
     def result(self, timeout: object = None) -> RecordMetadata:
@@ -437,7 +439,7 @@ class Delivery:
 
     def exception(self, timeout: object = None) -> Exception | None:
         """Wait as `result` does and return what it would raise, or None for a stored record."""
-        # Also where nobody has to wait: whether it is refused must not hang on how fast the broker was.
+        # Checked also if there is no wait: an error of `timeout` must not depend on how fast the broker was.
         longest_s = None if timeout is None else seconds(timeout)
         batch: SealedBatch = self._place()
         if batch.outcome == 0:
@@ -459,7 +461,7 @@ class Delivery:
 
     @cython.cfunc
     def _wait(self, longest_s: object) -> SealedBatch:
-        """Wait for the outcome of the record's batch, or of the parts it is split into meanwhile."""
+        """Wait for the outcome of the record's batch, or of its part if the batch is split meanwhile."""
         began_ns: int64_t = monotonic_ns()
         left: object = longest_s
         while True:
@@ -493,7 +495,7 @@ class Delivery:
     def add_done_callback(self, fn: object) -> None:
         """Call `fn(delivery)` when the outcome is known, or at once if it is known already.
 
-        In the I/O thread; deliveries of an AsyncProducer do it in its event loop.
+        It is called in the I/O thread, for deliveries of an AsyncProducer in its event loop, or at once in this thread.
         What `fn` raises is logged under `ottla.producer`.
         """
         if not callable(fn):
@@ -515,7 +517,7 @@ class Delivery:
                 return None
             if batch._callbacks is not None or fresh is not None:
                 break
-            # Allocating may let the I/O thread settle or split the batch: look again.
+            # Allocating may let the I/O thread settle or split the batch: begin again.
             fresh = []
         if batch._callbacks is None:
             batch._callbacks = fresh
@@ -523,7 +525,8 @@ class Delivery:
         batch._callbacks.append(fn)
         return None
 
-    # What futures and messages of other clients have. Not by `__getattr__`, with which `result` takes twice as long.
+    # What futures and messages of other clients have, for an error that helps. Without `__getattr__`: with it `result`
+    # takes twice as long.
     @property
     def get(self) -> object:
         raise _no_attribute(self, "get")

@@ -1,17 +1,17 @@
-"""Arrow columns -> record batches, a column at a time and never an object per record (compiled).
+"""Arrow columns -> record batches, without an object per record (compiled).
 
-`encode_stream` reads Arrow data, whoever made it, and gives finished `SealedBatch`es: one pass finds every row's
+`encode_stream` reads Arrow data of any library and returns finished `SealedBatch`es: one pass finds every row's
 partition, a counting sort brings each partition's rows together in their order, one pass writes them. It needs
 neither pyarrow nor numpy.
 
 Invariants
-- Where batches are cut depends on the input alone: at `batch_size`, at the end of a chunk of the input, and within
-  a large chunk at `_SLICE_BYTES`. Rows of one partition stay in input order.
-- Batches are encoded when they are asked for, a few together, so that some are sent while the next are written, and
-  little memory is enough.
-- An error in a chunk is raised before any batch of that slice of it is given.
+- A batch ends at `batch_size`, and at the end of a slice: that is a chunk of the input, or, of a large chunk, the rows
+  within `_SLICE_BYTES` and `_SLICE_ROWS`. Rows of one partition stay in input order.
+- Batches are encoded when the caller takes the next ones, a few together: so some are sent while the next are written,
+  and little memory is enough.
+- An error in a slice is raised before any batch of that slice is returned.
 
-The file is long because its loops are methods of one C struct, which holds the columns they go through.
+The file is long because its loops are methods of one C struct, which has the columns that they read.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.records.compression import check_level
 
-# So many batches are encoded in a row: while the code is in the processor's cache, and they are.
+# How many batches are encoded one after the other: few enough that they and the code stay in the processor's cache.
 _TOGETHER = cython.declare(cython.Py_ssize_t, 4)
-# How much of a chunk is brought in order at a time.
+# A slice: as much of a chunk as is sorted by partition at a time.
 _SLICE_BYTES = cython.declare(int64_t, 16 << 20)
 _SLICE_ROWS = cython.declare(int64_t, 1 << 20)
-# So far ahead, and so much of each, rows are fetched from memory.
+# How many rows ahead values are fetched into the processor's cache, and at most how many bytes of each.
 _AHEAD = cython.declare(int64_t, 8)
 _AHEAD_BYTES = cython.declare(int64_t, 1024)
-# More than a batch of one row takes beside key, value and headers.
+# More bytes than a batch of one row needs besides those of key, value and headers.
 _ALONE_BYTES_MAX = cython.declare(int64_t, 128)
 
-# What a pass over rows stopped for.
+# Why a pass over rows stopped.
 _DONE = cython.declare(cython.int, 0)
 _CUT = cython.declare(cython.int, 1)
 _GROW = cython.declare(cython.int, 2)
@@ -95,10 +95,10 @@ _BAD_PLACE = cython.declare(cython.int, 8)
 @cython.final
 @cython.cclass
 class StickyPartition:
-    """Where keyless rows go at the moment: keep one for each topic and give it to every call for that topic.
+    """The partition for rows without a key now: keep one for each topic, and give it to every call for that topic.
 
-    Rows move on to the next partition in order. Where `load` is set (a PartitionLoad; asked for with every step), it
-    says which partition is next.
+    The next partition is the next number. If `load` is set (a PartitionLoad, read again for each slice), it chooses the
+    next partition.
     """
 
     partition = cython.declare(int32_t, visibility="readonly")
@@ -116,7 +116,7 @@ class StickyPartition:
 @cython.final
 @cython.cclass
 class TableEncoder:
-    """Iterates over lists of a few SealedBatches; see `encode_stream`."""
+    """An iterator over lists of a few SealedBatches; see `encode_stream`."""
 
     _source = cython.declare(object)
     _topic = cython.declare(str)
@@ -125,14 +125,14 @@ class TableEncoder:
     _batch_size = cython.declare(int64_t)
     _max_request_size = cython.declare(int64_t)
     _buffer_memory = cython.declare(int64_t)
-    _row_bytes_max = cython.declare(int64_t)  # what a batch of one row may have: what both of these allow
+    _row_bytes_max = cython.declare(int64_t)  # the most bytes of a batch of one row: the lower of these two
     _compression = cython.declare(str)
     _level = cython.declare(object)
     _lend = cython.declare(object)
     _pool = cython.declare(BufferPool)
     _rule = cython.declare(KeyRule)
     _sticky = cython.declare(StickyPartition)
-    # The sticky partition as this slice has left it; it holds for others once the slice has no errors.
+    # The sticky partition after this slice; written to `_sticky` if the slice has no errors.
     _sticky_partition = cython.declare(int32_t)
     _sticky_bytes = cython.declare(int64_t)
     _load = cython.declare(PartitionLoad)
@@ -155,7 +155,7 @@ class TableEncoder:
     _timestamp_divisor = cython.declare(int64_t)
     _timestamp_max = cython.declare(int64_t)
     _now_ms = cython.declare(int64_t)
-    # What a function of the user's own said of the rows before `_placed_end`; it is asked again from there on.
+    # The partitions that a user's function chose for the rows before `_placed_end`; it is called again for later rows.
     _place = cython.declare(object)
     _placer = cython.declare(str)
     _placement = cython.declare(Placement)
@@ -171,8 +171,8 @@ class TableEncoder:
     _base_timestamp = cython.declare(int64_t)
     _max_timestamp = cython.declare(int64_t)
     _stopped_at = cython.declare(int64_t)  # the row a pass stopped at
-    # The slice being encoded: its rows in the order of their partitions, where each partition's next row stands and
-    # where its rows end, and whose turn it is.
+    # The slice being encoded: its rows in the order of their partitions, where each partition's next row is and where
+    # its rows end, and the partition of the next batch.
     _slice_rows = cython.declare(int64_t)
     _bytes_per_row = cython.declare(int64_t)
     _order = cython.declare(cython.pointer(int32_t))
@@ -188,7 +188,7 @@ class TableEncoder:
 
     @property
     def rows_read(self) -> int:
-        """How many rows there are in the chunks that were begun, the present one included."""
+        """How many rows the chunks read so far have, with the present one."""
         return self._first_row + (0 if self._chunk is None else self._chunk.c.length)
 
     def __iter__(self) -> TableEncoder:
@@ -216,7 +216,7 @@ class TableEncoder:
     def _next_batches(self) -> list:
         """The next batches of the slice, none at its end.
 
-        The partitions take turns, so that all brokers have something to do from the start.
+        The partitions take turns, so that all brokers get batches from the start.
         """
         batches: list = []
         p: int32_t
@@ -351,7 +351,7 @@ class TableEncoder:
 
     @cython.cfunc
     def _make_room(self, rows: int64_t) -> object:
-        """Room for two numbers a row and two a partition, the same from slice to slice."""
+        """Make room for two numbers a row and two a partition; the memory is used again for the next slice."""
         if rows > self._scratch_rows:
             free(self._scratch)
             self._scratch_rows = rows
@@ -370,7 +370,7 @@ class TableEncoder:
 
     @cython.cfunc
     def _ask_for_places(self, rows: int64_t) -> object:
-        """Have the function of the user's own place the next rows, as many of them as its column of keys holds."""
+        """Call the user's function for the partitions of the next rows, as many as fit into its column of keys."""
         keys = keys_of(cython.address(self._key), self._row, rows)
         self._placement = placement(self._placer, self._place(keys), len(keys))
         self._placed = self._placement.numbers
@@ -402,7 +402,7 @@ class TableEncoder:
     ) -> cython.int:
         """Fill in every row's partition and each partition's count; `rows` and `slice_bytes` become the slice's.
 
-        Whatever is wrong with a row is found here, before a batch is made.
+        Errors of rows are found here, before a batch is made.
         """
         data: cython.p_const_char = cython.NULL
         i: int64_t
@@ -460,7 +460,7 @@ class TableEncoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _stick(self, row: int64_t, key_bytes: int64_t, value_bytes: int64_t, header_bytes: int64_t) -> int32_t:
-        """The sticky partition, which moves on when a batch's worth of rows went to it."""
+        """The sticky partition, which changes when a batch full of rows went to it."""
         # 4: attributes, a timestamp delta of one byte, an offset delta of two.
         body: int64_t = 4 + varint_bytes(zigzag(key_bytes)) + varint_bytes(zigzag(value_bytes)) + header_bytes
         body += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0)
@@ -478,7 +478,7 @@ class TableEncoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _next_in_turn(self) -> int32_t:
-        """The next partition of round robin; those without a leader are passed over."""
+        """The next partition of round robin; those that are not in the load (no leader) are skipped."""
         self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
         if self._has_load:
             while not self._load.has(self._sticky_partition):
@@ -489,7 +489,7 @@ class TableEncoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _header_bytes(self, row: int64_t) -> int64_t:
-        """What a row's headers take on the wire; -1 where a header or its name is null, -2 for bad layout."""
+        """How many bytes a row's headers need; -1 where a header or its name is null, -2 for bad layout."""
         headers: cython.pointer(Lists) = cython.address(self._headers)
         data: cython.p_const_char = cython.NULL
         begin: int64_t = 0
@@ -532,7 +532,7 @@ class TableEncoder:
 
     @cython.cfunc
     def _encode_batch(self, partition: int32_t) -> SealedBatch:
-        """As many of the partition's next rows as fit into a batch."""
+        """Encode as many of the partition's next rows as fit into a batch."""
         order: cython.pointer(int32_t) = self._order + self._begins[partition]
         rows: int64_t = self._ends[partition] - self._begins[partition]
         done: int64_t = 0
@@ -594,7 +594,7 @@ class TableEncoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _write_rows(self, order: cython.pointer(int32_t), rows: int64_t, done: cython.pointer(int64_t)) -> cython.int:
-        """Write rows `order[done:rows]` into the batch until they are done, or it is full or too small."""
+        """Write rows `order[done:rows]` into the batch until all are in it, it is full, or its buffer is too small."""
         data: cython.p_const_char = cython.NULL
         key_data: cython.p_const_char = cython.NULL
         to: cython.p_char
@@ -608,7 +608,7 @@ class TableEncoder:
         ahead: int64_t
         while done[0] < rows:
             if done[0] + _AHEAD < rows:
-                # The rows of one partition lie scattered: have the memory of the rows to come fetched meanwhile.
+                # The rows of one partition are scattered: the memory of later rows is fetched meanwhile.
                 row = self._row + order[done[0] + _AHEAD]
                 value_bytes = min(blob_at(cython.address(self._value), row, cython.address(data)), _AHEAD_BYTES)
                 ahead = 0
@@ -659,7 +659,7 @@ class TableEncoder:
     @cython.nogil
     @cython.exceptval(check=False)
     def _timestamp_of(self, row: int64_t) -> int64_t:
-        """In milliseconds; negative for one that Kafka cannot hold."""
+        """The row's timestamp in milliseconds; negative if it is before 1970 or out of range."""
         number: int64_t = 0
         if not number_at(cython.address(self._timestamp), row, cython.address(number)):
             return self._now_ms
@@ -705,7 +705,7 @@ class TableEncoder:
 @cython.nogil
 @cython.exceptval(check=False)
 def _bytes_alone(key_bytes: int64_t, value_bytes: int64_t, header_bytes: int64_t) -> int64_t:
-    """What a batch of one row takes: attributes and two deltas of 0, key, value, headers."""
+    """How many bytes a batch of one row has: attributes and two deltas of 0, key, value, headers."""
     body: int64_t = 3 + varint_bytes(zigzag(key_bytes)) + varint_bytes(zigzag(value_bytes)) + header_bytes
     body += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0)
     return HEADER_BYTES + varint_bytes(zigzag(body)) + body
@@ -765,13 +765,15 @@ def encode_stream(
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. `key_texts`
-    makes such data of a key column of another type, given the chunk, the column's name and the number of its first row.
-    A null value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
-    `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
-    its chunk is read. `place`, called `placer` in errors, is given a KeyColumn of the next rows and says where they
-    go, unless the `partition` column does; a null leaves a row to the partitioner. `lend` is asked for
-    every batch whether somebody else compresses it; memory for batches comes from `pool`, a BufferPool. Raises
-    RecordError, naming column and row, for what cannot be sent.
+    makes such data of a key column of another type: it gets the chunk, the column's name and the number of its first
+    row. A null value is a tombstone. A row without a key or partition goes to `sticky`'s partition (or to the next in
+    turn: `partitioner` is a short name of producer/partitioner_class.py). A row without a timestamp gets the time at
+    which its chunk is read.
+
+    `place`, called `placer` in errors, gets a KeyColumn of the next rows and returns their partitions, for rows without
+    one in the `partition` column; a null leaves a row to the partitioner. `lend` gets each batch that is to be
+    compressed and returns whether another thread does that. Memory for batches comes from `pool`, a BufferPool. Raises
+    RecordError, with column and row, for what cannot be sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()

@@ -1,12 +1,11 @@
-"""What is done to a record before it is appended, for who asked for it: interceptors, then serializers (compiled).
+"""What is done to a record before it is appended: interceptors, then serializers (compiled).
 
-A producer without either has the appender's own `send`; one with them has `Intake.send`, which calls it in the end.
-The order is Java's: interceptors see objects, serializers turn them into bytes, and the partitioner, behind this,
-sees bytes. All of it happens on the sender's thread before `send` returns, so what becomes of an object afterwards
-changes nothing that was sent.
+A producer without them has the appender's own `send`; one with them has `Intake.send`, which calls that in the end. The
+order is Java's: interceptors get objects, serializers turn them into bytes, and the partitioner, which comes after
+them, gets bytes. All of it happens in the call of `send`: if an object is changed later, what was sent stays the same.
 
-In an event loop nothing here asks a registry: `later` is given there, which has `ask` called in a thread first. That is
-once for each topic; a record whose topic is known costs two comparisons more.
+In an event loop a schema registry is not asked here, because that would block: `later` is given there, which calls
+`ask` in a thread first. It is needed once for each topic; for later records only two comparisons are added.
 
 Invariant: None is never serialized; it stays no key, or a tombstone.
 """
@@ -24,7 +23,7 @@ from ottla.errors import OttlaError, RecordError
 
 @cython.cclass
 class RowEncoder:
-    """What makes a payload of an object, by a schema: `Serialization` calls it without a call of Python."""
+    """Makes a payload of an object, by a schema: `Serialization` calls it as a C method."""
 
     @cython.cfunc
     def encode(self, value: object, prefix: bytes) -> bytes:
@@ -38,16 +37,16 @@ class RowEncoder:
 @cython.final
 @cython.cclass
 class Serialization:
-    """One serializer, `setting` being `key.serializer` or `value.serializer`.
+    """One serializer; `setting` is `key.serializer` or `value.serializer`.
 
     It is a function of the object, or has a method `serialize(topic, object)`, or one
     `serialize_with_headers(topic, object, headers)`, which may add (name, value) tuples to that list; or it is a
-    `Serializer` of confluent_kafka. Each returns bytes, text (sent as UTF-8) or None. `name` is what errors call it,
-    unless it has one of its own.
+    `Serializer` of confluent_kafka. Each returns bytes, text (sent as UTF-8) or None. Errors call it `name`; None: the
+    name of its class or function.
 
-    Ours with a schema registry have a method `for_topic(topic)` instead, which gives a function of an object and a
-    prefix (a `RowEncoder` is one), and the prefix: it is asked once for each topic. Those that write headers have
-    `ask(topic)`, which does no more than ask the registry.
+    ottla's serializers with a schema registry have a method `for_topic(topic)` instead. It is called once for each
+    topic, and returns a function of an object and a prefix (such as a `RowEncoder`), and the prefix. Those that write
+    headers have `ask(topic)`, which only asks the registry.
     """
 
     name = cython.declare(str, visibility="readonly")
@@ -59,9 +58,9 @@ class Serialization:
     _field = cython.declare(object)
     _for_topic = cython.declare(object)
     _ask = cython.declare(object)
-    # What each topic that was asked about has.
+    # Topic -> what the registry's answer gave for it.
     _topics = cython.declare(dict)
-    # The topic that was asked about last, where it has a RowEncoder: most programs send to one.
+    # The last record's topic, if it has a RowEncoder: most programs send to one topic.
     _last_topic = cython.declare(object)
     _last_encoder = cython.declare(RowEncoder)
     _last_prefix = cython.declare(bytes)
@@ -69,7 +68,7 @@ class Serialization:
     def __init__(self, setting: str, serializer: object, name: object = None) -> None:
         self._setting = setting
         given = serializer
-        # One with a schema registry asks for the part of the record that it is for.
+        # One with a schema registry makes a serializer for keys or for values.
         if hasattr(serializer, "of_part"):
             serializer = serializer.of_part(setting.partition(".")[0])
         self._for_topic = getattr(serializer, "for_topic", None)
@@ -81,7 +80,7 @@ class Serialization:
             method = getattr(serializer, "serialize", None)
         self._takes_topic = method is not None
         self._function = serializer if method is None else method
-        # Who has one of its serializers has imported it.
+        # If it is a serializer of confluent_kafka, that was imported.
         confluent = sys.modules.get("confluent_kafka.serialization")
         if confluent is not None and isinstance(serializer, confluent.Serializer):
             self._context = confluent.SerializationContext
@@ -98,12 +97,12 @@ class Serialization:
             return False
         if self._for_topic is None and self._ask is None:
             return False
-        # Anything else is refused by who serializes.
+        # Any other topic gets its error later.
         return isinstance(topic, str) and topic not in self._topics
 
     @cython.cfunc
     def ask(self, topic: object, given: object) -> object:
-        """What the registry says of this topic, for `learn`."""
+        """Return the registry's answer about this topic, for `learn`."""
         try:
             return self._ask(topic) if self._for_topic is None else self._for_topic(topic)
         except OttlaError:
@@ -113,7 +112,7 @@ class Serialization:
 
     @cython.cfunc
     def learn(self, topic: object, answer: object) -> object:
-        """Have `serialize` not ask for this topic any more."""
+        """Keep the answer about this topic: `serialize` need not ask any more."""
         self._topics[topic] = answer
 
     @cython.cfunc
@@ -129,7 +128,7 @@ class Serialization:
 
     @cython.cfunc
     def serialize(self, topic: object, given: object, headers: object) -> object:
-        """`headers` is a list where `writes_headers`."""
+        """Return the payload of an object; `headers` must be a list if `writes_headers`."""
         try:
             if self._last_encoder is not None and topic is self._last_topic:
                 return self._last_encoder.encode(given, self._last_prefix)
@@ -172,9 +171,9 @@ class Intake:
     """`send` for a producer with interceptors or serializers; `append` is the appender's own, or its `send_async`.
 
     The serializers are `Serialization`s. `interceptors` has `on_send`, which takes and returns (topic, value, key,
-    headers, partition, timestamp_ms), and `refused(parts, error)` and `watched(parts, sent)`, which hear what comes of
-    appending that. `later(intake, topic, value, key, ...)` is called where a registry has to be asked, if it is given,
-    and for all records while `is_asking`, which it sets: it calls `ask` and `learn` first, and `go_on` then.
+    headers, partition, timestamp_ms); after appending, `watched(parts, sent)` or `refused(parts, error)` is called. If
+    `later` is given, `later(intake, topic, value, key, ...)` is called where a registry has to be asked, and for all
+    records while `is_asking`, which it sets: it calls `ask` and `learn`, and then `go_on`.
     """
 
     is_asking = cython.declare(cython.bint, visibility="public")
@@ -233,7 +232,7 @@ class Intake:
         return self._has_to_ask(topic, value, key)
 
     def ask(self, topic: object, value: object, key: object) -> tuple:
-        """What a registry says that serializers have to know before such a record; may be called from any thread."""
+        """Return the registry's answers that serializers need for such a record; may be called from any thread."""
         of_key: object = None
         of_value: object = None
         if key is not None and self._key_serializer is not None and self._key_serializer.has_to_ask(topic):
@@ -243,7 +242,7 @@ class Intake:
         return of_key, of_value
 
     def learn(self, topic: object, answers: tuple) -> None:
-        """Have serializers know what `ask` has given."""
+        """Give the serializers the answers that `ask` returned."""
         if answers[0] is not None:
             self._key_serializer.learn(topic, answers[0])
         if answers[1] is not None:
@@ -296,7 +295,7 @@ class Intake:
         on_delivery: object,
     ) -> object:
         if self._writes_headers:
-            # A list of its own, which serializers may add to.
+            # A new list, which serializers may add to.
             headers = [] if headers is None else header_pairs(headers)
         if key is not None and self._key_serializer is not None:
             key = self._key_serializer.serialize(topic, key, headers)

@@ -1,8 +1,8 @@
-"""A column of keys for a partitioner of the user's own, and the column of partitions it returns (compiled).
+"""A column of keys for a user's own partitioner, and the column of partitions it returns (compiled).
 
-A `KeyColumn` is Arrow data (binary) to whom has Arrow, and a sequence of bytes and None to whom has not. What comes
-back may be Arrow data, numpy's or anybody's buffer of whole numbers, or a sequence of int and None; a null leaves the
-row to the default partitioner.
+A `KeyColumn` can be read as Arrow data (binary), and as a sequence of bytes and None. The partitioner may return Arrow
+data, a buffer of whole numbers (such as numpy's), or a sequence of int and None; a null leaves the row to the default
+partitioner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cython.cimports.ottla.records.arrow_layout import (
 
 from ottla.errors import RecordError
 
-# Arrow's format characters for the formats of buffers, by size: the first signed, the second not.
+# Size of a buffer's items -> Arrow's format characters: signed, unsigned.
 _WHOLE_NUMBERS = {1: "cC", 2: "sS", 4: "iI", 8: "lL"}
 
 
@@ -55,8 +55,8 @@ class KeyColumn:
 
     @cython.cfunc
     def _close(self) -> object:
-        """All keys are in: lay them out for Arrow."""
-        if not reserve(cython.address(self._blobs.data), 1):  # no buffer may be missing
+        """Fill in Arrow's structs, once all keys are there."""
+        if not reserve(cython.address(self._blobs.data), 1):  # a buffer must not be NULL
             raise MemoryError
         self._buffers[0] = self._blobs.validity.data if self._blobs.null_count else cython.NULL
         self._buffers[1] = self._blobs.offsets.data
@@ -96,7 +96,7 @@ class KeyColumn:
 
 @cython.cfunc
 def keys_of(column: cython.pointer(cython.const[Blobs]), row: int64_t, rows: int64_t) -> KeyColumn:
-    """The keys of these rows, or of as many of them as 2 GiB hold."""
+    """The keys of these rows, or of as many of them as fit into 2 GiB."""
     made: KeyColumn = KeyColumn.__new__(KeyColumn)
     data: cython.p_const_char = cython.NULL
     size: int64_t
@@ -116,12 +116,12 @@ def keys_of(column: cython.pointer(cython.const[Blobs]), row: int64_t, rows: int
 @cython.final
 @cython.cclass
 class Placement:
-    """A column of partitions that somebody returned, as numbers to be read."""
+    """A column of partitions that a partitioner returned, as numbers to be read."""
 
 
 @cython.cfunc
 def placement(name: str, partitions: object, rows: int64_t) -> Placement:
-    """Read what the partitioner `name` returned for so many keys; RecordError where that is no such column."""
+    """Read what the partitioner `name` returned for `rows` keys; RecordError if it is no column of whole numbers."""
     made: Placement = Placement()
     memset(cython.address(made.numbers), 0, cython.sizeof(made.numbers))
     count: int64_t
@@ -197,7 +197,7 @@ def _from_sequence(name: str, made: Placement, partitions: object) -> int64_t:
 
 
 def first_partition(name: str, partitions: object, partition_count: int) -> int | None:
-    """What a partitioner returned for one key; None leaves it to the default partitioner."""
+    """Return the partition that a partitioner chose for one key; None leaves it to the default partitioner."""
     placed: Placement = placement(name, partitions, 1)
     number: int64_t = 0
     if not number_at(cython.address(placed.numbers), 0, cython.address(number)):

@@ -1,14 +1,15 @@
 """`buffer.memory`: how much of it is used, and which calls wait for it, in their order (compiled).
 
-A call takes memory at once if enough is free and nobody waits. Otherwise it joins the queue with the number of bytes it
-needs. Nobody gets memory before the first in the queue: small records cannot keep a large one waiting for ever. What a
-call is given counts as used at once, so nobody else can take it before the call goes on.
+A call takes memory at once if enough is free and no call waits. Otherwise it joins the queue with the number of bytes
+it needs. No call gets memory before the first in the queue: small records cannot keep a large one waiting for ever.
+What a call is given counts as used at once, so no other call can take it.
 
 Invariants
 - The interpreter lock guards all state: no method runs other Python code between its first look and its last write.
 - `used_bytes` is the memory of all batches that are not settled, and of calls that have not used what they were given.
 - A call is in the queue once at most. Every call that joined ends with `end`: what it did not use is given back.
-- While nothing is used, the first in the queue is given what it needs even beyond the limit; nobody waits for ever.
+- While nothing is used, the first in the queue is given what it needs, even more than the limit; else it would wait for
+  ever.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class BufferMemory:
         self._serve()
 
     def end(self, call: BlockedCall) -> None:
-        """The call is over, or goes on without memory: take it out of the queue, and give back what it did not use."""
+        """End a call, or let it go on without memory: take it out of the queue, and give back what it did not use."""
         if call.is_waiting:
             call.is_waiting = False
             self._line.remove(call)

@@ -34,9 +34,9 @@ cdef class Partition:
     cdef int64_t max_timestamp
     cdef int64_t record_bytes_max
     cdef Py_ssize_t callback_bytes
-    cdef Py_ssize_t last_bytes  # what the batch before needed: the next one's first capacity
+    cdef Py_ssize_t last_bytes  # the size of the batch before: the next one's first capacity
     cdef double compression_ratio  # expected of the next batch, 1 at first
-    cdef Py_ssize_t room  # what a batch may hold uncompressed; below batch_size: nothing is known yet
+    cdef Py_ssize_t room  # the size before compression at which a batch should be full; 0 before the first batch
     cdef int64_t due_us  # when linger.ms is over for the open batch
 
     cdef object learn_ratio(self, Py_ssize_t uncompressed, Py_ssize_t compressed, Py_ssize_t batch_size)

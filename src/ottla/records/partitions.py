@@ -1,18 +1,17 @@
 """Where records go: a topic's partitions with their open batches, and its sticky partition (compiled, KIP-794).
 
-An `Appender` looks a `Topic` up by name, picks one of its `Partition`s and writes the record behind what is already
-in that partition's open batch. Both classes are C fields that partitions.pxd lays open to the compiled modules;
-Python sees nothing of them. A `PartitionLoad` is what the producer core tells of a topic's partitions: which of them
-records without a key may go to, and how often.
+An `Appender` looks a `Topic` up by name, chooses one of its `Partition`s and writes the record after those in that
+partition's open batch. Both classes have C fields only, which partitions.pxd declares for the compiled modules; they
+cannot be used from Python. A `PartitionLoad` comes from the producer core: to which of a topic's partitions records
+without a key may go, and in which shares.
 
 Invariants
-- A topic never loses a partition, whatever metadata says later: batches of it may be open or sealed, and their order
-  has to hold when the partition is known again. `count` says how many are known now, 0 when the topic is not.
-- A partition is in its appender's row of open batches (`earlier`, `later`) exactly as long as `batch` is not None.
-- The sticky partition moves on only between batches: once a batch's worth of keyless records went to it. So
-  partitions get shares of bytes, not of batches, as the load says: equal ones where there is none.
-- A sticky partition that the load leaves out is left at once. (Java stays until its batch is full, and so gives a
-  partition without a leader some more.)
+- A topic never loses a `Partition`, whatever later metadata says: it may have open or sealed batches, which must stay
+  in order when the partition is known again. `count` is how many are known now, 0 when the topic is not known.
+- The sticky partition changes when keyless records as large as a batch went to it. So partitions get shares of bytes,
+  not of batches, by the load; equal ones where there is none.
+- A sticky partition that a new load leaves out is changed at once. (Java waits until its batch is full, and so sends a
+  partition without a leader some more records.)
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _NO_KEY_IS_THAT_LONG = cython.declare(cython.Py_ssize_t, 1 << 62)
 @cython.cfunc
 @cython.exceptval(check=True)
 def key_rule(partitioner: str, ignore_keys: cython.bint) -> KeyRule:
-    """The rule of a partitioner by its short name; with `consistent_random` an empty key is none, as in librdkafka."""
+    """The rule of a partitioner by its short name; for `consistent_random` an empty key is none, as in librdkafka."""
     rule: KeyRule = KeyRule(least_bytes=0, hash=MURMUR2, in_turn=False)
     if partitioner == "consistent_random":
         rule.least_bytes = 1
@@ -48,7 +47,7 @@ def key_rule(partitioner: str, ignore_keys: cython.bint) -> KeyRule:
 @cython.final
 @cython.cclass
 class PartitionLoad:
-    """Which partitions keyless records may go to, and in which shares; never changed.
+    """Which partitions keyless records may go to, and in which shares; immutable.
 
     `frequencies` are the running sums of the shares, so the last is the sum of all: partitions 0, 3 and 4 with
     (4, 5, 8) get 4, 1 and 3 of eight choices.
@@ -109,7 +108,7 @@ class PartitionLoad:
     @cython.nogil
     @cython.exceptval(check=False)
     def pick(self, random: cython.pointer(uint64_t)) -> int32_t:
-        """A partition by chance: the first whose running sum is above a number drawn."""
+        """Draw a partition: the first whose running sum is above a random number."""
         drawn: int64_t = cython.cast(int64_t, split_mix(random) % cython.cast(uint64_t, self.sums[self.count - 1]))
         low: int32_t = 0
         high: int32_t = self.count - 1
@@ -138,9 +137,10 @@ class Partition:
     def learn_ratio(
         self, uncompressed: cython.Py_ssize_t, compressed: cython.Py_ssize_t, batch_size: cython.Py_ssize_t
     ) -> object:
-        """Take in how well a batch compressed: the next one may hold so much that it will have `batch_size` bytes.
+        """Set `room` by how well a batch was compressed: the next one should have `batch_size` bytes afterwards.
 
-        As in Java's producer, worse is believed at once and better by and by, and a twentieth is kept for surprises.
+        As in Java's producer, a worse ratio counts at once, of a better one an eighth of the difference; 5 % are added
+        for safety.
         """
         found: cython.double = min(1.0, cython.cast(cython.double, compressed) / uncompressed)
         if found > self.compression_ratio:
@@ -152,7 +152,7 @@ class Partition:
 
     @cython.cfunc
     def open(self, batch: SealedBatch, buffer: bytearray) -> object:
-        """Have the records to come written into `buffer`."""
+        """Make `batch` the open batch, with `buffer` for its records."""
         batch.topic = self.topic
         batch.partition = self.index
         batch._home = self
@@ -168,7 +168,7 @@ class Partition:
 
     @cython.cfunc
     def resize(self, capacity: cython.Py_ssize_t) -> object:
-        """Give the open batch this much room, or cut off what it did not need."""
+        """Resize the open batch's buffer."""
         PyByteArray_Resize(self.batch._buffer, capacity)
         self.data = PyByteArray_AS_STRING(self.batch._buffer)
         self.capacity = capacity
@@ -176,7 +176,7 @@ class Partition:
 
     @cython.cfunc
     def close(self) -> object:
-        """Finish the open batch: its header, and what it says of itself."""
+        """Close the open batch: set its fields, and write its header."""
         batch: SealedBatch = self.batch
         self.resize(self.position)
         self.last_bytes = self.position
@@ -194,28 +194,28 @@ class Partition:
 @cython.final
 @cython.cclass
 class Topic:
-    """A topic's partitions, as far as metadata told, and its sticky partition."""
+    """A topic's partitions by the metadata, and its sticky partition."""
 
     def __cinit__(self):
         self.partitions = []
 
     @cython.cfunc
     def set_count(self, name: str, count: int32_t) -> object:
-        """Metadata says: the topic has this many partitions."""
+        """Set how many partitions the topic has by the metadata."""
         while len(self.partitions) < count:
             self.partitions.append(Partition(name, len(self.partitions)))
         self.count = count
         if self.load is not None and self.load.end > count:
-            self.load = None  # a new one will be told
+            self.load = None  # the core will give a new one
         if self.sticky >= count:
             self.sticky = 0
         return None
 
     @cython.cfunc
     def set_load(self, load: PartitionLoad, random: cython.pointer(uint64_t)) -> object:
-        """Have keyless records go where `load` says, from now on; None: to all partitions alike."""
+        """From now on send keyless records as `load` says; None: to all partitions alike."""
         if load is not None and load.end > self.count:
-            return None  # of another time
+            return None  # made when the topic had more partitions
         self.load = load
         if load is not None and not load.has(self.sticky):
             self.sticky_bytes = 0
@@ -225,11 +225,11 @@ class Topic:
     @cython.cfunc
     @cython.exceptval(check=False)
     def take_turn(self) -> cython.void:
-        """Go on to the next partition in turn, as round robin does after every record."""
+        """Change to the next partition, as round robin does after every record."""
         self.sticky_bytes = 0
         self.sticky = (self.sticky + 1) % self.count
         if self.load is not None:
-            # It names at least one partition, and none beyond the count.
+            # This ends: the load has at least one partition, and none above the count.
             while not self.load.has(self.sticky):
                 self.sticky = (self.sticky + 1) % self.count
 
@@ -238,7 +238,7 @@ class Topic:
     def move_on(
         self, need: cython.Py_ssize_t, batch_size: cython.Py_ssize_t, random: cython.pointer(uint64_t)
     ) -> cython.bint:
-        """Choose another sticky partition once a batch's worth went to this one; whether it was time to."""
+        """Change the sticky partition if so many bytes as a batch has went to it; return whether it did."""
         if self.sticky_bytes == 0 or self.sticky_bytes + need + HEADER_BYTES <= batch_size:
             return False
         self.sticky_bytes = 0

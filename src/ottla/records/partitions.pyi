@@ -1,4 +1,4 @@
-# All else is for the compiled modules, which see the .pxd beside this.
+# All else is for the compiled modules: see partitions.pxd.
 
 class PartitionLoad:
     def __new__(cls, partitions: tuple[int, ...], frequencies: tuple[int, ...]) -> PartitionLoad: ...

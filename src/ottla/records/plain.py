@@ -1,6 +1,6 @@
-"""Record batches in plain Python: what the compiled codecs are tested against, and enough for small jobs.
+"""Record batches in plain Python: the compiled modules are tested against it, and it is used where few are read.
 
-Written from Kafka's format description, on purpose without a line in common with `append` and `columns`. A record:
+Written from Kafka's format description, on purpose without code of the compiled modules. A record:
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint | key | value | header count varint
     | per header: key, value
@@ -29,7 +29,7 @@ from ottla.records.batch_header import (
 )
 from ottla.records.compression import Allowance, compress, decompress
 
-# What a record costs at least, in bytes of the allowance: one of seven bytes is an object like any other.
+# What a record costs at least, in bytes of the allowance: as an object it takes memory, however short it is.
 RECORD_BYTES_MIN = 64
 _RECORD_SIZE_MIN = 7
 _RECORD_BYTES_MIN = 7
@@ -61,7 +61,7 @@ def encode_batch(
     is_control: bool = False,
     log_append_time_ms: int | None = None,
 ) -> bytes:
-    """One record batch of these records; `base_offset` defaults to the first record's offset."""
+    """Return one record batch of these records; `base_offset` defaults to the first record's offset."""
     rows = list(records)
     if base_offset is None:
         base_offset = rows[0].offset if rows else 0
@@ -96,10 +96,9 @@ def encode_batch(
 def decode_batches(
     buffer: Buffer, verify: bool = True, allowance: Allowance | None = None
 ) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """The batches that make up `buffer` with their records; CorruptBatch for anything out of place.
+    """Yield the batches in `buffer` with their records; CorruptBatch for anything that is not valid.
 
-    Control batches are given like any other. All of them together are held to the `allowance`; without it, each batch
-    has one of its own.
+    Control batches are among them. The `allowance` is for all of them together; without it, each batch has its own.
     """
     for header in iterate_headers(buffer):
         if verify:
@@ -156,7 +155,7 @@ class _Section:
         if self.position < len(self.data):
             byte = self.data[self.position]
             if byte < 0x80:
-                # Nearly all are: lengths, deltas, -1 for what is null.
+                # Nearly all numbers have one byte: lengths, deltas, -1 for null.
                 self.position += 1
                 return (byte >> 1) ^ -(byte & 1)
         number = shift = 0
@@ -224,7 +223,7 @@ def _decode_record(header: BatchHeader, section: _Section) -> Record:
 
 
 def _wrap(number: int) -> int:
-    """Arithmetic of 64 bits, as Java and C have it: deltas in what others wrote may leave the range."""
+    """Wrap a number to 64 bits, as Java and C do: deltas that another client wrote may leave the range."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -1,7 +1,7 @@
-"""What a sender gives as the parts of a record, checked and turned into bytes (compiled).
+"""Checks the parts of a record that a caller gives, and turns them into bytes (compiled).
 
-Off the fast path: values and keys that are bytes never come here. Everything that cannot be sent as it is becomes a
-RecordError that names the part, what was given and what is allowed.
+This is the slow path: values and keys that are bytes do not come here. For a part that cannot be sent, RecordError
+names the part, what was given and what is allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.errors import RecordError
 
 @cython.ccall
 def checked_topic(topic: object) -> object:
-    """RecordError for what no broker could be asked about."""
+    """Raise RecordError for what cannot be the name of a topic."""
     if not isinstance(topic, str) or not topic:
         raise RecordError(f"A topic is a non-empty str, not {topic!r:.60}.")
     return None
@@ -28,7 +28,7 @@ def checked_topic(topic: object) -> object:
 
 @cython.ccall
 def text_or_bytes(what: str, given: object) -> object:
-    """A str or bytes object with the same content; RecordError for what is neither text nor bytes."""
+    """Return a str or bytes object with the same content; RecordError for what is neither text nor bytes."""
     if isinstance(given, str):
         return given
     try:
@@ -48,12 +48,12 @@ def text_or_bytes(what: str, given: object) -> object:
 
 @cython.cfunc
 def _is_data(given: object, view: object) -> bool:
-    """Whether somebody may mean these bytes; nobody means those of numbers and dates of numpy's, nor of addresses."""
+    """Whether these bytes can be meant as data: not those of a single number or date of numpy, nor addresses."""
     if not view.ndim and hasattr(given, "__float__"):
         return False
     if getattr(given, "shape", None) == () and hasattr(given, "dtype"):
         return False
-    # Names of fields stand between colons; O is a Python object, of which the buffer has the address.
+    # Names of fields are between colons. O is a Python object, of which the buffer has the address.
     kinds: list = view.format.split(":")
     return "O" not in "".join(kinds[::2])
 
@@ -71,7 +71,7 @@ def data_of(text_or_bytes: object, size: cython.pointer(cython.Py_ssize_t)) -> c
 
 @cython.cfunc
 def checked_callback(on_delivery: object) -> object:
-    """RecordError for what cannot be called, or is `async def` and would never run: nobody awaits a callback."""
+    """Raise RecordError for what cannot be called, or is `async def`: it would not run, as nothing awaits it."""
     if not callable(on_delivery):
         raise RecordError(f"on_delivery is called with the Delivery; {on_delivery!r:.60} cannot be called.")
     if is_async(on_delivery):
@@ -85,7 +85,7 @@ def checked_callback(on_delivery: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1)
 def checked_timestamp(timestamp_ms: object) -> int64_t:
-    """A timestamp, which a number of numpy's may stand for; may run other Python code."""
+    """Return a timestamp, also from a number of numpy; may run other Python code."""
     try:
         number = timestamp_ms if isinstance(timestamp_ms, int) else index(timestamp_ms)
     except TypeError:
@@ -105,7 +105,7 @@ def checked_partition(topic: object, partition: object, count: int32_t) -> int32
 
 @cython.cfunc
 def whole_number(topic: object, partition: object, count: int32_t) -> object:
-    """The int that something else, such as a number of numpy's, stands for; may run other Python code."""
+    """Return the int that another object, such as a number of numpy, stands for; may run other Python code."""
     try:
         return index(partition)
     except TypeError:
@@ -127,12 +127,12 @@ def _number(value: cython.Py_ssize_t) -> bytes:
 
 @cython.ccall
 def header_pairs(headers: object) -> list:
-    """The names and values of a record's headers; RecordError for what is no list of pairs."""
+    """Return the names and values of a record's headers; RecordError for what is no list of pairs."""
     pairs: list = []
     try:
         for pair in headers:
             name, value = pair
-            # A text of two letters comes apart, too: {"id": b"7"} would become i=d.
+            # A text of two letters can be unpacked, too: {"id": b"7"} would become i=d.
             if isinstance(pair, (str, bytes)):
                 raise TypeError
             pairs.append((name, value))
@@ -146,7 +146,7 @@ def header_pairs(headers: object) -> list:
 
 @cython.cfunc
 def encode_headers(headers: object) -> bytes:
-    """The end of a record: how many headers, and each one's name and value."""
+    """Return the end of a record: how many headers there are, and each one's name and value."""
     pairs: list = header_pairs(headers)
     pieces: list = [_number(len(pairs))]
     for name, value in pairs:

@@ -1,4 +1,4 @@
-# The rest is not for Python; the compiled modules see the .pxd beside this.
+# The rest is for the compiled modules: see record_parts.pxd.
 from typing import Any
 
 def checked_topic(topic: object) -> None: ...

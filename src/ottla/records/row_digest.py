@@ -1,12 +1,13 @@
 """A digest of rows that does not depend on their order, nor on how many chunks or tasks they come in (compiled).
 
 Each row is hashed to 64 bits, and the digest is the sum of these, modulo 2^64: digests of parts add up to the digest of
-the whole. It tells whether two runs wrote the same rows; it is no defence against somebody who wants to deceive.
+the whole. It shows whether two runs wrote the same rows. It is not safe against rows that are made to have a certain
+digest.
 
 Invariants
-- A row's hash depends on its bytes alone: text counts as its UTF-8, a column that is not there as one full of nulls,
-  a null is another value than an empty string, and Arrow's many ways to lay out a column make no difference.
-- It is written down in Kafka and compared by later versions: its arithmetic must not change (`tests/records` keeps a
+- A row's hash depends on its values alone, not on how Arrow lays out a column. Text counts as its UTF-8, a missing
+  column as one of nulls; a null is not an empty string.
+- The digest is stored in Kafka and compared by later versions: its arithmetic must not change (`tests/records` has a
   few digests).
 """
 
@@ -39,7 +40,7 @@ from ottla.records.arrow_data import chunks
 _MULTIPLIER = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
 _FINAL_1 = cython.declare(uint64_t, 0xFF51AFD7ED558CCD)
 _FINAL_2 = cython.declare(uint64_t, 0xC4CEB9FE1A85EC53)
-# Taken in place of a length where there is no value.
+# Hashed in place of a length where there is no value.
 _NULL = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -153,7 +154,7 @@ def _open_numbers(chunk: Chunk, column: cython.pointer(Numbers), role: str, name
 @cython.nogil
 @cython.exceptval(check=False)
 def _take(hashed: uint64_t, word: uint64_t) -> uint64_t:
-    """For a given word no two hashes become the same, nor do two words for a given hash."""
+    """Hash a word: different hashes stay different with the same word, and the same hash differs with another word."""
     hashed = (hashed ^ word) * _MULTIPLIER
     return hashed ^ (hashed >> 32)
 
@@ -163,7 +164,7 @@ def _take(hashed: uint64_t, word: uint64_t) -> uint64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def _finish(hashed: uint64_t) -> uint64_t:
-    """Spread every bit over all, so that sums of hashes say as much as hashes do."""
+    """Mix all bits of a hash, so that sums of hashes rarely are the same for other rows."""
     hashed = (hashed ^ (hashed >> 33)) * _FINAL_1
     hashed = (hashed ^ (hashed >> 33)) * _FINAL_2
     return hashed ^ (hashed >> 33)
@@ -178,7 +179,7 @@ def _take_blob(hashed: uint64_t, column: cython.pointer(cython.const[Blobs]), ro
     if length < 0:
         return _take(hashed, _NULL)
     hashed = _take(hashed, length)
-    # Two hashes side by side: the processor works on both at once.
+    # Two hashes at a time: the processor computes them in parallel.
     other: uint64_t = _MULTIPLIER
     word: uint64_t = 0
     other_word: uint64_t = 0

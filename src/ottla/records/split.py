@@ -1,12 +1,12 @@
-"""Splits a batch that a broker refuses as a whole (compiled).
+"""Splits a batch that a broker refuses (compiled).
 
-A batch that is too large (KIP-126) is divided in the middle of its bytes; halving again and again ends with single
-records. In a batch with records that the broker refuses (KIP-467) each of these becomes a batch of its own; the records
-between two of them stay together.
+A batch that is too large (KIP-126) is divided in the middle of its bytes, and its parts again if needed. In a batch
+with records that the broker refuses (KIP-467), each of these becomes a batch of its own; the records between two of
+them stay together.
 
 The first part's records are copied as they are; those of the others get new offset and timestamp deltas. All parts
-are compressed with the given codec, and keep the producer id and epoch. Sequences count records, so each record keeps
-the sequence it had.
+are compressed with the given codec, and keep the producer id and epoch. Sequence numbers count records, so each record
+keeps the number it had.
 
 Invariant: the batch is unchanged until all parts are finished; then they replace it in one step, see delivery.py.
 """
@@ -41,7 +41,7 @@ _SEQUENCE_MASK = cython.declare(int64_t, 0x7FFFFFFF)
 
 @cython.cclass
 class _Run:
-    """Consecutive records that become one part: where they are in the section, and what the part's header needs."""
+    """Consecutive records that become one part: their place in the records section, and values for its header."""
 
     position = cython.declare(cython.Py_ssize_t)
     end = cython.declare(cython.Py_ssize_t)
@@ -77,7 +77,7 @@ def split_out(batch: SealedBatch, rows: object, compression: str = "none", level
 
 @cython.cfunc
 def _section(batch: SealedBatch) -> bytes:
-    """The records, not compressed."""
+    """The records section, decompressed."""
     if batch._buffer is None:
         raise ClosedError("This batch is settled; its bytes are gone.")
     return bytes(decompress(batch.codec, memoryview(batch._buffer)[HEADER_BYTES:], Allowance(_SECTION_BYTES_MAX)))
@@ -97,7 +97,7 @@ def _divided(batch: SealedBatch, section: bytes, bounds: list, compression: str,
 
 @cython.cfunc
 def _middle(batch: SealedBatch, section: bytes) -> int32_t:
-    """The first record after record 0 that ends behind the middle of the bytes; the last one if none does."""
+    """The first record after record 0 that ends after the middle of the bytes; the last one if none does."""
     start: cython.p_const_char = section
     at: cython.p_const_char = start
     end: cython.p_const_char = start + len(section)
@@ -201,7 +201,7 @@ def _part(
         batch.topic, batch.partition, buffer, count, base_timestamp, max_timestamp, codec, first_row, rows
     )
     part.uncompressed_bytes = uncompressed_bytes
-    # Its share of what the callbacks take.
+    # Its share of the callbacks' memory.
     part.buffer_bytes += (batch.buffer_bytes - batch.size_bytes) * count // batch.record_count
     part.created_us = batch.created_us
     part._hooks = batch._hooks
