@@ -29,7 +29,7 @@ from ottla.host.machine_clock import OwnClock
 from ottla.host.ports import Disk, Doors, Wires
 from ottla.host.schedule import Schedule
 
-# The log of the brokers; the drivers of cluster and simulation forward or show it.
+# The logger of the brokers' room: what is logged here is about brokers.
 logger = logging.getLogger("ottla.broker")
 
 RUNNING, PAUSED, DOWN = "running", "paused", "down"

@@ -27,7 +27,7 @@ WIDTH = 120
 _TIME_COLUMNS = 12
 _LANE_COLUMNS = 9
 _LANES_MAX = 8
-# So many similar lines are shown in a row; lines that are never folded begin a new row.
+# So many similar lines are shown; after a line that is never folded the count begins anew.
 _ALIKE_MAX = 4
 # A message that takes longer than this is shown as late.
 _LATE_US = 5_000
