@@ -43,7 +43,7 @@ class LoopSchedule(Schedule):
             self._arm()
 
     def _arm(self) -> None:
-        """Set one timer for all actions, at the time of the first. A timer that is too early stays: that is cheaper."""
+        """Set one timer for all actions, at the time of the first; one that is too early stays (that is cheaper)."""
         due_us = self.next_us()
         if due_us is None:
             return

@@ -406,7 +406,7 @@ class DiskStorage:
         self._open_files = open_files if open_files is not None else OpenFiles()
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
-        """Make a folder with these files in it; False if it exists. After an OSError there is none."""
+        """Make a folder with these files in it; False if it exists; OSError leaves none."""
         full = os.path.join(self._root, path)
         self.faults.check_append(full)
         try:
@@ -553,7 +553,7 @@ class DiskStorage:
 
 
 def _overwrite(path: str, content: bytes, position: int) -> None:
-    """Overwrite bytes of a file. The descriptors of `DiskFile` cannot: they were opened with O_APPEND."""
+    """Overwrite bytes of a file; the descriptors of `DiskFile` cannot, for they were opened with O_APPEND."""
     with open(path, "r+b") as file:
         file.seek(position)
         file.write(content)

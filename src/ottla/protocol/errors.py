@@ -23,7 +23,7 @@ class MalformedMessage(ProtocolError):
 
 
 class FrameTooLarge(ProtocolError):
-    """The length in front of a frame is `size`, and `limit` is allowed. Nothing was allocated for it."""
+    """A frame's length is `size`, more than the allowed `limit`, or negative; nothing was allocated for it."""
 
     def __init__(self, size: int, limit: int) -> None:
         said = f"a frame of {size:,} bytes" if size >= 0 else f"a frame of negative length {size:,}"

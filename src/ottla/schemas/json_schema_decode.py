@@ -105,7 +105,7 @@ class JsonSchemaDecoder:
 
 
 def _matches(kind: JsonType, column: Any, *, says_null: bool) -> bool:
-    """Whether a column of the right type matches, given its nulls. A missing property is a null, too."""
+    """Whether a column of the right type matches, given its nulls (a missing property is one, too)."""
     pa, pc = _arrow()
     if pa.types.is_floating(column.type):
         # A number beyond a double becomes infinity.

@@ -29,7 +29,7 @@ class SimulatedAdmin:
         self._runner = Runner(world.scheduler, core, self._perform, world.clients.clock_of(number))
 
     def ask(self, message: Any, broker_id: int, limit_us: int) -> int:
-        """Send a request to a broker; give up after `limit_us`. Return the token of the answer."""
+        """Send a request to a broker, give up after `limit_us`, and return the token of the answer."""
         self._tokens += 1
         self._runner.deliver(Question(message, self._tokens, broker_id, self._runner.now_us + limit_us))
         return self._tokens

@@ -18,7 +18,7 @@ FIRST_PORT = 9092
 
 
 class SimulatedClients:
-    """Clients by name. Instances of one name share a machine; each one without a name has its own."""
+    """Clients by name; instances of one name share a machine, and each one without a name has its own."""
 
     # Not limited: clients that no plan names may connect, too.
     client_ids = None

@@ -142,7 +142,7 @@ class Disk:
         self.used += size
 
     def sync(self, path: str) -> None:
-        """Sync this file. After an OSError its unsynced pages never get to the disk, and no later sync says so."""
+        """Sync this file; after an OSError its unsynced pages never get to the disk, and no later sync says so."""
         try:
             self.faults.check(SYNC)
         except OSError:

@@ -145,7 +145,7 @@ class SimulatedDoors:
 
 
 class Network:
-    """All connections; brokers are found by their ports. `owners`: client number -> the client's name in the plan."""
+    """All connections; brokers are found by their ports; `owners`: client number -> the client's name in the plan."""
 
     def __init__(
         self, scheduler: Scheduler, rng: Random, crossed: Callable[[Crossing], None], *, through_bytes: bool

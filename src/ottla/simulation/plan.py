@@ -37,7 +37,7 @@ ACTS = (SEND, PAUSE, FLUSH, BEGIN, OFFSETS, COMMIT, ABORT, CRASH, REPLACE)
 
 @dataclass(slots=True)
 class Act:
-    """One act of a producer. `number` is an offset (OFFSETS), or the record's number (SEND; a resent record keeps it).
+    """One act of a producer; `number` is an offset (OFFSETS) or the record's (SEND; a resent record keeps it).
 
     `headers`: pairs of a name and a text or None; the header with the record's number is added to them.
     """

@@ -94,7 +94,7 @@ class _Job:
         return not self.stopped_early
 
     def attempt(self, smaller: Plan) -> bool:
-        """Run a smaller plan; if it has the finding, it is the smallest one so far. Whether it has."""
+        """Run a smaller plan, and return whether it has the finding; then it is the smallest one so far."""
         if smaller == self.plan or not self.may_run:
             return False
         self.runs += 1

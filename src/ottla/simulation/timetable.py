@@ -21,7 +21,7 @@ _PIECE_US = 1_000_000
 
 
 class Sending:
-    """A record that is sent; `partition` None: chosen by its key. `is_timely`: its time depends on the clock alone."""
+    """A record that is sent; `partition` None: chosen by key; `is_timely`: its time depends on the clock alone."""
 
     __slots__ = ("at_us", "is_timely", "partition", "producer", "topic")
 

@@ -54,7 +54,7 @@ class Timer:
 
 
 class EventLoop:
-    """Call `run_forever`; `stop` ends that; then `close`. Times are in seconds of `time()`, the loop's clock."""
+    """An event loop: `run_forever` until `stop`, then `close`; times are in seconds of `time()`, the loop's clock."""
 
     def __init__(self) -> None:
         self._selector = DefaultSelector()
