@@ -1,4 +1,4 @@
-"""What the arguments of a `Cluster` may be: looked at before its brokers are asked, who would not know what to say."""
+"""Checks the arguments of a `Cluster` before a command is sent: in the brokers' process a wrong one fails unclearly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OPTIONAL = {
 
 
 def check_arguments(**given: Any) -> None:
-    """ConfigError for an argument that is not what it may be; None is for those that may be left out."""
+    """ConfigError for an argument of the wrong kind; those that may be left out may be None."""
     for name, value in given.items():
         may = _WANTED.get(name)
         if may is None:

@@ -1,8 +1,8 @@
 """The brokers of an embedded cluster: a `Host` with real sockets, files and a real clock, and what can be done to it.
 
-Nobody can connect to a broker that is down; its ports are kept for it. The controller ends only when all
-brokers are ended together: only `kill` and `power_off` of all of them end it, and what it had
-written always outlives them (see UNSUPPORTED.md).
+Nobody can connect to a broker that is down; its ports are kept for it. The controller ends only by `kill` and
+`power_off` of all brokers at once, and by the faults `stop_controller` and `cut_power`. What it has written is never
+lost (see `broker/UNSUPPORTED.md`).
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class SharedMemory:
         self._clients = clients
 
     def delay_us(self) -> int:
-        """Nothing is on its way for any time, unless a fault holds it up."""
+        """0, unless a fault (`stall`) delays messages."""
         return self._clients.delay_us() if self._clients.stalls else 0
 
     def copy(self, message: Any) -> Any:
-        """Followers take batches from the leader's memory where they are still there."""
+        """The message itself: a follower may read batches from the leader's memory."""
         return message
 
 
 class EmbeddedBrokers:
-    """All brokers by id; verbs raise UserMistake where a broker is not in the state for it."""
+    """All brokers by id; kill, pause and so on raise UserMistake if the broker is not in a state that allows it."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class EmbeddedBrokers:
         self.host.started = self._started
         self._site = HostSite(self.host, self.clients, rng)
         self.faults = FaultsInForce(self.host, self._site, faults)
-        # Notes what happens to a topic, where somebody asked for that.
+        # Records what happens to one topic, after `record` was called.
         self.recorder: Recorder | None = None
-        # Told when the cluster's metadata have changed.
+        # Called when the cluster's metadata have changed.
         self.published: Callable[[], None] = _nothing
         self.host.links.published = self._image_published
 
     def record(self, topic: str, number_header: str) -> None:
-        """Have a recorder note what happens to a topic from now on; UserMistake where one is at work."""
+        """Record what happens to a topic from now on; UserMistake if the cluster has a recorder already."""
         if self.recorder is not None:
             raise UserMistake("this cluster is being recorded already: it can have one recorder.")
         from ottla.cluster.recorder import Recorder
@@ -119,12 +119,12 @@ class EmbeddedBrokers:
         return {broker_id: self.host.state(broker_id) for broker_id in self.disks}
 
     def server(self, broker_id: int) -> BrokerServer | None:
-        """The clients of a broker; None while it is down."""
+        """The server with a broker's client connections; None while the broker is down."""
         runner = self.host.brokers.get(broker_id)
         return None if runner is None or runner.is_dead else runner.doors  # type: ignore[return-value]
 
     def servers(self) -> list[BrokerServer]:
-        """The clients of the brokers that run."""
+        """The servers of the brokers that are not down."""
         return [server for broker_id in self.disks if (server := self.server(broker_id)) is not None]
 
     def check(self, broker_id: int) -> None:
@@ -134,7 +134,7 @@ class EmbeddedBrokers:
             raise ConfigError(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
 
     def start(self, broker_id: int | None) -> None:
-        """Start a broker that is down, or all that are; and the controller, unless a fault keeps that down."""
+        """Start a broker that is down, or all of those; also the controller, unless a fault keeps it down."""
         starting = self._those(broker_id, DOWN, "started")
         if any(effect.fault.kind == "stop_controller" and not effect.is_over for effect in self.faults.effects):
             for each in starting:
@@ -143,14 +143,14 @@ class EmbeddedBrokers:
             self.host.boot(starting)
 
     def why_no_orders(self) -> str:
-        """What to do where the controller cannot be asked."""
+        """Why the controller cannot carry out commands, and what the user can do."""
         return _NO_CONTROLLER if self.host.cores() else _ALL_DOWN
 
     def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
-        """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
+        """End a broker, or all brokers and the controller, at once; with `power` unsynced bytes are lost, too.
 
-        What of the unsynced bytes is left without power is drawn from `seed`, for each broker by itself. The power of
-        all is also that of the brokers that are down already: page caches outlive a killed process, and nothing else.
+        Which of the unsynced bytes are left is drawn from `seed`, for each broker by itself. A power cut of all
+        brokers includes those that are down: what they wrote before is still in the page cache, and may be lost.
         """
         if broker_id is not None:
             self._check_state(broker_id, (RUNNING, PAUSED), "powered off" if power else "killed")
@@ -175,7 +175,7 @@ class EmbeddedBrokers:
             self.host.resume(each)
 
     def stop(self, broker_id: int | None, stopped: Callable[[], None]) -> None:
-        """Let others lead what a broker leads, close its logs in order, and call `stopped`; or all that run."""
+        """Shut down a broker, or all that run: move its leaders away, close its logs in order, then call `stopped`."""
         stopping = self._those(broker_id, RUNNING, "stopped")
         for each in stopping:
             if self.host.is_shutting_down(each):
@@ -192,8 +192,8 @@ class EmbeddedBrokers:
             self.host.shut_down(each, one_stopped)
 
     def close(self, *, sync: bool) -> None:
-        """Close doors and logs of all brokers in order; without `sync` nothing needs to reach the disk."""
-        # The loop may turn once more; a core that hears of anything then would open its logs again.
+        """Close listening sockets and logs of all brokers in order; with `sync` the logs are synced to the disk."""
+        # The loop may run once more. A core that gets an event then would open its logs again.
         self.schedule.clear()
         self.host.close(sync=sync)
         for doors in self.doors.values():
@@ -214,7 +214,7 @@ class EmbeddedBrokers:
         return server
 
     def _reopen(self, broker_id: int) -> None:
-        """Listen again before a broker that was down is started; UserMistake where another program has a port now."""
+        """Listen again before a broker that was down is started; UserMistake if another program has a port now."""
         for door in self.doors[broker_id]:
             door.reopen()
 
@@ -224,14 +224,14 @@ class EmbeddedBrokers:
             self.recorder.broker_started(broker_id)
 
     def _fell(self, broker_id: int, kind: str) -> None:
-        """Refuse whoever comes to a broker that has ended, and keep its ports."""
+        """Refuse connections to a broker that has ended, and keep its ports."""
         if self.recorder is not None:
             self.recorder.broker_fell(broker_id, kind)
         for door in self.doors[broker_id]:
             door.shut()
 
     def _failed(self, runner: Runner, event: Any) -> None:
-        """A bug, not bad input; the connection it showed on is given up and the broker goes on for the others."""
+        """Log an exception in a core (a bug, not bad input); only the connection of a failed request is closed."""
         name = f"broker {runner.broker_id}" if isinstance(runner, BrokerRunner) else "the controller"
         if event is None:
             logger.exception("%s failed when time passed", name)
@@ -247,7 +247,7 @@ class EmbeddedBrokers:
             self.host.kill(broker_id)
 
     def _those(self, broker_id: int | None, wanted: str, what: str) -> list[int]:
-        """This broker, or all that are in the state for it; UserMistake where there is none."""
+        """This broker, or all that are in the state `wanted`; UserMistake if there is none."""
         if broker_id is not None:
             self._check_state(broker_id, (wanted,), what)
             return [broker_id]
@@ -264,4 +264,4 @@ class EmbeddedBrokers:
 
 
 def _nothing() -> None:
-    """Nobody has asked to be told."""
+    """Nobody wants this call."""

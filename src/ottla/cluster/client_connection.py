@@ -1,17 +1,18 @@
 """One client's socket: frames in, typed requests to the core, responses out.
 
-Reads land in the frames' own memory; responses leave as they were made, pieces of bytes by `sendmsg` and slices of
-segment files by `sendfile`. asyncio's transports join what is to be written (up to Python 3.11) and cannot mix bytes
-with files, hence sockets of our own (`sockets/event_loop.py`).
+Large frames are read straight into their own memory. Responses are sent without being joined: pieces of bytes by
+`sendmsg`, slices of segment files by `sendfile`. asyncio's transports join what is written (up to Python 3.11) and
+cannot mix bytes with files, so there is an event loop of our own (`sockets/event_loop.py`).
 
 Invariants:
-- One request is at the core at a time, and the next is handed over when the response has left for good. While a
-  further request waits, the socket is not read: a client that sends faster than it is answered, or that does not
-  read its answers, fills its own socket buffers and nobody's memory.
-- Memory follows the bytes that arrived, never a length field. What is not the protocol closes this connection only.
-- On a SASL listener no request reaches the core before the client has proved who it is. Who fails to is neither read
-  from nor answered for a while; then it is told, and gone.
-- No connection works for longer than about a mebibyte at a time; then the others get their turn.
+- The core has one request of a connection at a time. It gets the next one when the whole response was written to the
+  socket. While a further request waits, the socket is not read. So a client that sends faster than it is answered, or
+  does not read its answers, fills its own socket buffers and no memory of ours.
+- Memory is allocated for bytes that arrived, never for what a length field says. Bytes that are not the Kafka protocol
+  close this connection only.
+- On a SASL listener no request reaches the core before authentication has succeeded. After a failed one the socket is
+  not read for `connection.failed.authentication.delay.ms`; then the error is sent and the connection closed.
+- A connection reads or writes about a mebibyte at a time; then the others get their turn.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = logging.getLogger("ottla.cluster")
 
 FRAME_BYTES_MAX = 104_857_600  # as socket.request.max.bytes of Apache Kafka
 FRAME_BYTES_MAX_UNPROVED = 524_288  # as sasl.server.max.receive.size
-_TLS_RECORD = 0x1603  # how a TLS handshake begins, where the length of a frame is expected
+_TLS_RECORD = 0x1603  # the first two bytes of a TLS handshake, read as the upper half of a frame's length
 _BYTES_PER_TURN = 1 << 20
 _PIECES_PER_WRITE = 256
 _SLICE_BYTES_READ = 16_384  # a smaller slice is read and sent with its neighbours: one system call less
@@ -47,7 +48,7 @@ _PIECES = (bytes, bytearray, memoryview)
 
 
 class _Sending:
-    """A slice of a file on its way out; holding the slice keeps its file open."""
+    """A slice of a file that is being sent; holding the slice keeps its file open."""
 
     __slots__ = ("_slice", "fd", "left", "position")
 
@@ -58,7 +59,7 @@ class _Sending:
 
 
 class ClientConnection:
-    """One client of one broker, by the listener it came in by; `client_id` is None until its first request says it."""
+    """One connection of a client to a broker; `client_id` is None until the first request."""
 
     __slots__ = (
         "_authenticator",
@@ -111,7 +112,7 @@ class ClientConnection:
         max_frame_bytes = FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED
         self._frames = FrameBuffer(max_frame_bytes, server.stage)
         self.active_s = self._loop.time()
-        # Frames that have come whole, and when each did.
+        # Complete frames that wait, each with the time of its arrival.
         self._waiting: deque[tuple[memoryview, int]] = deque()
         self._out: deque[Any] = deque()
         self.stages = RequestStages(self._loop.now_us)
@@ -135,7 +136,7 @@ class ClientConnection:
                     is_short_slice = type(chunk) not in _PIECES and chunk.size < _SLICE_BYTES_READ
                     self._out.append(chunk.read() if is_short_slice else chunk)
             except (ProtocolError, OSError):
-                # Not the client's doing: the core made something that cannot be sent, or the disk failed.
+                # Not the client's fault: the core made something that cannot be encoded, or the disk failed.
                 logger.exception("broker %d cannot send its answer", self._server.broker_id)
                 self._end()
                 return
@@ -150,16 +151,16 @@ class ClientConnection:
         self._end()
 
     def idle_since_s(self) -> float | None:
-        """Since when nothing has come or gone, by the loop's clock; None while the broker owes an answer."""
+        """When bytes were last read or written, by the loop's clock; None while the broker works on an answer."""
         return None if self._busy and not self._out else self.active_s
 
     @property
     def queued(self) -> int:
-        """Requests that have arrived and wait for their turn."""
+        """How many complete requests wait."""
         return len(self._waiting)
 
     def fall_silent(self, *, for_good: bool) -> None:
-        """Leave the socket open, and neither read from it nor write to it until `speak`, or ever again."""
+        """Leave the socket open, but do not read or write it until `speak`, or (`for_good`) ever again."""
         self._silent = True
         self._deaf = self._deaf or for_good
         self._writing = False
@@ -167,7 +168,7 @@ class ClientConnection:
         self._loop.remove_writer(self._socket)
 
     def speak(self) -> None:
-        """Go on where it fell silent."""
+        """End the silence: read and write again, unless it is for good."""
         if self._closed or not self._silent or self._deaf:
             return
         self._silent = False
@@ -180,7 +181,7 @@ class ClientConnection:
             self._answered()
 
     def close(self) -> None:
-        """Close the socket and forget what was under way. Closing twice is allowed."""
+        """Close the socket and drop what was not handled or sent. Closing twice is allowed."""
         if self._closed:
             return
         self._closed = True
@@ -192,13 +193,13 @@ class ClientConnection:
         self._server.forget(self)
 
     def proceed(self) -> None:
-        """Go on with the requests that waited for the last response to leave."""
+        """Go on with the requests that waited until the last response was sent."""
         if self._closed:
             return
         self._hand_over()
         broken = self._frames.broken
         if broken is not None:
-            # What came whole before it is served first.
+            # Complete requests that came before the broken one are answered first.
             if not self._closed and not self._busy and not self._waiting and not self._out:
                 self._refuse(broken)
         elif self._ending:
@@ -209,7 +210,7 @@ class ClientConnection:
             self._read_on_if_decrypted()
 
     def _read_on_if_decrypted(self) -> None:
-        """What TLS has decrypted already waits where no selector sees it."""
+        """Read again soon if TLS holds decrypted bytes: no selector reports those."""
         if self._tls is not None and self._reading and not self._closed and self._tls.pending():
             self._loop.call_soon(self._readable)
 
@@ -218,7 +219,7 @@ class ClientConnection:
         self._loop.remove_reader(self._socket)
 
     def _end_if_done(self) -> None:
-        """The client sends no more: what it sent is handled, what it still reads is sent, then it is gone."""
+        """Close a connection whose client sends no more, once all its requests are handled and the answers sent."""
         if not self._busy and not self._waiting and not self._out:
             self._lose("closed by the client")
 
@@ -240,7 +241,7 @@ class ClientConnection:
                 self._lose(error.strerror or "connection lost")
                 return
             except Exception as error:
-                # HandshakeFailed, whose home is only imported where there is TLS.
+                # HandshakeFailed: its module is only imported where there is TLS.
                 if self._tls is None or self._tls.established:
                     raise
                 self._refuse(error)
@@ -252,7 +253,7 @@ class ClientConnection:
                 return
             now_us = self._loop.now_us()
             try:
-                # No name for the frames: it would hold their memory while the broker works.
+                # No variable for the frames: it would keep their memory while the broker works.
                 self._waiting.extend([(frame, now_us) for frame in frames.advance(size)])
             except ProtocolError as error:
                 self._refuse(error)
@@ -270,7 +271,7 @@ class ClientConnection:
         self._read_on_if_decrypted()
 
     def _hand_over(self) -> None:
-        """Give the core the next request, and the one after it when that one was answered on the spot."""
+        """Give the core the next request, and further ones as long as each is answered at once."""
         waiting = self._waiting
         while waiting and not self._busy and not self._silent:
             frame, arrived_us = waiting.popleft()
@@ -291,7 +292,7 @@ class ClientConnection:
                     return
             if self._authenticator is not None and self._authenticate(header, message):
                 continue
-            # Also if no answer is expected: the core says when it has handled the request.
+            # Also for acks=0: the core gives an empty response when it has handled the request.
             self._busy = True
             request = RequestReceived(
                 self.connection_id,
@@ -310,7 +311,7 @@ class ClientConnection:
             del request
 
     def _authenticate(self, header: Any, message: Any) -> bool:
-        """Whether the authenticator keeps this request; what it does not keep is the core's."""
+        """Whether the authenticator answers this request; if not, the core does."""
         authenticator = self._authenticator
         assert authenticator is not None
         version = header.request_api_version
@@ -328,7 +329,7 @@ class ClientConnection:
         self._carry_out(reply, Respond(self.connection_id, 0, 0, None))
 
     def _carry_out(self, reply: Reply, response: Respond) -> None:
-        """Answer for the authenticator, and close where it refuses."""
+        """Send the authenticator's answer; close the connection if it refuses the client."""
         self._busy = True
         if reply.refusal is not None:
             self._warn(reply.refusal)
@@ -347,7 +348,7 @@ class ClientConnection:
         self.respond(response)
 
     def _turn_away(self, response: Respond) -> None:
-        """Say what the authenticator has to say, where it has, and close."""
+        """Send the authenticator's refusal, if it has a message, and close."""
         if response.message is None:
             self._end()
             return
@@ -355,7 +356,7 @@ class ClientConnection:
         self.respond(response)
 
     def _answer_unknown_version(self, error: ProtocolError) -> bool:
-        """KIP-511: a client that speaks a newer ApiVersions is told in version 0 which versions are spoken here."""
+        """KIP-511: a newer ApiVersions than ours is answered in version 0, with the versions supported here."""
         if not isinstance(error, UnsupportedVersion) or error.header.request_api_key != API_VERSIONS:
             return False
         self._busy = True
@@ -370,7 +371,7 @@ class ClientConnection:
             self._server.post(_proceed, self)
 
     def _flush(self) -> bool:
-        """Write what the socket takes: True when nothing is left, False when the rest follows or the client is gone."""
+        """Write what the socket takes: True if all was written, False if more is left or the client is gone."""
         out = self._out
         if self._silent:
             return not out
@@ -469,13 +470,13 @@ def _proceed(connection: ClientConnection) -> None:
 
 
 class Clients:
-    """The clients of one broker, by the numbers of their connections."""
+    """The connections of one broker, by their numbers."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, ClientConnection] = {}
 
     def respond(self, response: Respond) -> None:
-        """Send a response to the client it is for, where that is still there."""
+        """Send a response on its connection, if that is still open."""
         client = self.by_id.get(response.connection_id)
         if client is not None:
             client.respond(response)

@@ -10,7 +10,7 @@ from ottla.errors import UserMistake
 
 
 class Silence:
-    """Connections that are silent; `fired` counts them."""
+    """A fault that makes connections silent (not read, not written); `fired` counts them."""
 
     def __init__(self, broker_id: int, client_id: str | None, ended: Callable[[Silence], None]) -> None:
         self.broker_id = broker_id
@@ -19,16 +19,16 @@ class Silence:
         self._ended = ended
 
     def count(self, times: int) -> None:
-        """So many more are silent."""
+        """Count more connections that are silent."""
         self.fired += times
 
     def end(self) -> None:
-        """Those that are not silent for good go on."""
+        """End the silence of those that are not silent for good."""
         self._ended(self)
 
 
 class Stall:
-    """Holds up a share of all messages for a while; `fired` counts them."""
+    """A fault that delays a share of all messages; `fired` counts them."""
 
     def __init__(self, probability: float, delay_max_us: int, ended: Callable[[Stall], None]) -> None:
         self.probability = probability
@@ -37,14 +37,14 @@ class Stall:
         self._ended = ended
 
     def end(self) -> None:
-        """Nothing is held up any more for this."""
+        """Delay no further messages."""
         self._ended(self)
 
 
 class EmbeddedClients:
-    """The connections between clients and all brokers; `server` finds those of one, None while it is down."""
+    """The connections between clients and all brokers; `server` returns a broker's server, None while it is down."""
 
-    # Anybody may come.
+    # Not known: any client may connect.
     client_ids = None
 
     def __init__(self, server: Callable[[int], BrokerServer | None], broker_ids: list[int], rng: Random) -> None:
@@ -55,7 +55,7 @@ class EmbeddedClients:
         self.stalls: list[Stall] = []
 
     def delay_us(self) -> int:
-        """How long the next message is held up."""
+        """How long the next message is delayed."""
         delay_us = 0
         for stall in self.stalls:
             if self._rng.random() < stall.probability:
@@ -64,7 +64,7 @@ class EmbeddedClients:
         return delay_us
 
     def unplug(self, broker_id: int, client_id: str | None) -> Silence:
-        """Let connections old and new fall silent until the end."""
+        """Make this client's connections to a broker silent, present and new ones, until the fault ends."""
         silence = Silence(broker_id, client_id, self._plug_in)
         self._silences.append(silence)
         self._fall_silent(silence)
@@ -83,13 +83,13 @@ class EmbeddedClients:
                 server.speak(id(silence))
 
     def broker_started(self, broker_id: int) -> None:
-        """A broker has new doors: its plug is as it was."""
+        """Silence a broker again that was started: its server is new."""
         for silence in self._silences:
             if silence.broker_id == broker_id:
                 self._fall_silent(silence)
 
     def half_open(self, broker_id: int | None, client_id: str | None) -> Silence:
-        """Let the connections that there are now be silent for good."""
+        """Make the connections that are open now silent for good."""
         silence = Silence(-1, client_id, _end_nothing)
         for each in self._broker_ids if broker_id is None else [broker_id]:
             server = self._server(each)
@@ -98,12 +98,12 @@ class EmbeddedClients:
         return silence
 
     def stall(self, probability: float, delay_max_us: int) -> Stall:
-        """Hold up a share of what brokers are sent until the end."""
+        """Delay a share of all messages to brokers, and between them, until the fault ends."""
         self.stalls.append(Stall(probability, delay_max_us, self.stalls.remove))
         return self.stalls[-1]
 
     def drift_clock(self, client_id: str, drift_ppm: int) -> None:
-        """Clients of an embedded cluster go by clocks of their own."""
+        """UserMistake: real clients have clocks of their own."""
         raise UserMistake(
             f"drift_clock(client_id={client_id!r}) is for simulated clients: give a real one an ottla.Clock instead."
         )

@@ -1,7 +1,7 @@
-"""`Cluster`: Kafka brokers of one's own, in a process of their own, up in a fraction of a second.
+"""`Cluster`: an embedded Kafka cluster, started in a fraction of a second.
 
-The brokers are ottla's broker cores behind real sockets and real segment files. They run in a child process that is
-told what to do over a control channel and that never outlives the program that holds the `Cluster`.
+The brokers are ottla's broker cores behind real sockets and real segment files. They run in a child process. It gets
+its commands over a control channel (`sockets/control.py`), and never outlives the program that made the `Cluster`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _CLOSED = "this Cluster is closed: make a new one."
 class Cluster:
     """An embedded Kafka cluster; use it in a `with` statement, or `close()` it.
 
-    `brokers`: how many, with ids from 1. `data_dir`: where the logs are kept; a temporary folder, removed at the
-    end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
+    `brokers`: how many, with ids from 1. `data_dir`: the folder of the logs; None makes a temporary one, which is
+    removed at the end. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
     `listeners`: several listeners, by name, instead of the one on `port`; see `Listener`.
     `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings by Kafka's
     names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`). `racks`: the `broker.rack` of each
-    broker, in the order of their ids. `clock`: an ottla.Clock that brokers and controller go by.
+    broker, in the order of their ids. `clock`: an ottla.Clock that brokers and controller use.
 
-    Errors: UserMistake (port in use, folder not usable or in use), ConfigError. The first use that finds the brokers'
-    process dead raises OttlaError.
+    Errors: UserMistake (port in use, folder not usable or in use), ConfigError. OttlaError, by any method, if the
+    brokers' process has ended by itself.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Cluster:
         self._data_dir = _temporary_name() if data_dir is None else _folder_named(data_dir)
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
-        # Our end of the control channel, and who reads from it.
+        # Our end of the control channel, and the client that reads from it.
         self._channel: socket.socket | None = None
         self._control: ControlClient | None = None
         atexit.register(self.close)
@@ -122,7 +122,7 @@ class Cluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether the brokers' process is there (each of its brokers may have been ended on purpose)."""
+        """Whether the brokers' process runs (single brokers in it may have been ended on purpose)."""
         if self._process is not None:
             return self._process.poll() is None
         return self._thread is not None and self._thread.is_alive()
@@ -134,7 +134,7 @@ class Cluster:
 
     @property
     def clock(self) -> Clock | None:
-        """The clock that the cluster was given; None where it goes by the machine's."""
+        """The clock that was given to the cluster; None if it uses the machine's."""
         return self._clock
 
     @property
@@ -149,7 +149,7 @@ class Cluster:
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a topic; every broker knows of it when this returns.
+        """Make a topic; when this returns, every broker has it.
 
         `replication_factor`: 3 where None, or as many as there are brokers. Raises KafkaError.
         """
@@ -168,21 +168,21 @@ class Cluster:
         self._ask("delete_topic", name=name)
 
     def topics(self) -> dict[str, list[dict[str, Any]]]:
-        """All topics by name, the brokers' own among them, each with a dict for each partition.
+        """All topics by name, internal ones included, each with a list of a dict for each partition.
 
-        In it: leader (-1 where nobody can lead), isr and replicas, as ids of brokers.
+        The dict has leader (-1 if there is none), isr and replicas, as ids of brokers.
         """
         found: dict[str, list[dict[str, Any]]] = self._ask("topics")
         return found
 
     def partition(self, topic: str, partition: int) -> dict[str, Any]:
-        """Leader, isr and replicas of a partition of one moment, as `topics` tells them; raises KafkaError."""
+        """Leader, isr and replicas of a partition at one moment, as in `topics`; raises KafkaError."""
         check_arguments(topic=topic, partition=partition)
         found: dict[str, Any] = self._ask("partition", topic=topic, partition=partition)
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """The id of the broker that leads a partition, -1 where nobody can; raises KafkaError."""
+        """The id of the broker that leads a partition, -1 if none does; raises KafkaError."""
         leader: int = self.partition(topic, partition)["leader"]
         return leader
 
@@ -191,24 +191,24 @@ class Cluster:
         return tuple(self.partition(topic, partition)["isr"])
 
     def replicas(self, topic: str) -> list[dict[str, Any]]:
-        """Who leads each partition, and what each replica that runs holds, all of one moment; raises KafkaError.
+        """The leader of each partition, and the offsets of each running replica, at one moment; raises KafkaError.
 
-        One dict a partition, with leader, leader_epoch, isr and replicas: a dict each with broker, broker_epoch,
-        leader_epoch, is_leader, high_watermark, last_stable_offset, log_start_offset and log_end_offset.
+        One dict a partition, with leader, leader_epoch, isr and replicas. `replicas` has one dict each, with broker,
+        broker_epoch, leader_epoch, is_leader, high_watermark, last_stable_offset, log_start_offset, log_end_offset.
         """
         check_arguments(topic=topic)
         found: list[dict[str, Any]] = self._ask("replicas", topic=topic)
         return found
 
     def logs(self, topic: str, *, resident: bool = True) -> list[dict[str, Any]]:
-        """What each running replica has on disk and remembers of producers, all of one moment; raises KafkaError.
+        """The files and the producer state of each running replica, at one moment; raises KafkaError.
 
-        One dict a replica, with broker, partition, log_start_offset, log_end_offset, synced_offset (where a power cut
-        now would leave it at the least), files and producers. A file has path, base_offset, bytes, synced_bytes and
-        resident_bytes (what is in the page cache; None where the system does not tell). A producer has producer_id,
-        epoch, last_sequence, last_timestamp_ms, transaction_offset and batches: its last five, by which a batch that is
-        sent again is recognised, as [first sequence, last sequence, base offset]. Without `resident` the page cache is
-        not looked at, which takes a millisecond for every 100 MB.
+        One dict a replica, with broker, partition, log_start_offset, log_end_offset, synced_offset (after a power cut
+        now the log would end there or later), files and producers. A file has path, base_offset, bytes, synced_bytes
+        and resident_bytes (in the page cache; None if the system does not say, and without `resident`). `producers` has
+        the 50 that sent last, with producer_id, epoch, last_sequence, last_timestamp_ms, transaction_offset and
+        batches: the last five, as [first sequence, last sequence, base offset]; a batch that is sent again is found
+        among them. To read `resident_bytes` takes a millisecond for every 100 MB.
         """
         from ottla.cluster.data_dir import broker_folder
         from ottla.cluster.page_cache import resident_bytes
@@ -226,7 +226,7 @@ class Cluster:
     @overload
     def metrics(self, broker_id: None = None) -> dict[int, dict[str, dict[str, float]]]: ...
     def metrics(self, broker_id: int | None = None) -> dict[Any, Any]:
-        """What a broker counts, under Kafka's names: {JMX bean: {attribute: number}}; of all by id where none is given.
+        """A broker's metrics under Kafka's names, {JMX bean: {attribute: number}}; without an id {id: metrics of each}.
 
         For example `metrics(1)["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. Gauges
         have a Value, meters Count and MeanRate, times (in milliseconds) and sizes Count, Mean, Max; raises ConfigError.
@@ -240,73 +240,75 @@ class Cluster:
         return found[broker_id]
 
     def client_metrics(self) -> list[dict[str, Any]]:
-        """What clients have pushed of their own metrics to brokers (KIP-714), the last push of each of them.
+        """The metrics that clients have pushed to brokers (KIP-714), the last push of each client.
 
-        Clients push where a subscription asks for it: settings of the resource type CLIENT_METRICS (`metrics`,
+        A client pushes if a subscription matches it: settings of the resource type CLIENT_METRICS (`metrics`,
         `interval.ms`, `match`). One dict a client: broker, client_instance_id, client_id, software_name,
         software_version, is_terminated, pushes (how many there were), resource (attributes) and metrics: a dict each
-        with name, value, kind ("gauge" or "sum"), is_delta, attributes, start_ns and time_ns. A client is forgotten
-        three intervals, but a minute at least, after it was last heard of.
+        with name, value, kind ("gauge" or "sum"), is_delta, attributes, start_ns and time_ns. A client is dropped
+        three intervals after its last request about metrics, but not before a minute.
         """
         found: list[dict[str, Any]] = self._ask("client_metrics")
         return found
 
     def connections(self) -> list[dict[str, Any]]:
-        """The connections of clients to brokers that run, and what is under way on each, all at one moment.
+        """The connections of clients to brokers that are not down, and their requests, at one moment.
 
         One dict a connection: broker, listener, address, user, client_id (None before its first request),
-        software_name, software_version, producer_id (of the last numbered batch that came, or None), request (the kind
-        of the one that the broker is at, or None), requests_in_flight (that one, and those behind it that the broker
-        has read) and unread_bytes: what waits in the socket, for a broker reads on when it has answered.
+        software_name, software_version, producer_id (of the last batch with a sequence number, or None), request (the
+        API of the request that the broker handles, or None), requests_in_flight (that one, and those behind it that
+        the broker has read) and unread_bytes: what waits in the socket until the broker has answered.
         """
         found: list[dict[str, Any]] = self._ask("connections")
         return found
 
     def producers(self) -> list[dict[str, Any]]:
-        """What the leaders of all partitions remember of producers, all of one moment: those that sent last, 100 each.
+        """The producer state of all partitions, from their leaders, at one moment.
 
-        One dict for a producer in a partition, with what `logs` tells of it (the last five batches among it), and
-        broker, topic, partition and client_id: whose connection sends under this producer id now, None where none does.
+        Of each broker at most 100, of each partition at most 50: those that sent last. One dict for a producer in a
+        partition, with what `logs` has of it, and broker, topic, partition and client_id (of a connection that has sent
+        with this producer id, or None).
         """
         found: list[dict[str, Any]] = self._ask("producers")
         return found
 
     def record(self, topic: str, number_header: str = "") -> None:
-        """Have the brokers note from now on what happens to a topic; `recorded` tells it, and a test may look at that.
+        """Record from now on what happens to a topic; `recorded` returns it.
 
-        `number_header`: the name of a header by which records tell their numbers, eight bytes each. UserMistake where
-        something is recorded already.
+        `number_header`: the name of the header in which a record has its number, as eight bytes. UserMistake if a topic
+        is recorded already.
         """
         check_arguments(topic=topic)
         self._ask("record", topic=topic, number_header=number_header)
 
     def recorded(self) -> dict[str, Any] | None:
-        """What was noted since `record`, None without it: exchanges, events, watermarks and how much was left_out.
+        """What was recorded since `record`, None without it: exchanges, events, watermarks and left_out, a number.
 
         An exchange is a batch of a Produce request, with what became of it: where it was appended, how it was answered,
-        and which running brokers held and had synced it then. At most 50,000 are kept, and 5,000 events.
+        and which running brokers had it then, and had it synced. At most 50,000 exchanges, 50,000 watermarks and 5,000
+        events are kept; left_out counts the further exchanges and events.
         """
         found: dict[str, Any] | None = self._ask("recorded")
         return found
 
     def brokers(self) -> dict[int, str]:
-        """What each broker is: "running", "paused" or "down", by id."""
+        """The state of each broker, by id: "running", "paused" or "down"."""
         return {int(broker_id): state for broker_id, state in self._ask("brokers").items()}
 
     def kill(self, broker_id: int | None = None) -> None:
-        """End a broker as `kill -9` would, or all of them at once (None); what they had written is still there.
+        """End a broker as `kill -9` would, or (None) all of them and the controller; what they had written is kept.
 
-        Its clients lose their connections and are refused until `start`. After `broker.session.timeout.ms` (1.5 s
-        here) others lead what it led. Raises UserMistake where it is down, and ConfigError where it is unknown; so do
-        the verbs below.
+        Its clients lose their connections and are refused until `start`. After `broker.session.timeout.ms` (1.5 s by
+        default here) other replicas lead its partitions. UserMistake if the broker is down, ConfigError if there is no
+        such broker. The methods below raise the same for a broker whose state does not allow the call.
         """
         check_arguments(broker_id=broker_id)
         self._ask("kill", broker_id=broker_id)
 
     def power_off(self, broker_id: int | None = None, *, seed: int | None = None) -> None:
-        """Cut the power of a broker, or of all of them at once (None): what was not synced to its disk is lost.
+        """Cut the power of a broker, or (None) of all and the controller: what was not synced to a disk is lost.
 
-        A part of it may be left, cut anywhere; the same `seed` leaves the same part of the same writes. ConfigError.
+        A part of it may be left, cut anywhere; the same `seed` leaves the same part of the same writes.
         """
         if seed is not None and not SEED.may.holds(seed):
             raise ConfigError(f"seed={seed!r} must be {SEED.may.words}, or None for chance.")
@@ -316,28 +318,28 @@ class Cluster:
     def pause(self, broker_id: int | None = None) -> None:
         """Freeze a broker, or all that run (None): connections stay open, nothing is answered.
 
-        The others soon take a paused broker for dead.
+        The controller soon fences a paused broker, and other replicas lead its partitions.
         """
         check_arguments(broker_id=broker_id)
         self._ask("pause", broker_id=broker_id)
 
     def resume(self, broker_id: int | None = None) -> None:
-        """Let a paused broker, or all that are (None), go on where it was."""
+        """Let a paused broker go on, or (None) all paused ones."""
         check_arguments(broker_id=broker_id)
         self._ask("resume", broker_id=broker_id)
 
     def stop(self, broker_id: int | None = None) -> None:
-        """Shut a broker, or all that run (None), down in order: others lead first, then its logs are closed."""
+        """Shut a broker down in order, or (None) all that run: other replicas lead first, then its logs are closed."""
         check_arguments(broker_id=broker_id)
         self._ask("stop_broker", broker_id=broker_id)
 
     def start(self, broker_id: int | None = None) -> None:
-        """Start a broker that is down, or all that are (None), under their old addresses."""
+        """Start a broker that is down, or (None) all of those, under their old addresses."""
         check_arguments(broker_id=broker_id)
         self._ask("start_broker", _START_TIMEOUT_S, broker_id=broker_id)
 
     def elect_leader(self, topic: str, partition: int, *, unclean: bool = False) -> int:
-        """Have the first replica lead (or, `unclean`, any living one where nobody does) and return the leader's id.
+        """Let the first replica lead (or with `unclean`, if there is no leader, any that runs); return the leader's id.
 
         Raises KafkaError: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
@@ -346,20 +348,20 @@ class Cluster:
         return leader
 
     def move_leader(self, topic: str, partition: int, broker_id: int | None = None) -> int:
-        """Let another replica in sync lead (`broker_id`, or any) and return its id; UserMistake where there is none."""
+        """Let another replica in sync lead (`broker_id`, or any) and return its id; UserMistake if there is none."""
         check_arguments(topic=topic, partition=partition, broker_id=broker_id)
         leader: int = self._ask("move_leader", topic=topic, partition=partition, broker_id=broker_id)
         return leader
 
     def coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
-        """The id of the broker that coordinates a group, or the transactions of an id; -1 while nobody does.
+        """The id of the broker that coordinates a group or a transactional id; -1 while there is none.
 
-        Raises UserMistake where no client has asked for any coordinator of that kind yet.
+        UserMistake if no client has asked for a coordinator of that kind yet.
         """
         return self.leader(*self._coordinating(group, transactional_id))
 
     def move_coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
-        """Let another broker coordinate a group, or the transactions of an id, and return its id; UserMistake."""
+        """Let another broker coordinate a group or a transactional id, and return its id; UserMistake."""
         return self.move_leader(*self._coordinating(group, transactional_id))
 
     def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
@@ -370,12 +372,12 @@ class Cluster:
         return topic, self._ask("coordinating", topic=topic, key=key)
 
     def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 10.0) -> tuple[int, ...]:
-        """Wait until so many replicas (None: all) are in sync, and return their ids; OttlaError after `timeout` s."""
+        """Wait until `size` replicas (None: all) run and are in sync; return the ISR; OttlaError after `timeout` s."""
         check_arguments(size=size)
         return tuple(self._await(topic, partition, timeout, size=size, not_led_by=None)["isr"])
 
     def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 10.0) -> int:
-        """Wait until somebody (`other_than` that broker) leads a partition, and return the id; OttlaError."""
+        """Wait until a running broker (not `other_than`) leads a partition, and return its id; OttlaError."""
         check_arguments(other_than=other_than)
         leader: int = self._await(topic, partition, timeout, size=1, not_led_by=other_than)["leader"]
         return leader
@@ -394,7 +396,7 @@ class Cluster:
         self.faults.remember_counts()
         self._is_closing = True
         try:
-            # Where the process is gone or does not answer, ending it is all that is left to do.
+            # If the process is gone or does not answer, `_abandon` ends it.
             with contextlib.suppress(OttlaError):
                 self._ask("stop", _STOP_TIMEOUT_S)
         finally:
@@ -429,7 +431,7 @@ class Cluster:
             raise OttlaError(f"the brokers' process did not answer {command} within {timeout_s:.0f} s.") from None
 
     def _set_clock(self) -> None:
-        # A cluster that is gone shows no time.
+        # A closed cluster needs no time.
         if self._clock is not None and self._control is not None:
             with contextlib.suppress(OttlaError):
                 self._ask("set_clock", state=self._clock.state())
@@ -473,7 +475,7 @@ class Cluster:
         return ours
 
     def _abandon(self) -> None:
-        """Hang up, wait for the end of the process, make sure of it, and leave nothing temporary behind."""
+        """Close the channel, wait until the process ends, kill it if it does not, and remove a temporary folder."""
         control, self._control = self._control, None
         if self._clock is not None:
             self._clock.forget(self._set_clock)
@@ -482,7 +484,7 @@ class Cluster:
             if control is not None:
                 control.close()
             elif self._channel is not None:
-                # An interruption may have come when the reader was already there, who would keep it open.
+                # After an interruption in __init__ a reading thread may exist already, and keep the socket open.
                 with contextlib.suppress(OSError):
                     self._channel.shutdown(socket.SHUT_RDWR)
             if self._thread is not None:
@@ -529,7 +531,7 @@ def _check_size(brokers: int, port: int) -> None:
 
 
 def _temporary_name() -> str:
-    """Known before it is made: an interruption that comes in between would leave a folder nobody knows of."""
+    """The folder's name, chosen before the folder is made: so it can be removed after an interruption in between."""
     import secrets
     import tempfile
 

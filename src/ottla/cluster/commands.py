@@ -1,7 +1,7 @@
-"""What the holder of a `Cluster` can ask its brokers' process for, command by command.
+"""The commands that a `Cluster` sends to its brokers' process.
 
-`start` takes the ports, claims the folder, makes the cores and opens the doors; `handle` carries out what is asked
-for over the control channel; `stop` closes everything in order: doors, logs, folder.
+`handle` carries out a command of the control channel. The command `start` opens the listening sockets, locks the
+folder, makes the cores and accepts connections; `stop` closes all of it: connections, logs, folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger("ottla.cluster")
 
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
-# Of each broker so many are told.
+# At most so many of each broker.
 _PRODUCERS_MAX = 100
 
 _PREFERRED_LEADER_NOT_AVAILABLE = 80
@@ -50,16 +50,16 @@ class Commands:
     def __init__(self, loop: EventLoop, stopped: Callable[[], None]) -> None:
         self._loop = loop
         self._stopped = stopped
-        # Shows what the clock shows that the `Cluster` was given, where it was given one.
+        # A copy of the ottla.Clock that was given to the `Cluster`, if one was.
         self._clock = Clock()
         self._faults = FaultPlan()
         self._data_dir: DataDir | None = None
         self._temporary = False
         self._brokers: EmbeddedBrokers | None = None
-        # By broker and file, where what is synced ends; so that looks one after the other cost little.
+        # By broker and file: where the synced bytes end. It makes the next `logs` cheaper.
         self._synced: dict[int, dict[str, tuple[int, int]]] = {}
         self._watches: list[Watch] = []
-        # Those that wait until a fault has fired.
+        # Like `_watches`, for commands that wait until a fault has fired.
         self._fault_watches: list[Watch] = []
         self._faults.on_fired = self._look_at_faults
         self._commands: dict[str, Callable[..., None]] = {
@@ -113,10 +113,10 @@ class Commands:
             answer(OttlaError(f"the cluster could not carry out {command}: {error!r}"))
 
     def stop(self) -> None:
-        """Close doors, logs and folder, in this order. Stopping twice is allowed."""
+        """Close connections, logs and folder. Stopping twice is allowed."""
         brokers, self._brokers = self._brokers, None
         if brokers is not None:
-            # Nobody comes back to a temporary folder, so nothing in it needs to reach the disk.
+            # A temporary folder is removed, so nothing in it needs to reach the disk.
             brokers.close(sync=not self._temporary)
         if self._data_dir is not None:
             self._data_dir.release()
@@ -141,7 +141,7 @@ class Commands:
         self._temporary = temporary
         doors: list[list[Door]] = []
         try:
-            # Ports first: taking one and letting go of it leaves nothing behind, making a folder does.
+            # Ports first: if one cannot be had, no folder was made yet.
             entrances = [Entrance(name, Listener(**fields)) for name, fields in listeners.items()]
             for broker_id in range(1, brokers + 1):
                 doors.append(open_doors(entrances, broker_id))
@@ -162,7 +162,7 @@ class Commands:
         answer({name: [address.on(name) for address in addresses] for name in listeners})
 
     def _set_clock(self, answer: Answer, state: list[Any]) -> None:
-        """Show another time; what is due by it happens next."""
+        """Set the clock; what is due by the new time runs before the answer."""
         self._clock.follow(state)
         self._loop.call_soon(answer, None)
 
@@ -213,7 +213,7 @@ class Commands:
         self._order(request, answer, lambda response: _outcome(response.responses[0]))
 
     def _order(self, request: Any, answer: Answer, outcome: Callable[[Any], Any]) -> None:
-        """Have the controller do something, and answer with what came of it."""
+        """Send a request to the controller, and answer with `outcome` of its response."""
         brokers = self._running()
 
         def answered(response: Any) -> None:
@@ -263,7 +263,7 @@ class Commands:
 
     def _start_broker(self, answer: Answer, broker_id: int | None) -> None:
         self._running().start(broker_id)
-        # A partition may be led again without new metadata.
+        # A broker that runs again may lead a partition without new metadata.
         self._look()
         answer(None)
 
@@ -275,7 +275,7 @@ class Commands:
 
         preferred = self._partition(topic, partition).replicas[0]
         if not unclean and self._running().host.state(preferred) == DOWN:
-            # The controller takes it for alive until it is missed.
+            # The controller does not know yet that it is down.
             raise _kafka_error(_PREFERRED_LEADER_NOT_AVAILABLE, f"the preferred leader, broker {preferred}, is down")
         wanted = [TopicPartitions(topic=topic, partitions=[partition])]
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout_ms=_TIMEOUT_MS)
@@ -289,7 +289,7 @@ class Commands:
         self._order(request, answer, outcome)
 
     def _move_leader(self, answer: Answer, topic: str, partition: int, broker_id: int | None) -> None:
-        """The controller takes a broker that has just ended for alive; who asks for a leader wants one that runs."""
+        """Move a leader to a broker that runs: the controller may not know yet that a broker has ended."""
         down = [each for each, state in self._running().states().items() if state == DOWN]
         if broker_id in down:
             raise UserMistake(f"broker {broker_id} is down: it cannot lead now.")
@@ -316,9 +316,9 @@ class Commands:
     def _await_partition(
         self, answer: Answer, topic: str, partition: int, patience_s: float, size: int | None, not_led_by: int | None
     ) -> None:
-        """Answer when the partition has a leader (not that one) and as many replicas in sync.
+        """Answer when the partition has a running leader (not that one) and `size` running replicas in sync.
 
-        The metadata still name a broker that has just ended, and without a controller they go on doing so.
+        The metadata still name a broker that has just ended, so its state is looked at, too.
         """
 
         def runs(broker_id: int) -> bool:
@@ -367,7 +367,7 @@ class Commands:
         answer({name: [_described(part) for part in topics[name].partitions] for name in sorted(topics)})
 
     def _describe_replicas(self, answer: Answer, topic: str) -> None:
-        """What each replica of a topic holds, all of one moment: nothing happens between two looks of this loop."""
+        """The offsets of each replica of a topic, at one moment: no broker runs while this does."""
         self._partition(topic, 0)
         image = self._image
         parts = [] if image is None else image.topics[topic].partitions
@@ -377,7 +377,7 @@ class Commands:
         ]
         for core in self._running().host.cores():
             for partition, replica in core.topics.get(topic, {}).items():
-                # A broker may know of a partition before this process does.
+                # The broker may have a newer image than this one, with more partitions.
                 if replica.log is not None and partition < len(found):
                     found[partition]["replicas"].append(
                         {
@@ -394,7 +394,7 @@ class Commands:
         answer(found)
 
     def _describe_logs(self, answer: Answer, topic: str) -> None:
-        """What each replica has on its disk and remembers of producers."""
+        """The files and the producer state of each replica."""
         from ottla.cluster.inside import described_log
 
         self._partition(topic, 0)
@@ -446,7 +446,7 @@ class Commands:
         answer(rows)
 
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
-        """Put a fault in force, and answer with its id once that is known."""
+        """Put a fault in force, and answer with its id, or with UserMistake if it has nothing to apply to."""
         made = fault_from(fault)
         _check_api(made)
         brokers = self._running()
@@ -456,7 +456,7 @@ class Commands:
 
         def began(effect: Effect) -> None:
             if effect.missed:
-                # It is refused, so nobody will heal it.
+                # It is refused, so no command will heal it.
                 effect.heal()
                 refused()
                 answer(UserMistake(f"the fault {effect.fault} has nothing to apply to: {effect.missed_because}."))
@@ -480,14 +480,14 @@ class Commands:
             brokers.recorder.fault_healed(effect.fault)
         brokers.faults.heal(fault_id)
         self._count_fault(answer, fault_id)
-        # Whoever waits for it to fire waits in vain from now on.
+        # It does not fire any more: commands that wait for that get an error.
         self._look_at_faults()
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer(self._running().faults.counts(fault_id))
 
     def _await_fault(self, answer: Answer, fault_id: int, count: int, patience_s: float) -> None:
-        """Answer when the fault has fired so often."""
+        """Answer when the fault has fired `count` times."""
         effect = self._running().faults.effect(fault_id)
 
         def look() -> bool:
@@ -495,7 +495,7 @@ class Commands:
                 if effect.is_over:
                     answer(not_fired_any_more(effect.fault, effect.fired))
                 return effect.is_over
-            # Once the broker has done what it is at: what is held can be released then.
+            # Answer after the broker has handled its event: only then can a held request be released.
             self._loop.call_soon(self._count_fault, answer, fault_id)
             return True
 
@@ -517,11 +517,11 @@ class Commands:
 
 
 def _nothing() -> None:
-    """Nobody has noted the fault."""
+    """There is no recorder that has noted the fault."""
 
 
 def _check_api(fault: Fault) -> None:
-    """ConfigError for a fault that waits for requests which no client can send: it would never fire."""
+    """ConfigError for a fault that waits for an API which brokers do not answer: it would never fire."""
     api = getattr(fault, "api", None)
     if api is None:
         return
@@ -542,7 +542,7 @@ def _described(part: PartitionImage) -> dict[str, Any]:
 
 
 def _outcome(result: Any) -> OttlaError | None:
-    """None where Kafka's result for one topic says that all went well, otherwise the error it names."""
+    """None if Kafka's result for one topic has no error code, otherwise the error."""
     if not result.error_code:
         return None
     return _kafka_error(result.error_code, result.error_message or "")

@@ -1,11 +1,11 @@
-"""A cluster's folder, claimed for one running cluster at a time.
+"""A cluster's folder, locked by one running cluster at a time.
 
-    data_dir/.lock           held (flock) as long as a cluster runs on the folder
-    data_dir/controller/     what the controller knows: topics, who holds them
+    data_dir/.lock           locked (flock) as long as a cluster runs on the folder
+    data_dir/controller/     the controller's state: topics and their replicas
     data_dir/broker-1/ ...   the logs of one broker each
 
-A folder that cannot be used is reported as a `UserMistake`: one sentence that names it and says what to do. Where
-nothing was stored, as by a start that failed for want of room, nothing is left behind either.
+A folder that cannot be used is a `UserMistake`: one sentence that names it and says what to do. If nothing was stored
+in a new folder, as when a start fails on a full disk, the folder is removed again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def broker_folder(broker_id: int) -> str:
 
 
 def log_folder(data_dir: str, broker_id: int, topic: str, partition: int) -> str:
-    """Where a broker keeps the log of a partition, which need not be there."""
+    """The folder of a partition's log on a broker; it need not exist."""
     return os.path.join(data_dir, broker_folder(broker_id), f"{topic}-{partition}")
 
 
 class DataDir:
-    """A claimed folder, made where it is missing; `release()` gives it back and removes it if it is temporary.
+    """A locked folder, made if it is missing; `release()` unlocks it, and removes it if it is temporary.
 
     Errors: UserMistake when it cannot be made or written, or when another running cluster uses it.
     """
@@ -54,17 +54,17 @@ class DataDir:
             raise unusable(path, error) from error
 
     def storage(self, name: str) -> DiskStorage:
-        """The folder `name` within; UserMistake where it cannot be made."""
+        """The storage in the subfolder `name`; UserMistake if that cannot be made."""
         path = os.path.join(self.path, name)
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise unusable(self.path, error) from error
-        # Nobody comes back to a temporary folder.
+        # A temporary folder need not outlive a power cut.
         return DiskStorage(path, self._open_files, lasts=not self._temporary)
 
     def release(self) -> None:
-        """Give the folder back. Releasing twice is allowed."""
+        """Unlock the folder. Releasing twice is allowed."""
         if self._lock is None:
             return
         if self._temporary:
@@ -77,7 +77,7 @@ class DataDir:
         self._lock = None
 
     def _unmake(self) -> None:
-        """Remove the folders that were made for this one, as far as nothing is in them."""
+        """Remove the folders that were made for this one, if they are empty."""
         for folder in self._made:
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
@@ -95,7 +95,7 @@ def unusable(path: str, error: OSError) -> UserMistake:
 
 
 def _missing(path: str) -> list[str]:
-    """The folders that are to be made so that this one is there, the innermost first."""
+    """The folders of a path that do not exist, the innermost first."""
     missing = []
     path = os.path.abspath(path)
     while not os.path.lexists(path):
@@ -117,7 +117,7 @@ def _take_lock(path: str) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(lock).st_nlink:
-            # Whoever held it has just removed it with the folder; another one may hold the file of that name now.
+            # The cluster that held it has just removed the file; a newer file of that name may be locked by another.
             raise BlockingIOError
     except BlockingIOError:
         os.close(lock)

@@ -1,7 +1,7 @@
-"""`cluster.faults`: make something go wrong on purpose, and see whether it did.
+"""`cluster.faults`: cause an error on purpose, and see whether it happened.
 
-Beside the verbs about requests and connections (`ottla.faults.verbs`) those about brokers, disks, clocks, links and
-leaders. Healed, affected brokers run again.
+The faults of requests and connections are in `ottla.faults.verbs`; here are those of brokers, disks, clocks, links and
+leaders. When a fault is healed, the brokers that it affected run again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Faults(Verbs):
-    """The faults of one cluster; every verb raises ConfigError for what makes no sense."""
+    """The faults of one cluster; every method raises ConfigError for arguments that make no sense."""
 
     _where = "in this cluster"
 
@@ -27,12 +27,12 @@ class Faults(Verbs):
         self, ask: Callable[..., Any], coordinating: Callable[[str | None, str | None], tuple[str, int]]
     ) -> None:
         super().__init__(ask)
-        # Which partition's leader coordinates a group, or a transactional id.
+        # Returns the partition whose leader coordinates a group or a transactional id.
         self._coordinating = coordinating
 
-    # A request ends or freezes the broker that handles it. `moment`: "request" (nothing appended yet), "append" (in
-    # the leader's log, no follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the
-    # broker `broker_id`).
+    # Faults that end or freeze the broker that handles a request. `moment`: "request" (nothing is appended yet),
+    # "append" (in the leader's log, no follower has it), "ack" (replicated as `acks` asks, not answered yet) or "now"
+    # (without a request; the broker is `broker_id`).
 
     @of_requests
     def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
@@ -61,7 +61,7 @@ class Faults(Verbs):
         """
         return self._at_requests("cut_power", which, moment=moment, controller=controller)
 
-    # Brokers, the controller, disks and clocks until healed.
+    # Faults of brokers, the controller, disks and clocks, which last until they are healed.
 
     def stop(self, broker_id: int) -> Fault:
         """Shut this broker down in order; healed, it is started again."""
@@ -76,13 +76,13 @@ class Faults(Verbs):
         return self._impose("full_disk", broker_id=broker_id)
 
     def slow_disk(self, broker_id: int, *, delay_ms: int) -> Fault:
-        """Make this broker's writes `delay_ms` late, as leader and as follower."""
+        """Delay this broker's writes by `delay_ms`, as leader and as follower."""
         return self._impose("slow_disk", broker_id=broker_id, delay_ms=delay_ms)
 
     def failing_disk(self, broker_id: int, *, operation: str, every: int = 1, evicts: bool = False) -> Fault:
         """Make each `every`-th `operation` ("read", "write" or "sync") of this broker fail with EIO.
 
-        A broker whose sync failed ends by itself. What was not synced is lost with the next power cut, or at once
+        A broker ends by itself when a sync fails. What was not synced is lost with the next power cut, or at once
         with `evicts`.
         """
         fields = {"operation": operation, "every": every, "evicts": evicts}
@@ -96,19 +96,19 @@ class Faults(Verbs):
         """Make the clock of a broker (-2: the controller) too fast by so many parts per million; negative: too slow."""
         return self._impose("drift_clock", broker_id=broker_id, drift_ppm=drift_ppm)
 
-    # Links between brokers, and what passes on connections of clients.
+    # Faults of links between brokers and of clients' connections.
 
     def cut_link(self, broker_id: int, other_id: int, *, silently: bool = False) -> Fault:
-        """Keep two brokers (-2: the controller) from reaching each other, so that a follower falls out of the ISR.
+        """Cut the link between two brokers (-2: the controller): a follower then falls out of the ISR.
 
-        `silently`: a request gets no answer until its sender's timeout, instead of failing at once.
+        `silently`: requests between them fail after a second, as by a timeout, instead of at once.
         """
         return self._impose("cut_link", broker_id=broker_id, other_id=other_id, silently=silently)
 
     def isolate(self, broker_id: int, *, silently: bool = False) -> Fault:
         """Cut the links of this broker to all other brokers and the controller; clients can still reach it.
 
-        So it goes on as a leader for a while after another one was elected. `silently`: as in `cut_link`.
+        So it acts as a leader for a while after another one was elected. `silently`: as in `cut_link`.
         """
         return self._impose("isolate", broker_id=broker_id, silently=silently)
 
@@ -120,7 +120,7 @@ class Faults(Verbs):
         """Delay this share of what clients send, and of the messages between brokers, by at most `delay_max_ms`."""
         return self._impose("stall", probability=probability, delay_max_ms=delay_max_ms)
 
-    # Logs, and leaders where they should not be.
+    # Faults of logs and leaders.
 
     def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
         """Change one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
@@ -135,7 +135,7 @@ class Faults(Verbs):
         return self._impose("unclean_election", topic=topic, partition=partition)
 
     def move_coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> Fault:
-        """Let another broker coordinate a group, or the transactions of an id, from now on.
+        """Let another broker coordinate a group or a transactional id from now on.
 
         UserMistake if no other one can, or nothing is coordinated yet.
         """

@@ -1,6 +1,6 @@
-"""What only the brokers themselves know: a log's files, how much of them is synced, its dedupe window; and connections.
+"""State of the brokers' process as plain values: log files, their synced bytes, producer state, connections.
 
-All of it is of one moment, for nothing happens between two looks of the brokers' loop.
+Each result is of one moment: it is made in the brokers' own thread, and no broker runs meanwhile.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ottla.protocol.apis import REQUESTS
 if TYPE_CHECKING:
     from ottla.broker.client_telemetry import ClientInstance
 
-# A partition may remember thousands of producers; the last ones are shown.
+# A partition may have thousands of producers; those that sent last are returned.
 _PRODUCERS_MAX = 50
 
 
 def described_log(log: Any, write_back: Any, known: dict[str, tuple[int, int]]) -> dict[str, Any]:
-    """One replica's log: `synced_offset` is where a power cut now would leave it at the least.
+    """One replica's log; after a power cut now it would end at `synced_offset` or later.
 
-    `known` is kept between looks at the same broker: {path: (synced bytes, the offset there)}.
+    `known` is kept between two calls for the same broker: {path: (synced bytes, the offset there)}.
     """
     files = [
         {
@@ -45,7 +45,7 @@ def described_log(log: Any, write_back: Any, known: dict[str, tuple[int, int]]) 
 
 
 def described_connection(client: Any) -> dict[str, Any]:
-    """Who is at the other end of a client's connection, and what is under way on it."""
+    """The client of a connection, and the connection's requests."""
     known = client._client
     return {
         "listener": client.listener,
@@ -62,9 +62,9 @@ def described_connection(client: Any) -> dict[str, Any]:
 
 
 def described_clients(instances: list[tuple[int, ClientInstance]]) -> list[dict[str, Any]]:
-    """What clients have pushed of their metrics, as `Cluster.client_metrics` tells it.
+    """The metrics that clients have pushed, as `Cluster.client_metrics` returns them.
 
-    A client may push to one broker now and to another one later: its last push counts, wherever that went.
+    A client may push to one broker now and to another one later: its last push counts.
     """
     heard: dict[bytes, list[tuple[int, ClientInstance]]] = {}
     for broker, instance in instances:
@@ -92,7 +92,7 @@ def described_clients(instances: list[tuple[int, ClientInstance]]) -> list[dict[
 
 
 def described_producers(core: Any, most: int) -> list[dict[str, Any]]:
-    """Of each partition that this broker leads, the producers that were there last, with their dedupe windows."""
+    """The producers that sent last to the partitions that this broker leads, each with its last batches."""
     rows = [
         {"topic": topic, "partition": partition, **each}
         for topic, replicas in core.topics.items()
@@ -110,7 +110,7 @@ def _request_name(api_key: int) -> str | None:
 
 
 def _unread_bytes(descriptor: int) -> int:
-    """What has arrived on a socket, and nobody has read yet."""
+    """How many bytes have arrived on a socket and were not read yet."""
     return int.from_bytes(ioctl(descriptor, FIONREAD, bytes(4)), sys.byteorder)
 
 
@@ -140,7 +140,7 @@ def _synced_offset(log: Any, files: list[dict[str, Any]], known: dict[str, tuple
 
 
 def _producers(log: Any) -> list[dict[str, Any]]:
-    """The dedupe window: of each producer the last batches, as [first sequence, last sequence, base offset]."""
+    """The producers of a log; their last batches are [first sequence, last sequence, base offset]."""
     rows = sorted(log.producers.entries(), key=lambda row: row.timestamp_ms, reverse=True)
     entries = log.producers._entries
     return [

@@ -12,7 +12,7 @@ _ACTIONS_PER_TURN = 256  # then the sockets get their turn
 
 
 class LoopSchedule(Schedule):
-    """Actions run as soon as they are due, one after the other; what comes from outside is to be posted."""
+    """Actions run as soon as they are due, one after the other; code outside of an action calls `post`."""
 
     def __init__(self, loop: EventLoop) -> None:
         super().__init__(loop.now_us())
@@ -23,7 +23,7 @@ class LoopSchedule(Schedule):
         self._timer_us = 0
 
     def post(self, action: Callable[..., object], argument: Any = NONE) -> None:
-        """Run the action when no core is at work: now, unless this call comes from within one."""
+        """Run the action now, or if an action is running, after it: a core is never called within another one."""
         self.at(0, action, argument)
         if not self._running:
             self._run()
@@ -43,7 +43,7 @@ class LoopSchedule(Schedule):
             self._arm()
 
     def _arm(self) -> None:
-        """One timer for all actions, at the time of the first; one that rings too early costs less than moving it."""
+        """Set one timer for all actions, at the time of the first; one that is too early stays (that is cheaper)."""
         due_us = self.next_us()
         if due_us is None:
             return

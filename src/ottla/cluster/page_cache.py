@@ -1,4 +1,4 @@
-"""How much of a file is in the page cache of this machine, asked of the kernel (mincore) without reading the file."""
+"""How much of a file is in this machine's page cache: `mincore` says it without reading the file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ctypes
 import mmap
 import os
 
-# The other bits of what mincore says of a page mean nothing.
+# Only the lowest bit of mincore's byte for a page has a meaning.
 _LOWEST_BIT = bytes(each & 1 for each in range(256))
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def resident_bytes(path: str) -> int | None:
-    """The bytes of a file that are in memory, by whole pages; None where the system does not tell."""
+    """The bytes of a file that are in memory, by whole pages; None if the system does not say."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -36,7 +36,7 @@ def _resident(descriptor: int, size: int) -> int | None:
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
     pages = -(-size // mmap.PAGESIZE)
-    # Mapped and never touched: nothing is read for this.
+    # The mapping is never accessed, so nothing is read from the disk.
     address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
     if address == _MAP_FAILED:
         return None

@@ -1,9 +1,9 @@
 """The process in which the brokers of a `Cluster` run: `python -m ottla.cluster.process FD PARENT_PID`.
 
-FD is the inherited end of the control channel; everything else is told through it. The process ends when it is told
-to, on SIGTERM, and when the program that started it is gone: the channel ends then, or, where a fork of that program
-keeps the other end open, the parent's process id changes. Each way closes the logs in order. SIGINT is ignored:
-Ctrl+C in a terminal is for the program in the foreground, which then closes its cluster.
+FD is the inherited end of the control channel; all commands come through it. The process ends on the command `stop`, on
+SIGTERM, and when the program that started it has ended: then the channel is closed, or, if a fork of that program keeps
+the channel open, the parent's process id changes. The logs are always closed in order. SIGINT is ignored: Ctrl+C in a
+terminal is for the program in the foreground, which then closes its cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 
 if __name__ == "__main__":
-    # Nothing that is imported becomes garbage; looking for some meanwhile takes a tenth of the start.
+    # Imports make no garbage; collections meanwhile would take a tenth of the start.
     gc.disable()
 
 import logging
@@ -29,7 +29,7 @@ _DESCRIPTORS_WANTED = 65_536
 
 
 class _ForwardingHandler(logging.Handler):
-    """Sends what is logged here to the program that holds the cluster."""
+    """Sends log records to the program that made the cluster."""
 
     def __init__(self, control: ControlServer) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _ForwardingHandler(logging.Handler):
 
 
 def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
-    """Serve the control channel until the cluster was stopped or the other end is gone.
+    """Carry out the commands of the control channel until the cluster is stopped or the other end is closed.
 
     With `parent_pid` this is a process of its own that belongs to that parent, otherwise a thread of the program.
     """
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> None:
     """Entry of the child process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _allow_many_files()
-    # What was made so far lives as long as the process; the collector need not look at it again.
+    # All objects made so far live as long as the process; the garbage collector can leave them out.
     gc.freeze()
     gc.enable()
     descriptor, parent_pid = map(int, arguments)
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _allow_many_files() -> None:
-    """Every open segment and every client takes a descriptor; ask for as many as the system gives for nothing."""
+    """Raise the limit of file descriptors, up to the hard limit: every segment and every client takes one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

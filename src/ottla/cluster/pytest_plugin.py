@@ -7,8 +7,8 @@ How many brokers and with which settings: `--kafka-brokers` and `--kafka-setting
 and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the command line comes first. With pytest-xdist
 every worker has a cluster of its own. A project that needs more defines a fixture `kafka_cluster` itself.
 
-What a test leaves broken in `kafka_cluster` does not reach the next one: behind each test faults are healed, paused
-brokers go on, and brokers that are down are started.
+What a test breaks in `kafka_cluster` does not affect the next one: after each test faults are healed, paused brokers
+are resumed, and brokers that are down are started.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import pytest
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
 
-# By name: it stands in a room that this one does not know.
+# By name: `cluster` must not import `embedded_registry`.
 pytest_plugins = ("ottla.embedded_registry.pytest_plugin",)
 
-# A topic that is there for a moment, while brokers come back.
+# A topic that exists for a moment, until all brokers run again.
 _MENDED = "kafka-cluster-is-mended"
 _PATIENCE_S = 30.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how large the cluster of a test session is, and with which settings it runs."""
+    """Add the options for the size and the settings of a test session's cluster."""
     group = parser.getgroup("kafka", "the embedded Kafka cluster of the fixture kafka_cluster")
     group.addoption("--kafka-brokers", type=int, metavar="COUNT", help="How many brokers (3).")
     group.addoption(
@@ -48,11 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
-    """Leave our frames out of tracebacks where they say nothing to the user; `--full-trace` shows all.
+    """Leave our frames out of tracebacks if they do not help the user; `--full-trace` shows all.
 
     An error of ours is one sentence for the user, so the last frame shown is the test's own line. Frames of compiled
-    modules would be shown as `???` with any error: the machine code names its source as it was called where it was
-    built, and nothing is found under that name.
+    modules would always be shown as `???`: they name the path that the source had where it was built, and there is no
+    such file here.
     """
     if call.excinfo is not None:
         _hide_frames(call.excinfo.value, set())
@@ -66,7 +66,7 @@ def _hide_frames(error: BaseException | None, seen: set[int]) -> None:
         while trace is not None:
             frame = trace.tb_frame
             if _is_ours(frame.f_globals):
-                # What pytest looks for in a frame; a compiled one has no variables of its own.
+                # pytest looks for this variable in a frame. A compiled frame has no local variables, so it is global.
                 is_compiled = not os.path.exists(frame.f_code.co_filename)
                 frame.f_globals["__tracebackhide__"] = True if is_compiled else _is_told
             trace = trace.tb_next
@@ -83,16 +83,16 @@ def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
 
 
 def _is_ours(variables: dict[str, object]) -> bool:
-    # The fixtures of this module are the user's to see: they say what a test was given.
+    # Frames of this module's fixtures are shown: they say which fixture failed.
     name = str(variables.get("__name__"))
     return name.startswith("ottla.") and name != __name__
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Brokers (three of them, unless told otherwise) in a process of their own, shared by all tests of the session.
+    """A cluster in a process of its own, shared by all tests of the session; three brokers by default.
 
-    Records of long ago stay (log.retention.ms is -1, unless told otherwise): fixed timestamps are common in tests.
+    log.retention.ms is -1 by default: tests often have old timestamps, and such records must not be deleted.
     """
     with _make_cluster(pytestconfig, "kafka_cluster") as cluster:
         request.session.stash[_SHARED] = cluster
@@ -101,7 +101,7 @@ def kafka_cluster(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
 
 @pytest.fixture
 def own_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """A cluster like `kafka_cluster` for one test alone: for what the other tests must not see, such as lost data."""
+    """A cluster like `kafka_cluster` for one test alone, for example a test that loses data."""
     with _make_cluster(pytestconfig, "own_kafka_cluster") as cluster:
         yield cluster
 
@@ -113,15 +113,15 @@ def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
     try:
         return Cluster(brokers=_brokers(config), settings=_settings(config))
     except (ConfigError, pytest.UsageError) as error:
-        # Raised as it is, it would be shown for each test behind the source of this plugin.
+        # Raised as it is, pytest would show it for each test, after source lines of this plugin.
         pytest.fail(f"{fixture}: {error}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Mend what the test has left broken, behind the fixtures of its own.
+    """Repair the shared cluster after a test and its fixtures.
 
-    A test that asks for the cluster by `request.getfixturevalue` does not name it, so all tests are mended behind.
+    It is done after every test: one that uses `request.getfixturevalue` does not have the cluster in its arguments.
     """
     try:
         return (yield)
@@ -135,7 +135,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def _mend(cluster: Any) -> None:
     from ottla.cluster.cluster import Cluster
 
-    # A project may have something else by this name.
+    # A project may have another fixture of this name.
     if not isinstance(cluster, Cluster) or not cluster.is_running:
         return
     healed = cluster.faults.heal()
@@ -150,7 +150,7 @@ def _mend(cluster: Any) -> None:
 
 
 def _await_brokers(cluster: Cluster, count: int) -> None:
-    """Until all brokers can be given replicas: one that runs again is not known to the others at once."""
+    """Wait until all brokers can get replicas: the controller does not know at once that a broker runs again."""
     from ottla.errors import KafkaError
 
     give_up_s = time.monotonic() + _PATIENCE_S
@@ -177,7 +177,7 @@ def _brokers(config: pytest.Config) -> int:
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
-    # Kafka deletes what is older than a week, in the middle of whichever test runs when it looks, every five minutes.
+    # Kafka's default is a week. It looks for older records every five minutes, in the middle of some test.
     settings = {"log.retention.ms": "-1"}
     for text in (*config.getini("kafka_settings"), *config.getoption("kafka_setting")):
         name, equals, value = text.partition("=")
@@ -189,7 +189,7 @@ def _settings(config: pytest.Config) -> dict[str, str]:
 
 @pytest.fixture
 def kafka_topic(kafka_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of an empty topic with three partitions that no other test sees; deleted after the test."""
+    """The name of an empty topic with three partitions for this test alone; deleted after the test."""
     count = request.session.stash.get(_TOPICS_MADE, 0)
     request.session.stash[_TOPICS_MADE] = count + 1
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
@@ -205,7 +205,7 @@ def _delete(cluster: Cluster, topic: str) -> None:
     try:
         cluster.delete_topic(topic)
     except UserMistake:
-        # The test has left nobody to delete it.
+        # The test has left no broker or no controller to delete it.
         _mend(cluster)
         cluster.delete_topic(topic)
     except KafkaError as error:

@@ -2,12 +2,13 @@
 
 It notes Produce requests, faults, brokers that end and start, leaders and high watermarks.
 
-It lives in the brokers' process and stands beside the brokers: at their doors it sees each request before the broker
-has it and each answer before the client has it, and it looks at the replicas whenever a broker has done something. At
-the moment of an answer it notes which running brokers hold the batch, and which have synced it to their disk.
+It runs in the brokers' process. It gets each request before the broker does and each answer before the client does, and
+looks at the replicas whenever a broker has handled something. At the moment of an answer it notes which running brokers
+have the batch, and which have synced it to their disk.
 
-Invariants: what it keeps is bounded (`EXCHANGES_MAX`, `EVENTS_MAX`), and what it had no room for is counted. Of a batch
-only its header and the numbers of its records are kept; its memory is let go with the answer.
+Invariants: what it keeps is bounded (`EXCHANGES_MAX`, `EVENTS_MAX`). Exchanges and events beyond that are counted;
+watermarks (also at most `EXCHANGES_MAX`) are not. Of a batch only the header and the numbers of its first and last
+record are kept; its memory is released with the answer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ BEGINS, FIRES, HEALED, DOWN, STARTS, LEADS = "begins", "fires", "healed", "down"
 
 
 class _Exchange:
-    """A batch of a Produce request that has no outcome yet: what is noted of it, and its bytes."""
+    """A batch of a Produce request that was not answered yet: what is noted of it, and its bytes."""
 
     __slots__ = ("noted", "records")
 
@@ -48,7 +49,7 @@ class _Exchange:
 
 
 class Recorder:
-    """Of one topic of one cluster, from when it is made; records tell their numbers in a header of this name."""
+    """Records one topic of one cluster; records have their numbers in the header `number_header`."""
 
     def __init__(self, host: Host, faults: FaultsInForce, topic: str, number_header: str) -> None:
         self._host = host
@@ -59,14 +60,14 @@ class Recorder:
         self._events: list[dict[str, Any]] = []
         self._watermarks: list[tuple[int, int, int]] = []
         self._left_out = 0
-        # (broker, connection) -> correlation id -> its batches; a broker that was started anew has new connections.
+        # (broker, connection) -> correlation id -> its batches. No two connections have the same number.
         self._open: dict[tuple[int, int], dict[int, list[_Exchange]]] = {}
         self._fired: dict[int, int] = {}
         self._roles: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self._committed: dict[int, int] = {}
-        # In which order things happened: several do in the same microsecond.
+        # The order of events: several have the same microsecond.
         self._order = count(1)
-        # The broker that is at work on a request.
+        # The broker that handles a request now, 0 for none.
         self._at_work = 0
         host.watch(self.broker_acted)
         if host.links.image is not None:
@@ -85,10 +86,10 @@ class Recorder:
             "left_out": self._left_out,
         }
 
-    # ---- at the doors -------------------------------------------------------------------------------------------
+    # ---- requests and answers -----------------------------------------------------------------------------------
 
     def arriving(self, broker_id: int, event: Any) -> None:
-        """A request of a client, or the end of its connection; the broker has it next."""
+        """Called with a client's request, or the end of its connection, before the broker gets it."""
         if type(event) is ConnectionLost:
             for batches in self._open.pop((broker_id, event.connection_id), {}).values():
                 self._end(batches, CLIENT_LEFT)
@@ -102,11 +103,11 @@ class Recorder:
         self._at_work = broker_id
 
     def arrived(self) -> None:
-        """The broker has done what could be done at once."""
+        """Called when the broker has done what it could do at once."""
         self._at_work = 0
 
     def answering(self, broker_id: int, response: Respond) -> None:
-        """An answer, which its client has next; an empty one where none is expected (acks=0)."""
+        """Called with an answer before it is sent; without a message for acks=0."""
         batches = self._open.get((broker_id, response.connection_id), {}).pop(response.correlation_id, None)
         if batches is None:
             return
@@ -120,13 +121,13 @@ class Recorder:
         self._end(batches, ANSWERED)
 
     def hanging_up(self, broker_id: int, output: HangUp) -> None:
-        """The broker closes a connection; what it owed an answer there gets none."""
+        """Called when the broker closes a connection; its open requests get no answer."""
         for batches in self._open.pop((broker_id, output.connection_id), {}).values():
             self._end(batches, HUNG_UP, output.reason)
 
     def _batches(self, broker_id: int, event: RequestReceived) -> Iterator[_Exchange]:
         for topic in event.message.topic_data:
-            # From version 13 on a topic goes by its id, and the broker names it only when it looks at the request.
+            # From version 13 on a topic has an id in place of its name; the broker fills in the name later.
             if topic.name != self._topic if topic.name else not self._is_ours(topic.topic_id):
                 continue
             for data in topic.partition_data:
@@ -179,7 +180,7 @@ class Recorder:
         }
 
     def _numbers(self, records: Any) -> tuple[int, int]:
-        """The numbers of the first and the last record of a batch; -1 where they carry none."""
+        """The numbers of the first and the last record of a batch; -1 for a record without one."""
         try:
             _, found = next(decode_batches(records, verify=False))
         except (OttlaError, StopIteration):
@@ -223,13 +224,13 @@ class Recorder:
             path, position = log.byte_of(offset)
         except (OttlaError, OSError):
             return False
-        # What is synced ends between two writes, so a byte in the midst of the batch speaks for all of it.
+        # Synced bytes end between two writes, so if a byte inside of the batch is synced, all of it is.
         return bool(write_back.synced_bytes(path, position + 1) > position)
 
-    # ---- beside the brokers -------------------------------------------------------------------------------------
+    # ---- replicas, faults and leaders ---------------------------------------------------------------------------
 
     def broker_acted(self, broker_id: int) -> None:
-        """A broker has done something: its high watermarks may have moved, and faults may have fired."""
+        """Called when a broker has handled something: note new high watermarks and faults that fired."""
         self.look_at_faults()
         core: Any = self._host.brokers[broker_id].core
         for index, replica in core.topics.get(self._topic, {}).items():
@@ -239,7 +240,7 @@ class Recorder:
                     self._watermarks.append((self._host.schedule.now_us, index, replica.high_watermark))
 
     def look_at_faults(self) -> None:
-        """Note which have fired since the last look; of those that apply to no requests only the first time."""
+        """Note which faults have fired since the last call; those that apply to no requests only the first time."""
         for effect in self._faults.effects:
             before, fired = self._fired.get(effect.fault_id, 0), effect.fired
             if fired > before:
@@ -248,7 +249,7 @@ class Recorder:
                     self._note(FIRES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
 
     def fault_begins(self, fault: Fault) -> Callable[[], None]:
-        """It is put in force next; the result is called if it is refused."""
+        """Note that a fault begins; the caller calls the result if the fault is refused."""
         noted = self._note(BEGINS, broker=getattr(fault, "broker_id", None) or 0, words=fault.tell())
 
         def refused() -> None:
@@ -258,11 +259,11 @@ class Recorder:
         return refused
 
     def fault_healed(self, fault: Fault) -> None:
-        """It is not in force any more."""
+        """Note that a fault has ended."""
         self._note(HEALED, broker=getattr(fault, "broker_id", None) or 0, words=fault.tell())
 
     def broker_fell(self, broker_id: int, kind: str) -> None:
-        """A broker has ended."""
+        """Note that a broker has ended; its open requests get no answer."""
         self.look_at_faults()
         for place in [each for each in self._open if each[0] == broker_id]:
             for batches in self._open.pop(place).values():
@@ -270,11 +271,11 @@ class Recorder:
         self._note(DOWN, broker=broker_id, words=kind)
 
     def broker_started(self, broker_id: int) -> None:
-        """A broker that was down is started."""
+        """Note that a broker that was down is started."""
         self._note(STARTS, broker=broker_id)
 
     def image_published(self, image: ClusterImage) -> None:
-        """Note who leads from now on, and who is in sync."""
+        """Note new leaders and in-sync replicas."""
         found = image.topics.get(self._topic)
         for index, part in enumerate(found.partitions if found is not None else ()):
             role = part.leader, part.leader_epoch, tuple(part.isr)
@@ -292,7 +293,7 @@ class Recorder:
                 )
 
     def _note(self, kind: str, **more: Any) -> dict[str, Any] | None:
-        """The event, where there is room for it."""
+        """Keep an event if there is room, and return it."""
         if len(self._events) >= EVENTS_MAX:
             self._left_out += 1
             return None
@@ -302,7 +303,7 @@ class Recorder:
 
 
 def _note_append(exchange: _Exchange) -> None:
-    """Where its batch was appended: a leader stamps the offset, and its epoch, into the bytes that came."""
+    """Note where a batch was appended: the leader writes offset and leader epoch into the received bytes."""
     header = read_header(exchange.records)
     if header.partition_leader_epoch >= 0:
         exchange.noted["appended_at"] = header.base_offset

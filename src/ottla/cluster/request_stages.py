@@ -1,7 +1,8 @@
-"""When one request of a connection went from stage to stage, measured in the broker's process.
+"""How long one request of a connection was in each stage, measured in the broker's process.
 
-A request waits in the queue behind others of its connection, and behind what the broker is at. The broker handles it at
-once (local) or lets it wait for replicas, for records or for a fault (remote). Its answer is written as bytes and sent.
+A request first waits in the queue, behind others of its connection and what the broker handles. The broker then
+handles it (local), and lets it wait for replicas, records or a fault if it must (remote). Then the answer is encoded,
+and sent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 
 class RequestStages:
-    """The times of the request that is under way on one connection; `api_key` is -1 where none is."""
+    """The times of a connection's current request; `api_key` is -1 if there is none."""
 
     __slots__ = ("_answered_us", "_arrived_us", "_handled_us", "_handling_us", "_now_us", "_sending_us", "api_key")
 
@@ -20,7 +21,7 @@ class RequestStages:
         self._arrived_us = self._handling_us = self._handled_us = self._answered_us = self._sending_us = 0
 
     def begin(self, api_key: int, arrived_us: int) -> None:
-        """A request that arrived then is handed over to the broker."""
+        """A request that arrived at `arrived_us` is handed over to the broker."""
         self.api_key = api_key
         self._arrived_us = arrived_us
         self._handling_us = self._handled_us = self._answered_us = self._sending_us = 0
@@ -39,15 +40,15 @@ class RequestStages:
         self._answered_us = self._now_us()
 
     def sending(self) -> None:
-        """The first byte of the answer goes out, if it has any."""
+        """The answer is encoded; sending it begins."""
         self._sending_us = self._now_us()
 
     def end(self) -> tuple[int, ...]:
-        """The answer has left: how long each stage took, in microseconds, in the order of `broker.metrics.STAGES`."""
+        """The answer was sent; return the microseconds of each stage, in the order of `broker.metrics.STAGES`."""
         self.api_key = -1
         answered_us = self._answered_us
         handling_us = self._handling_us or answered_us
-        # Answered within the handling where that is not over yet.
+        # If the answer came while the broker still handled the request, handling ends with the answer.
         handled_us = min(self._handled_us or answered_us, answered_us)
         sending_us = self._sending_us
         return (

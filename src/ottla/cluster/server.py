@@ -1,8 +1,8 @@
-"""A broker's doors: one listening socket for each listener, and the clients that came in by them.
+"""A broker's listening sockets, one for each listener, and the clients' connections.
 
-A broker with `max.connections` clients accepts no more until one has gone: who comes then waits in the socket's
-backlog, as with Kafka. A client from and to which nothing has moved for `connections.max.idle.ms` is hung up on,
-unless the broker owes it an answer.
+A broker with `max.connections` connections accepts no more until one is closed; further clients wait in the socket's
+backlog, as with Kafka. A connection on which nothing was read or written for `connections.max.idle.ms` is closed,
+unless the broker still works on an answer for it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.cluster")
 
 _ACCEPTS_PER_TURN = 64
-_REST_S = 0.2  # how long nobody is accepted when there is no room
+_REST_S = 0.2  # how long no connection is accepted when there is no room
 _IDLE_CHECK_S_MIN = 0.01
 
 
 class Entrance:
-    """A listener with what its doors share: certificate and users, where it has any; UserMistake, MissingExtra."""
+    """A listener with what all brokers share of it: TLS context and users, if any; UserMistake, MissingExtra."""
 
     __slots__ = ("listener", "name", "tls", "users")
 
@@ -66,7 +66,7 @@ class Entrance:
 
 
 class Door:
-    """An entrance as one broker has it: the listening socket, and what clients are told of it."""
+    """One broker's listening socket for a listener, and the address that clients are given."""
 
     __slots__ = ("advertised", "entrance", "name", "socket")
 
@@ -78,16 +78,16 @@ class Door:
         self.advertised = listener.advertised(broker_id, self.socket.port)
 
     def shut(self) -> None:
-        """Refuse whoever comes, and keep the port for the time after."""
+        """Refuse connections, but keep the port."""
         self.socket.shut()
 
     def reopen(self) -> None:
-        """Listen again; raises UserMistake where another program has the port now."""
+        """Listen again; UserMistake if another program has the port now."""
         self.socket.reopen()
 
 
 def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
-    """All doors of a broker, or UserMistake and none."""
+    """All doors of a broker; if one cannot be opened, the others are closed again."""
     doors: list[Door] = []
     try:
         for entrance in entrances:
@@ -100,7 +100,7 @@ def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
 
 
 class BrokerServer:
-    """The clients of one broker; made around its doors, which it owns from then on."""
+    """The client connections of one start of a broker; `close` also closes its doors."""
 
     def __init__(
         self,
@@ -114,15 +114,15 @@ class BrokerServer:
         core: Any = runner.core
         self.loop = loop
         self.broker_id = runner.broker_id
-        # Runs an action when no core is at work.
+        # Runs an action when no other action is running.
         self.post = schedule.post
         self._arrive: Callable[[Any], None] = runner.arrive
         self._next_number = next_number
         self._schedule = schedule
         self._network = clients
-        # When what was held up last of a connection arrives; what comes behind it arrives later.
+        # By connection: when its last delayed event arrives. What follows on that connection arrives later.
         self._held_up_us: dict[int, int] = {}
-        # What all clients read into, one after the other.
+        # The buffer that all connections read into, one after the other.
         self.stage = bytearray(STAGE_BYTES)
         self.metrics = core.metrics
         self._core: BrokerCore = core
@@ -138,12 +138,12 @@ class BrokerServer:
         self._doors = doors
         self._accepting = False
         self._closed = False
-        # By their numbers: whose connections fall silent (None: everybody's), and who is told of each.
+        # By number: whose connections are silent (None: all), and what is called with how many more became so.
         self._silences: dict[int, tuple[str | None, Callable[[int], None]]] = {}
         self._accept_on()
 
     def record(self, recorder: Recorder) -> None:
-        """From now on let it see each request before the broker does, and each answer before its client does."""
+        """From now on give the recorder each request before the broker, and each answer before the client."""
         broker_id, arrive, clients = self.broker_id, self._arrive, self.clients
 
         def arrive_recorded(event: Any) -> None:
@@ -171,7 +171,7 @@ class BrokerServer:
             self.post(self._handle, event)
 
     def _handle(self, event: RequestReceived | ConnectionLost) -> None:
-        """Let the broker handle an event, and the connection it came by measure how long that takes."""
+        """Let the broker handle an event, and measure how long that takes."""
         client = self.clients.by_id.get(event.connection_id)
         if client is None:
             self._arrive(event)
@@ -181,7 +181,7 @@ class BrokerServer:
         client.stages.handled()
 
     def _receive_late(self, event: RequestReceived | ConnectionLost) -> None:
-        """A fault holds up some of what arrives, and all that is behind it on its connection."""
+        """Delay an event, as a fault says, but never overtake an earlier event of the same connection."""
         now_us, connection_id = self.loop.now_us(), event.connection_id
         due_us = max(now_us + self._network.delay_us(), self._held_up_us.get(connection_id, 0))
         if type(event) is ConnectionLost:
@@ -196,7 +196,7 @@ class BrokerServer:
 
     @property
     def failed_authentication_delay_ms(self) -> int:
-        """How long who has failed to prove who it is waits for being told so."""
+        """How long the answer to a failed authentication is delayed."""
         return self._settings.connection_failed_authentication_delay_ms
 
     def refused(self, client: ClientConnection, reason: str) -> None:
@@ -206,30 +206,30 @@ class BrokerServer:
             self._tell_refusals()
 
     def _tell_refusals(self) -> None:
-        """Log what was left out, and come back when the next line is due."""
+        """Log how many lines were left out, and set a timer for the next such line."""
         self._refusals.tick(int(self.loop.time() * 1_000_000))
         due_us = self._refusals.deadline_us()
         self._refusal_timer = None if due_us is None else self.loop.call_at(due_us / 1_000_000, self._tell_refusals)
 
     def forget(self, client: ClientConnection) -> None:
-        """A connection was closed."""
+        """Remove a closed connection, and accept again if there was no room."""
         self.clients.by_id.pop(client.connection_id, None)
         if not self._full or len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
 
     def read_connections(self) -> list[dict[str, Any]]:
-        """The connections of this broker, as `Cluster.connections` tells them."""
+        """The connections of this broker, as `Cluster.connections` returns them."""
         from ottla.cluster.inside import described_connection
 
         return [{"broker": self.broker_id, **described_connection(each)} for each in self.clients.by_id.values()]
 
     def client_ids(self) -> dict[int, str | None]:
-        """{producer id: client id} of those that send numbered batches to this broker."""
+        """{producer id: client id} of the connections with an idempotent producer."""
         return {each._client.producer_id: each.client_id for each in self.clients.by_id.values()}
 
     def client_instances(self) -> list[tuple[int, ClientInstance]]:
-        """The clients that were heard of here with regard to their metrics, each with this broker's number."""
+        """The clients that sent requests about their metrics to this broker, each with this broker's id."""
         return [(self.broker_id, each) for each in self._core.client_telemetry.instances(self.loop.now_us())]
 
     def read_metrics(self) -> metric_beans.Beans:
@@ -239,7 +239,7 @@ class BrokerServer:
         beans = metric_beans.read(self._core, self.loop.time() - self._started_s, queued)
         came_by = [client.listener for client in clients]
         for door in self._doors:
-            # Kafka has one for each of a listener's network threads; here one loop serves all.
+            # Kafka has a bean for each network thread; here one thread serves all connections.
             bean = f"kafka.server:type=socket-server-metrics,listener={door.name},networkProcessor=0"
             beans[bean] = {"connection-count": came_by.count(door.name)}
         return beans
@@ -249,7 +249,7 @@ class BrokerServer:
     ) -> None:
         """Silence the connections of this client (None: all), and without `for_good` new ones, too, until `speak`.
 
-        `silenced` is told how many.
+        `silenced` is called with how many.
         """
         clients = [each for each in self.clients.by_id.values() if client_id in (None, each.client_id)]
         for client in clients:
@@ -259,14 +259,14 @@ class BrokerServer:
             self._silences[number] = client_id, silenced
 
     def speak(self, number: int) -> None:
-        """End a silence; connections that no other one holds go on."""
+        """End a silence; connections without another one go on."""
         self._silences.pop(number, None)
         for client in list(self.clients.by_id.values()):
             if not self._silences_on(client):
                 client.speak()
 
     def silence(self, client: ClientConnection) -> bool:
-        """Whether this connection, of which something new is known, falls silent; then it has."""
+        """Silence a connection that is new, or whose client id is now known, if a silence applies; whether one does."""
         silences = self._silences_on(client)
         if silences:
             client.fall_silent(for_good=False)
@@ -279,7 +279,8 @@ class BrokerServer:
     def close(self, *, silently: bool = False) -> None:
         """Stop listening and drop every connection.
 
-        Sockets of this machine cannot fall silent with their broker's power: their clients are told, `silently` or not.
+        After a power cut a real client would get nothing. Sockets of one machine cannot do that: connections are closed
+        in any case, `silently` or not.
         """
         self._closed = True
         self._accept_off()
@@ -304,7 +305,7 @@ class BrokerServer:
                 self.loop.remove_reader(door.socket)
 
     def _accept_if_room(self) -> None:
-        """Look again: the limit may have been raised while the broker was full."""
+        """Accept again if there is room: `max.connections` may have been raised meanwhile."""
         if len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
@@ -312,7 +313,7 @@ class BrokerServer:
             self.loop.call_after(_REST_S, self._accept_if_room)
 
     def _hang_up_on_idle(self) -> None:
-        """Hang up on who has been silent for too long, and come back when the next one will have been."""
+        """Close connections that are idle for too long, and set a timer for the next one."""
         self._idle_timer = None
         idle_max_s = self._settings.connections_max_idle_ms / 1000
         if idle_max_s < 0 or not self.clients.by_id:
@@ -358,7 +359,7 @@ class BrokerServer:
                 client = self.clients.by_id[number] = ClientConnection(self, number, sock, peer, door)
                 self.silence(client)
             except OSError as error:
-                # Gone again before TLS could begin.
+                # The client closed the connection before TLS could begin.
                 logger.debug("broker %d lost %s: %s", self.broker_id, peer, error)
                 sock.close()
                 continue

@@ -1,17 +1,16 @@
 """The broker's disk: real files behind the storage port of `ottla.broker.storage`.
 
-Appends go straight from the buffers of the request to the page cache (`writev`, nothing joined, nothing copied in
-Python); reads are positional; a slice of a file is a promise that the server keeps with `sendfile`. Nothing is
-synced to the disk unless the broker core asks for it, as with Kafka, and in a folder that does not last nothing at all.
-`power_off` really cuts the files back to what
-counts as synced (`broker.write_back`).
+Appends go straight from the request's buffers to the page cache (`writev`; nothing is joined or copied in Python). A
+slice of a file is read only when it is sent, by `sendfile`. A file is synced to the disk only when the broker core asks
+for it, as with Kafka; in a temporary folder never. `power_off` really cuts the files back to what counts as synced
+(`broker.write_back`).
 
-A log of a thousand topics must not need a thousand descriptors: files are opened when they are first used, and
-`OpenFiles` closes those that have not been used for longest.
+A thousand topics must not need thousands of descriptors: files are opened when they are first used, and `OpenFiles`
+closes those that were not used for long.
 
-Invariants: after a failed append the file is as long as before; the first failure of a file is logged, and the next
-one after a success. A slice stays readable after its file was closed or
-removed: the descriptor goes when its last user does, so a descriptor number is never sent from by mistake.
+Invariants: after a failed append the file is as long as before; if it cannot be cut back, it takes no more appends. The
+first failure of a file is logged, and the next one after a success. A slice stays readable after its file was closed or
+removed: the descriptor is closed when its last user is gone, so its number is never reused while a slice needs it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class _Descriptor:
-    """An open file descriptor, closed when nobody holds it any more."""
+    """An open file descriptor, closed when the last reference to it is gone."""
 
     __slots__ = ("fd",)
 
@@ -51,7 +50,7 @@ class _Descriptor:
 
 
 class DiskSlice:
-    """A range of a file: `source()` for `sendfile`, `read()` for everybody else."""
+    """A range of a file: `source()` is for `sendfile`, `read()` for all else."""
 
     __slots__ = ("_descriptor", "_position", "size")
 
@@ -61,7 +60,7 @@ class DiskSlice:
         self.size = size
 
     def read(self) -> bytes:
-        """The bytes themselves; fewer than `size` where the file was cut meanwhile."""
+        """The bytes; fewer than `size` if the file was cut meanwhile."""
         return os.pread(self._descriptor.fd, self.size, self._position)
 
     def source(self) -> tuple[int, int]:
@@ -70,7 +69,7 @@ class DiskSlice:
 
 
 class _BackgroundSync:
-    """One file of `size` bytes on its way to the disk, and whether it has got there; it may grow meanwhile."""
+    """A sync of one file in a thread: of its first `size` bytes, for it may grow meanwhile."""
 
     _waiting: SimpleQueue[_BackgroundSync] | None = None
 
@@ -84,11 +83,11 @@ class _BackgroundSync:
         begun: dict[str, _BackgroundSync],
     ) -> None:
         self._descriptor: _Descriptor | None = descriptor
-        # By name, what was begun last of each file: what fails is told once, and must fail all that come behind it.
+        # By name, each file's last sync. The kernel reports an error only once, so it also fails later syncs.
         self._begun = begun
         self._behind = begun.get(name)
         begun[name] = self
-        # Where its name may not be on the disk yet.
+        # Set if the file is new: then its name may not be on the disk yet.
         self._new_path = new_path
         self._name = name
         self._size = size
@@ -103,7 +102,7 @@ class _BackgroundSync:
         _BackgroundSync._waiting.put(self)
 
     def run(self) -> None:
-        """In the thread: sync the file."""
+        """Sync the file; called in the thread."""
         begin_ns = time.perf_counter_ns()
         behind, self._behind = self._behind, None
         try:
@@ -120,7 +119,7 @@ class _BackgroundSync:
         self._done.set()
 
     def wait(self) -> None:
-        """Return once it is done; OSError where it failed, which the kernel tells of only once."""
+        """Return when it is done; OSError if it failed."""
         self._done.wait()
         if self._error is not None:
             raise self._error
@@ -145,7 +144,7 @@ def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
 
 
 class _Failed:
-    """What became of a sync in the background that failed."""
+    """The result of `begin_sync` if the sync failed at once."""
 
     def __init__(self, error: OSError) -> None:
         self._error = error
@@ -159,7 +158,7 @@ def _done() -> bool:
 
 
 def _sync_names(path: str) -> None:
-    """Put the name of a file on the disk, and that of the folder it is in: both may be new."""
+    """Sync the names of a file and of its folder to the disk: both may be new."""
     folder = os.path.dirname(path)
     _sync_folder(folder)
     _sync_folder(os.path.dirname(folder))
@@ -174,10 +173,10 @@ def _sync_folder(path: str) -> None:
 
 
 class OpenFiles:
-    """The files of one process that hold a descriptor: at most `limit`, where all of them can be opened again.
+    """The files of one process that have an open descriptor, at most `limit`; others are opened again when used.
 
-    The default leaves three quarters of what the process may open to its clients. A file used since it was last looked
-    at gets a second chance.
+    By default three quarters of the descriptors that the process may open are left for connections. To make room, a
+    file that was used since the last check is passed over once.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -188,7 +187,7 @@ class OpenFiles:
         self._files: deque[DiskFile] = deque()
 
     def open(self, file: DiskFile) -> _Descriptor:
-        """A descriptor for the file, which is made where it is missing; OSError."""
+        """A descriptor for the file, which is made if it is missing; OSError."""
         self._make_room(self.limit - 1)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
@@ -255,7 +254,7 @@ class DiskFile:
     ) -> None:
         self._lasts = lasts
         self._is_named = False
-        # Of all files of the storage, by name: what was begun last may have failed without anybody having asked.
+        # Each file's last background sync, by name. It may have failed without the broker having looked at it yet.
         self._begun = begun
         self.path = path
         self.size = size
@@ -299,7 +298,7 @@ class DiskFile:
         return os.pread(self._open_descriptor().fd, size, position)
 
     def file_slice(self, position: int, size: int) -> DiskSlice:
-        """A promise of these bytes."""
+        """A slice of these bytes, which are read when it is used."""
         self._faults.check(READ, self.path)
         return DiskSlice(self._open_descriptor(), position, size)
 
@@ -327,7 +326,7 @@ class DiskFile:
         self._write_back.flushed((time.perf_counter_ns() - begin_ns) // 1000)
 
     def begin_sync(self) -> Callable[[], bool]:
-        """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""
+        """Begin a `sync` in a thread; call the result to see whether it is done (OSError if it failed)."""
         if not self._lasts or self._faults.failing:
             try:
                 self.sync()
@@ -340,7 +339,7 @@ class DiskFile:
         return _BackgroundSync(descriptor, new_path, self._name, self.size, self._write_back, self._begun)
 
     def _check_sync(self) -> None:
-        """OSError where a fault makes this sync fail; what was not synced may be gone from the page cache then."""
+        """OSError if a fault makes this sync fail; with `evicts` unsynced bytes are overwritten with zeros."""
         try:
             self._faults.check(SYNC, self.path)
         except OSError:
@@ -350,12 +349,12 @@ class DiskFile:
             raise
 
     def close(self) -> None:
-        """Give the file back; slices of it stay readable. Closing twice is allowed."""
+        """Close the file; slices of it stay readable. Closing twice is allowed."""
         self._closed = True
         self._descriptor = None
 
     def rest(self) -> None:
-        """Give the descriptor back until the file is used again."""
+        """Close the descriptor until the file is used again."""
         self._descriptor = None
 
     def _open_descriptor(self) -> _Descriptor:
@@ -368,7 +367,7 @@ class DiskFile:
         return descriptor
 
     def _cut_back(self, size: int) -> None:
-        """Undo half an append; where even that fails the file takes no more, so that no torn batch gets followers."""
+        """Undo half an append; if that fails, close the file: nothing must be appended after a torn batch."""
         if self._descriptor is None:
             return
         try:
@@ -394,8 +393,8 @@ def _rest(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
 class DiskStorage:
     """A folder of files; `root` must exist. Storages of one process share `open_files`.
 
-    `lasts`: somebody may come back to the folder after a power cut. Otherwise nothing is synced, but counts as synced
-    where it would be.
+    `lasts`: the folder may be used again after a real power cut. Otherwise nothing is synced to the disk, but counts as
+    synced.
     """
 
     def __init__(self, root: str, open_files: OpenFiles | None = None, *, lasts: bool = True) -> None:
@@ -407,7 +406,7 @@ class DiskStorage:
         self._open_files = open_files if open_files is not None else OpenFiles()
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
-        """Make a folder with these files in it; False where there is one. OSError: there is none."""
+        """Make a folder with these files in it; False if it exists; OSError leaves none."""
         full = os.path.join(self._root, path)
         self.faults.check_append(full)
         try:
@@ -428,7 +427,7 @@ class DiskStorage:
         return True
 
     def open(self, path: str) -> DiskFile:
-        """The file at `path`, made (with its folders) where it is missing."""
+        """The file at `path`, made with its folders if it is missing."""
         full = os.path.join(self._root, path)
         try:
             return self._file(path, full, os.stat(full).st_size)
@@ -446,7 +445,7 @@ class DiskStorage:
         return os.path.exists(os.path.join(self._root, path))
 
     def place(self) -> tuple[str, int, int]:
-        """The folder, the bytes of its disk, and those of them that are free for us."""
+        """The folder, the size of its disk in bytes, and how many of them this user may write."""
         disk = os.statvfs(self._root)
         return os.path.abspath(self._root), disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail
 
@@ -475,7 +474,8 @@ class DiskStorage:
     def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
         """Replace a small file at once: a process that dies here leaves the old or the new content.
 
-        `synced`: so does a power cut, and the new one after this returns; otherwise the file may be empty then.
+        `synced`: the same holds for a power cut, and when this returns, the new content is on the disk. Without it the
+        file may be empty after a power cut.
         """
         full = os.path.join(self._root, path)
         self.faults.check_append(full)
@@ -499,7 +499,7 @@ class DiskStorage:
         self.write_back.synced(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in place of what is there, or a folder one that nothing has."""
+        """Rename a file, which replaces a file of the new name, or a folder, whose new name must be free."""
         self.faults.check(WRITE, old)
         os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
         self._forget_begun(old)
@@ -519,17 +519,17 @@ class DiskStorage:
         self.write_back.removed(path)
 
     def _forget_begun(self, path: str) -> None:
-        """What was begun to be synced of this file, or of those in this folder, concerns nobody any more."""
+        """Forget the background syncs of this file, or of those in this folder."""
         start = path + "/"
         for name in [each for each in self._begun if each == path or each.startswith(start)]:
             del self._begun[name]
 
     def let_go(self) -> None:
-        """Close all files, because who used them is gone."""
+        """Close all files: the broker that used them is gone."""
         self._open_files.let_go(self._root)
 
     def flip_byte(self, path: str, position: int) -> None:
-        """Turn over all bits of one byte of a file, for good; OSError."""
+        """Invert all bits of one byte of a file; OSError."""
         full = os.path.join(self._root, path)
         with open(full, "rb") as file:
             file.seek(position)
@@ -537,7 +537,7 @@ class DiskStorage:
         _overwrite(full, bytes([flipped]), position)
 
     def spoilt_byte(self, path: str, rng: Random) -> int | None:
-        """Where a byte of what was not synced of a log can be wrong; None where there is none."""
+        """The position of an unsynced byte of a log that can be made wrong; None if there is none."""
         with open(os.path.join(self._root, path), "rb") as file:
             content = file.read()
         return spoilt_byte(content, self.write_back.synced_bytes(path, len(content)), rng)
@@ -553,7 +553,7 @@ class DiskStorage:
 
 
 def _overwrite(path: str, content: bytes, position: int) -> None:
-    """By a descriptor of its own: those of logs append, whatever position they are given."""
+    """Overwrite bytes of a file; the descriptors of `DiskFile` cannot, for they were opened with O_APPEND."""
     with open(path, "r+b") as file:
         file.seek(position)
         file.write(content)

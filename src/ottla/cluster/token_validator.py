@@ -1,7 +1,7 @@
-"""What checks the tokens of an OAUTHBEARER listener: a function of the user's, or Kafka's unsecured tokens.
+"""Checks the tokens of an OAUTHBEARER listener: by a function of the user's, or as Kafka's unsecured tokens.
 
-Imported when a listener offers OAUTHBEARER. The brokers run in a process of their own, so a function is given by the
-place it is imported from, "package.module:function".
+Imported when a listener offers OAUTHBEARER. The brokers run in another process than the user's program, so a function
+is given as the text "package.module:function", and imported there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def token_validator(name: str, place: str | None) -> TokenValidator:
         try:
             found = function(token)
         except Exception as error:
-            # What was raised may quote the token.
+            # The error's text may contain the token.
             raise InvalidToken(f"{place} refused the token ({type(error).__name__})") from None
         user, expires_at_s = found if isinstance(found, tuple) else (found, None)
         if not isinstance(user, str) or not user:

@@ -1,1 +1,1 @@
-"""What the brokers of one cluster do to each other, and what is done to them: the same for sockets and simulation."""
+"""The brokers of one cluster and their controller, and the faults of them: the same code for sockets and simulation."""

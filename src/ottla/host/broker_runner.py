@@ -1,4 +1,4 @@
-"""The runners of one cluster: brokers and the controller, with what carries out their outputs."""
+"""The runners of one cluster's brokers and controller: they carry out the outputs of the cores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SlowDisk:
-    """Makes everybody wait for so long who makes a broker write; `fired` counts how often it did."""
+    """A fault that delays what makes a broker write by `delay_us`; `fired` counts how often it did."""
 
     __slots__ = ("_ended", "delay_us", "fired")
 
@@ -42,16 +42,16 @@ class SlowDisk:
         self.fired = 0
 
     def end(self) -> None:
-        """Nobody waits any more for this."""
+        """Delay nothing any more."""
         self._ended(self)
 
 
 class BrokerRunner(Runner):
     """One start of a broker.
 
-    Its outputs go to clients by its `doors`, to other brokers and the controller by `links`; what ends it or freezes it
-    is told to `ended`. While `service_us` is there, each request of a client takes so long; `late_us` makes what peers
-    send late.
+    Its outputs go to clients by its `doors`, and to other brokers and the controller by `links`. `ended` is called with
+    an output that ends or freezes the broker. If `takes_us` is set, each request of a client takes so long.
+    `slow_disks` delay what makes the broker write.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class BrokerRunner(Runner):
         self.doors: Doors | None = None
         self._links = links
         self._ended = ended
-        # What makes everybody wait who makes the disk write.
+        # The faults that delay what makes the broker write.
         self.slow_disks: list[SlowDisk] = []
-        # How long the broker takes for a request, whatever it does; None: no time.
+        # How long the broker takes for a client's request; None: no time.
         self.takes_us: Callable[[Any], int] | None = None
-        # Where requests wait, by connection; kept for good: they are handled in order, also if no time is needed more.
+        # Where requests wait, by connection. Kept while the connection is open: requests stay in order when faults end.
         self._stations: dict[int, Station] = {}
 
     def arrive(self, event: Any) -> None:
-        """A client's request, or the end of its connection."""
+        """Take in a client's request, or the end of its connection."""
         if not self._stations and not self.slow_disks and self.takes_us is None:
             self.deliver(event)
         else:
@@ -100,7 +100,7 @@ class BrokerRunner(Runner):
         return taken_us + self.late_us(request)
 
     def late_us(self, event: Any) -> int:
-        """How late slow disks make this event; they count it where they do."""
+        """By how much slow disks delay this event; they count it if they do."""
         if not self.slow_disks or not _makes_write(event):
             return 0
         late_us = 0

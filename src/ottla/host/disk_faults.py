@@ -1,4 +1,4 @@
-"""What is wrong with one disk, real or simulated: it is full, or some of its reads, writes or syncs fail."""
+"""Faults of one disk, real or simulated: it is full, or some of its reads, writes or syncs fail."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class FullDisk:
         self.fired = 0
 
     def end(self) -> None:
-        """There is space again, as far as this goes."""
+        """End this fault."""
         self._disk.full = [each for each in self._disk.full if each is not self]
 
 
 class FailingOperation:
-    """Each so many-th `operation` fails; `evicts`: what a sync that failed did not write is gone at once."""
+    """Each `every`-th `operation` fails; `evicts`: what a failed sync did not write is lost at once."""
 
     __slots__ = ("_count", "_disk", "every", "evicts", "fired", "operation")
 
@@ -42,7 +42,7 @@ class FailingOperation:
         self.fired = 0
 
     def fires(self) -> bool:
-        """Whether this one fails."""
+        """Whether the operation that begins now fails."""
         self._count += 1
         if self._count % self.every:
             return False
@@ -50,12 +50,12 @@ class FailingOperation:
         return True
 
     def end(self) -> None:
-        """It fails no more."""
+        """End this fault."""
         self._disk.failing = [each for each in self._disk.failing if each is not self]
 
 
 class DiskFaults:
-    """The faults of one disk; whoever reads, writes or syncs asks `check` first."""
+    """The faults of one disk; a storage calls `check` before each read, write and sync."""
 
     __slots__ = ("failing", "full")
 
@@ -69,18 +69,18 @@ class DiskFaults:
         return self.full[-1]
 
     def fail(self, operation: str, every: int, *, evicts: bool = False) -> FailingOperation:
-        """From now on each so many-th of these operations fails."""
+        """From now on each `every`-th of these operations fails."""
         self.failing.append(FailingOperation(self, operation, every, evicts=evicts))
         return self.failing[-1]
 
     def check(self, operation: str, path: str = "") -> None:
-        """OSError (EIO) where this operation fails."""
+        """OSError (EIO) if this operation is to fail."""
         for each in self.failing:
             if each.operation == operation and each.fires():
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def check_append(self, path: str = "") -> None:
-        """OSError (EIO, ENOSPC) where nothing can be written that takes room."""
+        """OSError (EIO, ENOSPC) if a write that takes space is to fail."""
         if self.failing:
             self.check(WRITE, path)
         if self.full:
@@ -90,14 +90,14 @@ class DiskFaults:
 
     @property
     def evicts(self) -> bool:
-        """Whether what a sync that failed did not write is gone at once."""
+        """Whether what a failed sync did not write is lost at once."""
         return any(each.evicts for each in self.failing)
 
 
 def spoilt_byte(content: bytes | bytearray, unsynced_from: int, rng: Random) -> int | None:
-    """Where one byte of what was not synced of a log can be wrong; None where there is none.
+    """The position of an unsynced byte of a log file that can be made wrong; None if there is none.
 
-    Only what a CRC covers: nobody could know of an offset or a leader epoch that it is wrong.
+    Only of bytes that a CRC covers: a wrong offset or leader epoch could not be detected.
     """
     covered = [
         at
@@ -108,6 +108,6 @@ def spoilt_byte(content: bytes | bytearray, unsynced_from: int, rng: Random) -> 
 
 
 def whole_headers(content: bytes | bytearray) -> Iterator[BatchHeader]:
-    """The headers of the batches at the beginning of a log file that are there as a whole."""
+    """The headers of the complete batches at the beginning of a log file."""
     with suppress(CorruptBatch):
         yield from iterate_headers(content)

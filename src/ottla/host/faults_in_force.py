@@ -1,7 +1,8 @@
 """The faults of one cluster, by id: begun, counted, and ended.
 
-Faults that apply to requests go into the `FaultPlan` that all brokers ask; when such a fault ends or freezes a broker,
-the broker's core says so (`FaultFired`) and it is done here. All others are begun at the cluster's `HostSite`.
+Faults that apply to requests are added to the `FaultPlan`, which all broker cores look at. When such a fault is to end
+or freeze a broker, the core gives the output `FaultFired`, and it is carried out here. All other faults begin at the
+cluster's `HostSite`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.host.site import HostSite
 
 
 class _RequestEffects:
-    """What a fault of the plan counts."""
+    """How often a fault of the plan has fired."""
 
     def __init__(self, plan: FaultPlan, host: Host, fault_id: int) -> None:
         self._plan = plan
@@ -32,7 +33,7 @@ class _RequestEffects:
         return self._plan.fired(self._fault_id)
 
     def end(self) -> None:
-        """It does not fire any more, and what it held goes on."""
+        """End the fault: it does not fire any more, and requests that it held go on."""
         self._plan.heal(self._fault_id)
         self._host.release(self._fault_id)
 
@@ -50,7 +51,7 @@ class FaultsInForce:
         host.on_fault_fired = self._fault_fired
 
     def add(self, fault: Fault, began: Callable[[Effect], None] | None = None) -> Effect:
-        """Put a fault in force; `began` is told when it is, or has nothing to apply to (`Effect.missed`)."""
+        """Put a fault in force; `began` is called when it is, or when it has nothing to apply to (`Effect.missed`)."""
         effect = Effect(fault, len(self._effects) + 1, began)
         self._effects[effect.fault_id] = effect
         if isinstance(fault, RequestFault) and fault.applies_to_requests:
@@ -62,7 +63,7 @@ class FaultsInForce:
         return effect
 
     def heal(self, fault_id: int) -> Effect:
-        """End a fault as far as it has an end."""
+        """End a fault, as far as its effect can be undone."""
         effect = self.effect(fault_id)
         effect.heal()
         return effect
@@ -80,18 +81,18 @@ class FaultsInForce:
         return self._effects.values()
 
     def counts(self, fault_id: int) -> dict[str, int]:
-        """How often it has fired, and how many requests it was about; of others what fired is all it was about."""
+        """How often a fault has fired, and how many requests it matched; without requests both are the same."""
         effect = self.effect(fault_id)
         is_planned = isinstance(effect.fault, RequestFault) and effect.fault.applies_to_requests
         return {"fired": effect.fired, "matched": self._plan.matched(fault_id) if is_planned else effect.fired}
 
     def _fault_fired(self, fault_id: int, broker_id: int, kind: str) -> None:
-        """A fault ends or freezes a broker while its core is at work; nothing it would have done next is done."""
+        """End or freeze a broker for a fault; the core's outputs after `FaultFired` are not carried out."""
         effect = self.effect(fault_id)
         assert isinstance(effect.fault, BrokerFault)
         effect.fault.carry_out(self._site, effect, broker_id)
         if effect.is_over:
-            # It waited for an answer to go out, and was healed meanwhile: the broker is back at once.
+            # The fault was healed while it waited for an answer to be sent: the broker runs again at once.
             self._host.schedule.after(0, effect.undo)
         if self.on_broker_affected is not None:
             self.on_broker_affected(effect, broker_id)

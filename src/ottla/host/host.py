@@ -1,11 +1,11 @@
 """The brokers of one cluster and their controller: started, killed, cut off from power, frozen and stopped in order.
 
-Each start of a broker has a runner of its own; the broker's disk and clock outlive it. `kill` drops the broker as
-`kill -9` would: what it had written stays in the page cache. `power_off` takes from the disk what was not synced as
-well. `pause` freezes it: what is sent to it waits, nothing is answered, and `resume` goes on where it was. `shut_down`
-lets others lead first and closes the logs in order. The controller is run like the brokers; its disk never fails.
+Each start of a broker has a runner of its own; the broker's disk and clock outlive it. `kill` ends the broker as
+`kill -9` would: what it had written stays in the page cache. `power_off` also takes from the disk what was not synced.
+`pause` freezes the broker: what is sent to it waits until `resume`. `shut_down` moves its leaders away first and closes
+its logs in order. The controller is run like the brokers; its disk never fails.
 
-The host knows no socket, file or clock: a cluster supplies real ones, the simulation made-up ones (`ports`).
+The host has no sockets, files or clocks of its own: a cluster passes real ones, a simulation simulated ones (`ports`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.host.machine_clock import OwnClock
 from ottla.host.ports import Disk, Doors, Wires
 from ottla.host.schedule import Schedule
 
-# Brokers' own words: the driver shows what is logged.
+# The logger of the brokers' room: what is logged here is about brokers.
 logger = logging.getLogger("ottla.broker")
 
 RUNNING, PAUSED, DOWN = "running", "paused", "down"
@@ -38,8 +38,8 @@ RUNNING, PAUSED, DOWN = "running", "paused", "down"
 class Host:
     """All brokers by id; `boot` starts them.
 
-    `open_doors` opens a broker's doors to clients, `fork` gives each core a generator of its own, `wall_offset_us` is
-    what a right clock must add to the schedule's time for the time since 1970.
+    `open_doors` makes the client connections of a started broker, `fork` gives each core a random generator of its own,
+    `wall_offset_us` is what a correct clock adds to the schedule's time to get the time since 1970.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class Host:
         self._takes_us: dict[int, Callable[[Any], int] | None] = {}
         self.links = Links(schedule, wires, fork(), settings.request_timeout_ms * 1000)
         self._stopping: dict[int, Callable[[], None]] = {}
-        # Told whenever a broker did something, before and after one that was down is started, of each that ends and
-        # why, and of an exception in a core.
+        # Called whenever a broker handled something; before and after one that was down is started; when one ended,
+        # with the kind of end; and with an exception in a core.
         self.acted: Callable[[int], None] | None = None
         self.starting: Callable[[int], None] | None = None
         self.started: Callable[[int], None] | None = None
         self.fell: Callable[[int, str], None] | None = None
         self.failed: Callable[[Any, Any], None] | None = None
-        # Told when the controller was killed, before it may be started from its disk.
+        # Called when the controller was killed, before it may be started from its disk.
         self.controller_killed: Callable[[], None] | None = None
         # Carries out a fault that ends or freezes a broker during a request: fault, broker, kind.
         self.on_fault_fired: Callable[[int, int, str], None] = _nobody
 
-    # ---- how things stand ---------------------------------------------------------------------------------------
+    # ---- states -------------------------------------------------------------------------------------------------
 
     @property
     def brokers(self) -> dict[int, BrokerRunner]:
@@ -108,11 +108,11 @@ class Host:
         return PAUSED if runner.is_frozen else RUNNING
 
     def cores(self) -> list[BrokerCore]:
-        """The cores of the brokers that run."""
+        """The cores of the brokers that are not down."""
         return [runner.core for runner in self.brokers.values() if not runner.is_dead]  # type: ignore[misc]
 
     def is_whole(self) -> bool:
-        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
+        """Whether every replica is in sync, and the controller's broker epochs are those of the brokers that run."""
         controller = self.links.controller
         if controller is None:
             return False
@@ -129,10 +129,10 @@ class Host:
     # ---- begin --------------------------------------------------------------------------------------------------
 
     def boot(self, broker_ids: Sequence[int] | None = None) -> None:
-        """Start these brokers (default: all), and the controller where there is none; OSError, UserMistake.
+        """Start these brokers (default: all), and the controller if there is none; OSError, UserMistake.
 
-        Where nothing runs, the controller takes the brokers that start with it for alive, so that nothing waits for
-        their first heartbeats.
+        If nothing ran before, the controller takes the brokers that start with it as registered: nothing has to wait
+        for their first heartbeats.
         """
         starting = list(self._starts) if broker_ids is None else list(broker_ids)
         if not self.has_controller and not self.cores():
@@ -144,7 +144,7 @@ class Host:
             self.start(broker_id)
 
     def _boot_all(self, starting: Sequence[int]) -> None:
-        # The controller first: where its folder cannot be used, no broker has touched its own.
+        # The controller first: if its folder cannot be used, no broker has changed its own yet.
         core = ControllerCore(
             self.addresses,
             self.controller_disk,
@@ -156,14 +156,15 @@ class Host:
         )
         for broker_id in starting:
             self._new_broker(broker_id)
-        # With the image that it publishes the brokers begin.
+        # The brokers begin with the image that it publishes.
         self._run_controller(core)
         self._has_booted = True
 
     def _directories_of(self, broker_ids: Sequence[int]) -> dict[int, str]:
-        """Which folder each broker has its logs in.
+        """The id of each broker's log directory.
 
-        OSError where one cannot tell at the first start. Later on such a broker says it with a heartbeat, if it can.
+        OSError if one cannot be read at the first start. At later starts such a broker sends it with a heartbeat, if it
+        can.
         """
         rng = self._fork()
         found: dict[int, str] = {}
@@ -181,7 +182,7 @@ class Host:
         self._new_broker(broker_id).ring()
 
     def start_controller(self) -> None:
-        """Start a controller that was ended, from its disk, among brokers that went on without it."""
+        """Start a controller that was ended, from its disk, while brokers run."""
         self._run_controller(
             ControllerCore(self.addresses, self.controller_disk, self.settings, self._fork(), resumes=True)
         )
@@ -218,7 +219,7 @@ class Host:
         return runner
 
     def watch(self, acted: Callable[[int], None]) -> None:
-        """Have this called with a broker's id whenever it did something."""
+        """Have this called with a broker's id whenever the broker has handled something."""
         self.acted = acted
         for runner in self.brokers.values():
             self._watch(runner)
@@ -229,21 +230,22 @@ class Host:
             runner.acted = lambda: acted(broker_id)
 
     def release(self, fault_id: int) -> None:
-        """A fault is healed: what it held back at any broker goes on."""
+        """After a fault was healed, let requests that it held at brokers go on."""
         for runner in self.brokers.values():
             self.schedule.at(0, runner.deliver, Released(fault_id))
 
     # ---- end ----------------------------------------------------------------------------------------------------
 
     def kill(self, broker_id: int, *, kind: str = "kill") -> None:
-        """End a broker; what it had written is still there when it is started again. `kind` is for who watches."""
+        """End a broker; what it had written is still there when it starts again. `kind` is passed to `fell`."""
         self._end(broker_id, silently=False)
         self._tell(broker_id, kind)
 
     def power_off(self, broker_id: int, rng: Random) -> None:
-        """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more.
+        """Cut a broker's power: its disk keeps what was synced, or a little more.
 
-        Of a broker that has ended before, this takes what its page cache still had.
+        In the simulation its clients get nothing; in a cluster their connections are closed. A broker that has ended
+        before loses what its page cache still had.
         """
         runner = self.brokers.get(broker_id)
         if runner is not None and not runner.is_dead:
@@ -262,7 +264,7 @@ class Host:
         self.brokers[broker_id].thaw()
 
     def shut_down(self, broker_id: int, stopped: Callable[[], None] | None = None) -> None:
-        """Ask a broker to end in order: it does when the controller has let it go; then `stopped` is called."""
+        """Let a broker end in order, when the controller has moved its leaders away; then call `stopped`."""
         runner = self.brokers[broker_id]
         if stopped is not None:
             self._stopping[broker_id] = stopped
@@ -270,11 +272,11 @@ class Host:
         runner.carry_out()
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Whether somebody waits for it to end in order."""
+        """Whether a broker was asked to end in order, and has not yet."""
         return broker_id in self._stopping
 
     def kill_controller(self) -> None:
-        """End the controller; brokers go on with what they know. What it had written is safe."""
+        """End the controller; brokers go on with the metadata they have. What it had written is kept."""
         if self.links.controller is not None:
             self.links.controller.die()
         self.links.forget_controller()
@@ -282,7 +284,7 @@ class Host:
             self.controller_killed()
 
     def _ended(self, runner: BrokerRunner, output: FaultFired | Halted | LetGo) -> None:
-        """What ends a broker or freezes it while its core is at work; nothing it would have done next is done."""
+        """Carry out an output that ends or freezes a broker; the outputs after it are not carried out."""
         broker_id = runner.broker_id
         if type(output) is FaultFired:
             self.on_fault_fired(output.fault_id, broker_id, output.kind)
@@ -293,7 +295,7 @@ class Host:
             self.kill(broker_id, kind="stop")
 
     def close(self, *, sync: bool) -> None:
-        """Close the logs of all brokers and the controller's in order; nothing happens to any of them afterwards."""
+        """Close the logs of all brokers and the controller in order; none of them does anything afterwards."""
         controller = self.links.controller
         for runner in self.brokers.values():
             if not runner.is_dead:
@@ -310,11 +312,11 @@ class Host:
                     logger.warning("the controller could not write what it knows: %s", error)
 
     def _close_core(self, runner: BrokerRunner, *, sync: bool) -> None:
-        """With `sync` the logs outlive the loss of power."""
+        """Close a broker's logs; with `sync` they are also synced to the disk."""
         try:
             runner.core.close(sync=sync)  # type: ignore[attr-defined]
         except OSError as error:
-            # A disk that is full refuses some of what closing writes; the broker ends all the same.
+            # On a full disk some writes of closing fail; the broker ends all the same.
             logger.warning("broker %d could not close its logs in order: %s", runner.broker_id, error)
 
     def _end(self, broker_id: int, *, silently: bool) -> None:
@@ -328,15 +330,15 @@ class Host:
     def _tell(self, broker_id: int, kind: str) -> None:
         if self.fell is not None:
             self.fell(broker_id, kind)
-        # Who waits for it to stop: it is down, if not in order.
+        # A caller of `shut_down` may wait: the broker is down, perhaps not in order.
         stopped = self._stopping.pop(broker_id, None)
         if stopped is not None:
             stopped()
 
-    # ---- what is wrong with disks and clocks --------------------------------------------------------------------
+    # ---- faults of disks and clocks -----------------------------------------------------------------------------
 
     def slow_down(self, broker_id: int, delay_us: int) -> SlowDisk:
-        """From now on a broker takes so much longer for what makes it write, until it ends."""
+        """From now on delay what makes a broker write, until the fault ends."""
         disks = self._slow_disks[broker_id]
 
         def ended(slow: SlowDisk) -> None:
@@ -349,7 +351,7 @@ class Host:
         return slow
 
     def take_time(self, broker_id: int, takes_us: Callable[[Any], int] | None) -> None:
-        """From now on a broker takes so long for each request of a client, one after the other of each connection."""
+        """From now on a broker takes `takes_us(request)` for each client request, one at a time per connection."""
         self._takes_us[broker_id] = takes_us
         if broker_id in self.brokers:
             self.brokers[broker_id].takes_us = takes_us
@@ -362,7 +364,7 @@ class Host:
             runner.core.wall_offset_us += jump_us  # type: ignore[attr-defined]
 
     def drift_clock(self, broker_id: int, ppm: int) -> None:
-        """From now on the clock of a broker (or the CONTROLLER) counts so many parts in a million too many."""
+        """From now on the clock of a broker (or the CONTROLLER) is too fast by `ppm` parts per million."""
         is_controller = broker_id == CONTROLLER
         clock = self.controller_clock if is_controller else self.clocks[broker_id]
         clock.run(ppm, self.schedule.now_us)
@@ -372,4 +374,4 @@ class Host:
 
 
 def _nobody(*_: Any) -> None:
-    """Nobody carries out faults."""
+    """There is nothing that carries out faults."""

@@ -1,12 +1,14 @@
-"""What brokers and the controller say to each other, and what keeps them from it.
+"""The messages between brokers and the controller, and the faults that delay or lose them.
 
-Each question is a connection of its own (ids below zero), so that a Fetch that waits never holds up another question:
-answers may overtake each other, an image may come late. Between two that are parted, or over links that lose messages,
-a question or its answer is lost; whoever asked hears that at once (a connection reset) or, where it happens silently,
-when it has waited for long enough. A question that is not answered in time is given up, as in Kafka
-(request.timeout.ms); only a Fetch is not: it waits for records, and ends when another broker leads.
+Each question (a request from one to another) has a connection of its own, with an id below zero. So a Fetch that waits
+never delays another question; answers may overtake each other, and an image may come late. On a cut link, or one that
+loses messages, a question or its answer is lost. The asking broker then gets None as the answer: at once (as by a
+connection reset), or after a second if the loss is silent.
 
-Messages are handed over as objects: nothing is encoded.
+A question to another broker that is not answered within request.timeout.ms is given up, as in Kafka, except Fetch,
+which may wait for records. Questions to the controller have no timeout; they are answered with None when it ends.
+
+Messages are passed as objects: nothing is encoded.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ from ottla.host.schedule import Schedule
 from ottla.protocol.messages import FETCH
 from ottla.protocol.messages.fetch import FetchResponse
 
-# In place of a broker's id: whoever runs the cluster.
+# In place of a broker's id: the program or simulation that runs the cluster.
 OPERATOR = -1
-# How long one waits for an answer that is lost without a word.
+# How long a broker waits for an answer that is lost silently.
 _SILENCE_US = 1_000_000
 
 
 class Cut:
-    """Between two brokers, or a broker and the controller; `fired` counts the messages that did not pass."""
+    """A cut link between two brokers, or a broker and the controller; `fired` counts the lost messages."""
 
     __slots__ = ("_links", "fired", "is_silent", "one", "other")
 
@@ -55,12 +57,12 @@ class Cut:
         self.fired = 0
 
     def end(self) -> None:
-        """Everything passes again that this kept back."""
+        """End the cut: messages pass again."""
         self._links.mend(self)
 
 
 class Loss:
-    """Loses a share of all messages without a word; `fired` counts them."""
+    """Loses a share of all messages silently; `fired` counts them."""
 
     __slots__ = ("_links", "fired", "probability")
 
@@ -70,12 +72,12 @@ class Loss:
         self.fired = 0
 
     def end(self) -> None:
-        """Nothing is lost any more for this."""
+        """End the loss."""
         self._links.keep(self)
 
 
 class Links:
-    """The links of one cluster; brokers go by their ids, the controller by CONTROLLER."""
+    """The links of one cluster; a broker is named by its id, the controller by CONTROLLER."""
 
     def __init__(self, schedule: Schedule, wires: Wires, rng: Random, request_timeout_us: int) -> None:
         self._schedule = schedule
@@ -87,19 +89,19 @@ class Links:
         # The newest start of each broker, and of the controller; they may be dead.
         self.brokers: dict[int, Any] = {}
         self.controller: Runner | None = None
-        # The newest image that was published, and who is told of each.
+        # The newest image that was published, and what is called with each.
         self.image: ClusterImage | None = None
         self.published: Callable[[ClusterImage], None] | None = None
         # Whether any broker's disk is slow.
         self.has_slow_disk = False
         self._cuts: list[Cut] = []
         self._losses: list[Loss] = []
-        # By connection: who asked whom, and by which token it is to be answered.
+        # By connection: the broker that asks, the one that is asked, and the token for the answer.
         self._questions: dict[int, tuple[int, int, int]] = {}
-        # Until when an answer may come; the oldest question first.
+        # By connection: the time limit of the answer; the oldest question first.
         self._patience: dict[int, int] = {}
         self._is_timed = False
-        # Those that the controller was asked and has not answered.
+        # The questions that the controller has not answered: (broker, token) -> what to call, None for a broker's.
         self._asked: dict[tuple[int, int], Callable[[Any], None] | None] = {}
         self._numbers = 0
         self._orders = 0
@@ -109,30 +111,30 @@ class Links:
         self._names[broker_id] = f"broker-{broker_id}"
         self.brokers[broker_id] = runner
 
-    # ---- what keeps them from it --------------------------------------------------------------------------------
+    # ---- faults -------------------------------------------------------------------------------------------------
 
     def cut(self, one: int, other: int, *, silently: bool = False) -> Cut:
-        """Let nothing pass between these two until it ends."""
+        """Let no message pass between these two until the cut ends."""
         cut = Cut(self, one, other, is_silent=silently)
         self._cuts.append(cut)
         return cut
 
     def mend(self, cut: Cut) -> None:
-        """Let everything pass again that this cut kept back; an image that was missed comes with the next heartbeat."""
+        """End a cut; an image that a broker missed comes with its next heartbeat."""
         self._cuts = [each for each in self._cuts if each is not cut]
 
     def lose(self, probability: float) -> Loss:
-        """From now on lose this share of all messages, without a word, until it ends."""
+        """From now on lose this share of all messages silently, until the loss ends."""
         loss = Loss(self, probability)
         self._losses.append(loss)
         return loss
 
     def keep(self, loss: Loss) -> None:
-        """Lose no message any more for this."""
+        """End a loss."""
         self._losses = [each for each in self._losses if each is not loss]
 
     def _lost_us(self, one: int, other: int) -> int | None:
-        """None where a message passes; otherwise how long it takes until somebody hears that it did not."""
+        """None if a message passes; otherwise after how long the asking broker gets None as its answer."""
         if self._cuts:
             low, high = (one, other) if one < other else (other, one)
             for cut in self._cuts:
@@ -170,9 +172,9 @@ class Links:
             self._time_oldest()
 
     def answer_peer(self, connection_id: int, message: Any) -> None:
-        """Carry an answer to the broker that asked; None: there will be none."""
+        """Carry an answer to the broker that asked; None: there is no answer."""
         if connection_id not in self._questions:
-            return  # whoever asked is no more, or it is the answer to a request that a fault delivered once more
+            return  # the asking broker has ended, or a fault delivered the request twice
         asker, asked, token = self._questions.pop(connection_id)
         self._patience.pop(connection_id, None)
         lost_us = self._lost_us(asker, asked)
@@ -184,7 +186,7 @@ class Links:
         self._cross("answer", asked, asker, -connection_id, message, arrives_us)
 
     def _time_oldest(self) -> None:
-        """Look again when the oldest question has waited for long enough; one look is enough for all."""
+        """Schedule `_give_up` at the time limit of the oldest question, if it is not scheduled yet."""
         if not self._is_timed:
             for due_us in self._patience.values():
                 self._is_timed = True
@@ -204,7 +206,7 @@ class Links:
         self._time_oldest()
 
     def forget(self, broker_id: int) -> None:
-        """This broker has ended: its questions are closed, and those it was asked get no answer."""
+        """Close the questions of a broker that has ended; those that it was asked are answered with None."""
         for connection_id, (asker, asked, _) in list(self._questions.items()):
             if asked == broker_id:
                 self.answer_peer(connection_id, None)
@@ -229,14 +231,14 @@ class Links:
         self._cross("request", broker_id, CONTROLLER, question.token, question.message, arrives_us)
 
     def order(self, message: Any, answered: Callable[[Any], None]) -> None:
-        """Ask the controller on behalf of whoever runs the cluster; None answers where it is dead, or dies."""
+        """Send the controller a request from outside; `answered` gets its answer, or None if it is down or ends."""
         if self.controller is None or self.controller.is_dead:
             answered(None)
             return
         self._schedule.at(0, self.controller.deliver, self._ordered(message, answered))
 
     def order_now(self, message: Any, answered: Callable[[Any], None]) -> None:
-        """As `order`, for who calls while no core is at work: it is answered before this returns."""
+        """As `order`, for callers outside of the schedule's actions: `answered` is called before this returns."""
         if self.controller is None or self.controller.is_dead:
             answered(None)
             return
@@ -251,7 +253,7 @@ class Links:
         """Carry the controller's answer to the broker that asked."""
         place = answer.broker_id, answer.token
         if place not in self._asked:
-            return  # another start of the controller was asked, and has been given up
+            return  # the question was for an earlier start of the controller
         answered = self._asked.pop(place)
         if answered is not None:
             answered(answer.message)
@@ -262,7 +264,7 @@ class Links:
         self._cross("answer", CONTROLLER, answer.broker_id, answer.token, message, arrives_us)
 
     def forget_controller(self) -> None:
-        """The controller has ended: what it was asked gets no answer."""
+        """Answer all questions to the controller with None: it has ended."""
         asked, self._asked = self._asked, {}
         for (broker_id, token), answered in asked.items():
             if answered is None:
@@ -271,7 +273,7 @@ class Links:
                 self._schedule.at(0, answered, None)
 
     def publish(self, output: ImagePublished) -> None:
-        """Carry an image to every broker; who does not get it is not told."""
+        """Carry an image to every broker; a loss is not reported to anybody."""
         self.image = output.image
         if self.published is not None:
             self.published(output.image)
@@ -280,7 +282,7 @@ class Links:
             arrives_us = NEVER if lost else self._deliver(broker_id, output)
             self._cross("image", CONTROLLER, broker_id, 0, output.image, arrives_us)
 
-    # ---- on the way ---------------------------------------------------------------------------------------------
+    # ---- delivery -----------------------------------------------------------------------------------------------
 
     def _cross(self, what: str, sender: int, receiver: int, number: int, message: Any, arrives_us: int) -> None:
         if self._crossed is not None:
@@ -288,7 +290,7 @@ class Links:
             self._crossed(Crossing(now_us, what, names[sender], names[receiver], number, message, arrives_us))
 
     def _deliver(self, broker_id: int, event: Any, wait_us: int = 0) -> int:
-        """To this start of the broker: a message on the way to a broker that dies never reaches its next start."""
+        """Schedule an event for this start of a broker: if the broker ends first, its next start does not get it."""
         runner = self.brokers[broker_id]
         if self.has_slow_disk:
             wait_us += runner.late_us(event)

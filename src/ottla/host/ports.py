@@ -1,4 +1,4 @@
-"""What a host asks of the world it runs in: sockets, files and a clock in a cluster, made-up ones in the simulation."""
+"""The interfaces that a host needs: to sockets, files and a clock in a cluster, to simulated ones in a simulation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Doors(Protocol):
     """The connections that clients have to one broker."""
 
     def respond(self, response: Respond) -> None:
-        """Send a response to the client it is for, where that is still there."""
+        """Send a response on its connection, if that is still open."""
         ...
 
     def hang_up(self, output: HangUp) -> None:
@@ -34,12 +34,12 @@ class Doors(Protocol):
         ...
 
     def close(self, *, silently: bool) -> None:
-        """The broker is no more: clients are cut off, or hear nothing any more."""
+        """The broker has ended: close its connections; `silently`: clients get nothing, if the network can do that."""
         ...
 
 
 class Disk(Storage, Protocol):
-    """A broker's folder on a disk that outlives the broker; whoever writes there asks `faults` first."""
+    """A broker's folder on a disk, which outlives the broker; it checks `faults` before each read, write and sync."""
 
     @property
     def faults(self) -> DiskFaults: ...
@@ -49,15 +49,15 @@ class Disk(Storage, Protocol):
         ...
 
     def spoilt_byte(self, path: str, rng: Random) -> int | None:
-        """Where a byte of what was not synced of a log can be wrong; None where there is none."""
+        """The position of an unsynced byte of a log that can be made wrong; None if there is none."""
         ...
 
     def let_go(self) -> None:
-        """The broker that wrote to it is no more, and closes no file."""
+        """Close the files of a broker that has ended."""
         ...
 
     def power_off(self, rng: Random) -> None:
-        """Leave of every file what was synced, and of the rest what the disk happened to have written."""
+        """Keep of every file what was synced, and of the rest a part that is drawn."""
         ...
 
 
@@ -66,38 +66,38 @@ class ClientNetwork(Protocol):
 
     @property
     def client_ids(self) -> Collection[str] | None:
-        """The clients there are; None where anybody may come."""
+        """The names of the clients; None if any client may connect."""
         ...
 
     def unplug(self, broker_id: int, client_id: str | None) -> Part:
-        """Let what passes wait until the end, on connections old and new."""
+        """Let nothing pass on connections to a broker, present and new ones, until the fault ends."""
         ...
 
     def half_open(self, broker_id: int | None, client_id: str | None) -> Part:
-        """Let connections that there are now lose everything for good."""
+        """Let connections lose everything for good, without either end being informed."""
         ...
 
     def stall(self, probability: float, delay_max_us: int) -> Part:
-        """Hold up a share of what passes, and all that is behind it."""
+        """Delay a share of the messages; later ones of the same connection wait, too."""
         ...
 
     def drift_clock(self, client_id: str, drift_ppm: int) -> None:
-        """Let a client's clock count so many parts in a million too many; 0: right."""
+        """Let a client's clock be too fast by so many parts per million; 0: right."""
         ...
 
 
 class Wires(Protocol):
-    """What carries messages between brokers and controller."""
+    """What carries messages between brokers and the controller."""
 
     def delay_us(self) -> int:
-        """How long the next message is on its way."""
+        """How long the next message takes."""
         ...
 
     def copy(self, message: Any) -> Any:
-        """An answer as it arrives; the same object where sender and receiver may share memory."""
+        """An answer as it arrives: a copy, or the same object if sender and receiver may share memory."""
         ...
 
     @property
     def crossed(self) -> Callable[[Crossing], None] | None:
-        """Told of every message, before its receiver has it; None where nobody watches."""
+        """Called with every message, before its receiver gets it; None if nothing is to be called."""
         ...

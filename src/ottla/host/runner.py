@@ -1,4 +1,4 @@
-"""One core on a host's schedule: events in, outputs carried out, ticks when they are due."""
+"""One core on a host's schedule: it gets events and ticks, and its outputs are carried out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ottla.host.schedule import Schedule
 class Runner:
     """A core, its clock, and what carries out its outputs (`perform`).
 
-    A runner that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on. `clock`
-    is its own, and outlives it where another core takes its place.
+    A dead runner never does anything again. A frozen one keeps events, and handles them when it goes on. A `clock` may
+    be used by the next runner of the same machine.
     """
 
     def __init__(
@@ -32,19 +32,19 @@ class Runner:
         self._frozen: list[Any] | None = None
         self._held: list[Any] = []
         self.is_dead = False
-        # Called whenever the core has done something.
+        # Called whenever the core has handled an event or a tick.
         self.acted: Callable[[], None] | None = None
-        # Told of an exception in the core, with the event (None: time passed); without it the exception goes on.
+        # Called with an exception's runner and event (None for a tick); without it the exception is raised.
         self.failed: Callable[[Any, Any], None] | None = None
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing happens here."""
+        """Whether the runner is frozen."""
         return self._frozen is not None
 
     @property
     def now_us(self) -> int:
-        """The time as its clock has it."""
+        """The time of its clock."""
         return self.clock.own_us(self.schedule.now_us)
 
     def die(self) -> None:
@@ -52,11 +52,11 @@ class Runner:
         self.is_dead = True
 
     def freeze(self) -> None:
-        """Let nothing happen here."""
+        """Keep events and outputs until `thaw`."""
         self._frozen = []
 
     def thaw(self) -> None:
-        """Go on where it was."""
+        """Carry out the outputs and handle the events that were kept."""
         events, self._frozen = self._frozen or [], None
         held, self._held = self._held, []
         self._carry_out(held)
@@ -65,12 +65,12 @@ class Runner:
         self.look_again()
 
     def look_again(self) -> None:
-        """Forget when to look at the time, which has changed, and look now."""
+        """Tick now, and compute the next deadline anew: the clock was changed."""
         self._armed_us = None
         self.ring()
 
     def deliver(self, event: Any) -> None:
-        """An event for the core, now."""
+        """Give the core an event now."""
         if self.is_dead:
             return
         if self._frozen is not None:
@@ -85,7 +85,7 @@ class Runner:
         self.carry_out()
 
     def ring(self) -> None:
-        """Let the core see what time it is."""
+        """Give the core a tick."""
         if self.is_dead or self._frozen is not None:
             return
         try:
@@ -97,10 +97,10 @@ class Runner:
         self.carry_out()
 
     def carry_out(self) -> None:
-        """Carry out what the core wants, then see to its next deadline."""
+        """Carry out the core's outputs, then schedule a tick at its next deadline."""
         core = self.core
         if self.acted is not None and not self.is_dead:
-            # Before anything is carried out: it may be this runner's own end.
+            # Before outputs are carried out: one of them may end this runner.
             self.acted()
         while outputs := core.outputs():
             self._carry_out(outputs)

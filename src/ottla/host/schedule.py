@@ -1,8 +1,8 @@
-"""What happens next to the brokers of one cluster: actions in the order of their times.
+"""The actions to come of one cluster's brokers, in the order of their times.
 
-Who drives it sets `now_us` and calls `run_next`: the simulation jumps from one time to the next, a cluster follows the
-machine's clock. Actions due at the same microsecond run in the order in which they were asked for, and never one
-within another: so no core is entered while another one is at work.
+The driver sets `now_us` and calls `run_next`: the simulation jumps from one time to the next, a cluster follows the
+machine's clock. Actions of the same microsecond run in the order in which they were scheduled. One action never runs
+within another, so no core is called while another one is running.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ class Schedule:
 
     def __init__(self, now_us: int = 0) -> None:
         self.now_us = now_us
-        # What is due now, and what later. Whatever is due in `_later` was asked for earlier than all of `_soon`.
+        # What is due now, and what later. What becomes due in `_later` goes first: in the simulation, where time moves
+        # only when `_soon` is empty, it was scheduled earlier than all of `_soon`. (In a cluster the clock moves on
+        # meanwhile: there the order of actions that are a few microseconds apart may differ.)
         self._soon: deque[tuple[Callable[..., object], Any]] = deque()
         self._later: list[tuple[int, int, Callable[..., object], Any]] = []
         self._asked = 0
 
     def at(self, time_us: int, action: Callable[..., object], argument: Any = NONE) -> None:
-        """Run `action()`, or `action(argument)`, at `time_us`, or now where that has passed."""
+        """Run `action()`, or `action(argument)`, at `time_us`, or as soon as possible if that has passed."""
         if time_us <= self.now_us:
             self._soon.append((action, argument))
         else:
@@ -39,13 +41,13 @@ class Schedule:
         self.at(self.now_us + delay_us, action, argument)
 
     def next_us(self) -> int | None:
-        """When the next action is due; None where there is none."""
+        """When the next action is due; None if there is none."""
         if self._soon:
             return self.now_us
         return self._later[0][0] if self._later else None
 
     def run_next(self) -> None:
-        """Run the next action; where it is due later, it is that time now."""
+        """Run the next action; if it is due later, set `now_us` to its time first."""
         later = self._later
         if self._soon and not (later and later[0][0] <= self.now_us):
             action, argument = self._soon.popleft()

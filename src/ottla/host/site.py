@@ -1,4 +1,4 @@
-"""A host as faults see it: brokers, disks, clocks, links, clients and leaders that something can be done to."""
+"""What faults can do to a host: to its brokers, disks, clocks, links, clients and leaders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TIMEOUT_MS = 10_000
 
 
 class StoppedController:
-    """Keeps the controller down until its end, unless another one does, too."""
+    """A fault that keeps the controller down; it may run again when all such faults have ended."""
 
     def __init__(self, ended: Callable[[], None], *, was_running: bool) -> None:
         self._ended: Callable[[], None] | None = ended
         self.fired = int(was_running)
 
     def end(self) -> None:
-        """It may run again."""
+        """End the fault."""
         ended, self._ended = self._ended, None
         if ended is not None:
             ended()
@@ -33,7 +33,7 @@ class StoppedController:
 class HostSite:
     """Everything of one cluster that faults can affect (`faults.site.Site`).
 
-    `rng`: what is left of unsynced bytes where no seed says it, and which byte is wrong.
+    `rng` draws what is left of unsynced bytes if there is no seed, and which byte is made wrong.
     """
 
     def __init__(self, host: Host, clients: ClientNetwork, rng: Random) -> None:
@@ -42,24 +42,24 @@ class HostSite:
         self._rng = rng
         self._looks: list[Callable[[], None]] = []
         self._stopped_controllers = 0
-        # Told before the power of a broker is cut.
+        # Called before the power of a broker is cut.
         self.powering_off: Callable[[int], None] | None = None
 
-    # ---- who there is -------------------------------------------------------------------------------------------
+    # ---- brokers, topics and clients by name --------------------------------------------------------------------
 
     @property
     def broker_ids(self) -> Sequence[int]:
-        """The brokers there are."""
+        """The ids of all brokers."""
         return list(self._host.disks)
 
     @property
     def partitions(self) -> Mapping[str, int] | None:
-        """How many partitions each topic has; None: what does not exist may come."""
+        """How many partitions each topic has; None: not limited, topics may be made later."""
         return None
 
     @property
     def client_ids(self) -> Collection[str] | None:
-        """The clients there are; None where anybody may come."""
+        """The names of the clients; None if any client may connect."""
         return self._clients.client_ids
 
     # ---- brokers and controller ---------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class HostSite:
         self._host.kill(broker_id)
 
     def power_off(self, broker_id: int, seed: int | None) -> None:
-        """Cut the power of a broker that runs or has ended; `seed` says what is left of unsynced bytes."""
+        """Cut the power of a broker that runs or has ended; `seed` draws what is left of unsynced bytes."""
         if self.powering_off is not None:
             self.powering_off(broker_id)
         self._host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
@@ -95,11 +95,11 @@ class HostSite:
         self._host.pause(broker_id)
 
     def shut_down(self, broker_id: int) -> None:
-        """Ask a broker to end in order."""
+        """Let a broker end in order."""
         self._host.shut_down(broker_id, _nothing)
 
     def mend(self, broker_id: int) -> None:
-        """Let a broker run: start it where it is down, let it go on where it is frozen."""
+        """Let a broker run: start it if it is down, resume it if it is frozen."""
         if self.is_down(broker_id) and not self._stopped_controllers:
             self._host.boot([broker_id])
         elif self.is_down(broker_id):
@@ -108,7 +108,7 @@ class HostSite:
             self._host.resume(broker_id)
 
     def mend_all(self) -> None:
-        """Let all brokers run, and the controller, unless a fault keeps that down."""
+        """Let all brokers run; with those that are down the controller starts, too, unless a fault keeps it down."""
         down = [broker_id for broker_id in self.broker_ids if self.is_down(broker_id)]
         if down and not self._stopped_controllers:
             self._host.boot(down)
@@ -121,7 +121,7 @@ class HostSite:
         return self._host.has_controller
 
     def stop_controller(self) -> StoppedController:
-        """Cut the controller's power; what it had written is safe."""
+        """Cut the controller's power; what it had written is kept."""
         was_running = self._host.has_controller
         if was_running:
             self._host.kill_controller()
@@ -133,9 +133,9 @@ class HostSite:
         self.mend_controller()
 
     def mend_controller(self) -> None:
-        """Start the controller where it is down, unless a fault keeps it down.
+        """Start the controller if it is down, unless a fault keeps it down.
 
-        Where no broker runs, it is started with them.
+        If no broker runs, it is started together with them later.
         """
         if not self._stopped_controllers and not self._host.has_controller and self._host.cores():
             self._host.start_controller()
@@ -147,15 +147,15 @@ class HostSite:
         return self._host.disks[broker_id].faults.fill()
 
     def fail_disk(self, broker_id: int, operation: str, every: int, *, evicts: bool) -> Part:
-        """Let each so many-th read, write or sync of a broker fail."""
+        """Let each `every`-th read, write or sync of a broker fail."""
         return self._host.disks[broker_id].faults.fail(operation, every, evicts=evicts)
 
     def slow_disk(self, broker_id: int, delay_us: int) -> Part:
-        """Make late what makes a broker write."""
+        """Delay what makes a broker write."""
         return self._host.slow_down(broker_id, delay_us)
 
     def flip_byte(self, broker_id: int, topic: str, partition: int, offset: int) -> str:
-        """Change a byte of a stored batch; "" or why there is no such batch."""
+        """Change a byte of a stored batch; return "", or why there is no such batch."""
         log = self._log(broker_id, topic, partition)
         if log is None:
             return f"broker {broker_id} holds no log of {topic}-{partition}: name one of its replicas"
@@ -169,7 +169,7 @@ class HostSite:
         return ""
 
     def spoil_unsynced(self, broker_id: int, topic: str, partition: int) -> bool:
-        """End a broker and change a byte of what it had not synced of a log; False where there is no such byte."""
+        """End a broker and change an unsynced byte of a log of it; False if there is no such byte."""
         log = self._log(broker_id, topic, partition)
         disk = self._host.disks[broker_id]
         if log is None:
@@ -193,39 +193,39 @@ class HostSite:
         self._host.jump_clock(broker_id, jump_us)
 
     def drift_clock(self, broker_id: int, drift_ppm: int) -> None:
-        """Let a broker's clock (or the controller's) count so many parts in a million too many; 0: right."""
+        """Let a broker's clock (or the controller's) be too fast by so many parts per million; 0: right."""
         self._host.drift_clock(broker_id, drift_ppm)
 
     def drift_client_clock(self, client_id: str, drift_ppm: int) -> None:
-        """Let a client's clock count so many parts in a million too many; 0: right."""
+        """Let a client's clock be too fast by so many parts per million; 0: right."""
         self._clients.drift_clock(client_id, drift_ppm)
 
     # ---- links and clients --------------------------------------------------------------------------------------
 
     def cut_link(self, broker_id: int, other_id: int, *, silently: bool) -> Part:
-        """Let nothing pass between two."""
+        """Let no message pass between two brokers, or a broker and the controller."""
         return self._host.links.cut(broker_id, other_id, silently=silently)
 
     def lose_messages(self, probability: float) -> Part:
-        """Lose a share of what brokers and controller say to each other."""
+        """Lose a share of the messages between brokers and controller."""
         return self._host.links.lose(probability)
 
     def unplug(self, broker_id: int, client_id: str | None) -> Part:
-        """Let what passes between a broker and its clients wait until the end."""
+        """Let nothing pass between a broker and its clients until the fault ends."""
         return self._clients.unplug(broker_id, client_id)
 
     def half_open(self, broker_id: int | None, client_id: str | None) -> Part:
-        """Let connections that there are now lose everything for good."""
+        """Let connections of clients lose everything for good."""
         return self._clients.half_open(broker_id, client_id)
 
     def stall(self, probability: float, delay_max_us: int) -> Part:
-        """Hold up a share of what passes on clients' connections, and all that is behind it."""
+        """Delay a share of the messages on clients' connections (and what follows there), and between brokers."""
         return self._clients.stall(probability, delay_max_us)
 
     # ---- leaders ------------------------------------------------------------------------------------------------
 
     def move_leader(self, topic: str, partition: int, answered: Callable[[str], None]) -> None:
-        """Have another replica in sync lead; `answered` gets "" or why there is none."""
+        """Let another replica in sync lead; `answered` gets "", or why there is none."""
 
         def moved(answer: Any) -> None:
             if answer is None:
@@ -236,7 +236,7 @@ class HostSite:
         self._host.links.order(MoveLeader(topic, partition), moved)
 
     def elect_unclean(self, topic: str, partition: int, answered: Callable[[bool], None]) -> None:
-        """Have a living replica lead that is not in sync; `answered` hears whether one does."""
+        """Let a running replica lead that is not in sync; `answered` gets whether one does."""
 
         def elected(response: Any) -> None:
             answered(response is not None and not response.replica_election_results[0].partition_result[0].error_code)
@@ -246,7 +246,7 @@ class HostSite:
         self._host.links.order(request, elected)
 
     def is_led(self, topic: str, partition: int) -> bool:
-        """Whether a partition has a leader; True where there is no such partition, or nobody to elect one."""
+        """Whether a partition has a leader; True also if there is no such partition, or no controller."""
         image = self._host.links.image
         found = None if image is None else image.topics.get(topic)
         if found is None or partition >= len(found.partitions) or not self._host.has_controller:
@@ -254,15 +254,15 @@ class HostSite:
         return found.partitions[partition].leader >= 0
 
     def watch_images(self, look: Callable[[], None]) -> Callable[[], None]:
-        """Call `look` whenever the cluster's metadata have changed; what is returned ends that."""
+        """Call `look` whenever the cluster's metadata have changed, until the result is called."""
         self._looks.append(look)
         return lambda: self._looks.remove(look)
 
     def image_published(self) -> None:
-        """The cluster's metadata have changed."""
+        """Called when the cluster's metadata have changed."""
         for look in list(self._looks):
             look()
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """The caller does not wait for the end."""

@@ -1,4 +1,4 @@
-"""The requests of one connection at a broker that needs time for them."""
+"""The requests of one connection, at a broker that takes time for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.host.schedule import Schedule
 
 
 class Receiver(Protocol):
-    """Who takes events."""
+    """What gets the events: a broker's runner."""
 
     def deliver(self, event: Any) -> None: ...
 
@@ -19,8 +19,8 @@ class Receiver(Protocol):
 class Station:
     """One request is handled at a time, as in Kafka, and takes `service_us(request)`.
 
-    The next one begins when the answer to the one before has left. Broker cores keep this order by themselves; here
-    the time passes. When the connection ends, waiting requests are dropped: nobody reads them any more.
+    The next one begins when the one before is answered. Broker cores keep this order by themselves; this class adds the
+    time. When the connection ends, waiting requests are dropped.
     """
 
     __slots__ = ("_in_service", "_runner", "_schedule", "_service_us", "_waiting", "handled")
@@ -30,12 +30,12 @@ class Station:
         self._runner = runner
         self._service_us = service_us
         self._waiting: deque[Any] = deque()
-        # The request that has no answer yet, None if there is none; and whether its time is not over yet.
+        # The request that is handled and not answered yet, or None; and whether its time still passes.
         self.handled: Any = None
         self._in_service = False
 
     def arrive(self, event: Any) -> None:
-        """A request, or the end of the connection."""
+        """Take in a request, or the end of the connection."""
         if type(event) is not RequestReceived:
             self._waiting.clear()
             if self._in_service:
@@ -48,12 +48,12 @@ class Station:
             self._begin(event)
 
     def answered(self, correlation_id: int) -> None:
-        """The broker has answered a request; nothing changes if it is not the one that is being handled."""
+        """Begin the next request when the current one is answered; other correlation ids are ignored."""
         if self.handled is None or self.handled.correlation_id != correlation_id:
             return
         self.handled = None
         if self._waiting:
-            # Not within the turn in which the broker answers.
+            # Not within the action in which the broker answers.
             self._schedule.after(0, self._next)
 
     def _next(self) -> None:

@@ -1,4 +1,4 @@
-"""Which API key stands for which messages; a module is imported when one of its classes is first asked for."""
+"""The request and response class of each API key; a module is imported when one of its classes is first used."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ RESPONSES: Mapping[int, type[ApiMessage]] = _Classes("Response")
 
 
 def response_class(request_class: type[ApiMessage]) -> type[ApiMessage]:
-    """What answers this request."""
+    """The response class of a request class."""
     return RESPONSES[request_class.API_KEY]

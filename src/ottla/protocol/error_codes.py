@@ -1,13 +1,13 @@
-"""Kafka's error codes: their names, what they leave a client to do, and what each means in one clause.
+"""Kafka's error codes: their names, whether they are retriable or fatal, and what each means in one clause.
 
-Codes, names and retriability as in Apache Kafka 4.3.1; the wording is ours. `NETWORK_EXCEPTION` never comes over the
-wire: it is the name clients give to a broken connection.
+Codes, names and retriability are those of Apache Kafka 4.3.1; the wording is ours. `NETWORK_EXCEPTION` is never sent:
+it is the name that clients give to a broken connection.
 
-Fatal are those after which Java's producer (4.3.1) goes on neither by trying again nor by aborting: failed
-authentication, what its TransactionManager moves to a fatal state for when Produce is answered so, and two that end it
-and that only coordinators answer. Other codes that are fatal in answers to some requests only (INVALID_PRODUCER_EPOCH:
-abortable for Produce, the same as PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE alike) are for the
-caller to tell.
+A code is fatal if Java's producer (4.3.1) can neither try again nor abort after it: failed authentication, the codes in
+answers to Produce for which its TransactionManager enters the fatal state, and two that only coordinators answer.
+
+Some codes are fatal in answers to some requests only: INVALID_PRODUCER_EPOCH is abortable for Produce, and the same as
+PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE is similar. For those the caller passes `fatal`.
 """
 
 from __future__ import annotations
@@ -353,17 +353,17 @@ _NAMES: dict[int, str] = {
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of a code; `ERROR_n` for one that came after 4.3.1."""
+    """Kafka's name of a code; `ERROR_n` for one that 4.3.1 does not have."""
     return _NAMES.get(code, f"ERROR_{code}")
 
 
 def is_retriable(code: int) -> bool:
-    """Whether Kafka calls the code one where trying again can help."""
+    """Whether Kafka calls the code retriable."""
     return code in RETRIABLE
 
 
 def is_fatal(code: int) -> bool:
-    """Whether Kafka's Java producer cannot go on after the code, whichever request was answered so."""
+    """Whether Kafka's Java producer cannot go on after the code, whichever request it answers."""
     return code in FATAL
 
 
@@ -378,9 +378,9 @@ def kafka_error(
     attempts: int | None = None,
     age_ms: int | None = None,
 ) -> KafkaError:
-    """The exception for a code; where it happened, and `detail` (what the broker said), follow its meaning.
+    """The exception for a code; its text has the meaning, then where it happened and `detail` (the broker's message).
 
-    `fatal` replaces what the code alone would say, for a code whose weight depends on the request.
+    `fatal` replaces what `FATAL` says, for a code that is fatal for some requests only.
     """
     name = error_name(code)
     message = f"{name}: {_MEANINGS.get(code, 'an error this version does not know')}"

@@ -1,7 +1,7 @@
-"""What can go wrong between bytes and messages.
+"""Errors of encoding and decoding messages.
 
-Everything here is a `ProtocolError`. A server closes the connection on any of them except `UnsupportedVersion` of
-ApiVersions, which KIP-511 wants answered; a client reports the peer as `ottla.errors.NotKafka` or disconnects.
+All are a `ProtocolError`. A server closes the connection on any of them, except on `UnsupportedVersion` of ApiVersions,
+which it answers (KIP-511). A client raises `ottla.errors.NotKafka`, or disconnects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MalformedMessage(ProtocolError):
 
 
 class FrameTooLarge(ProtocolError):
-    """A length prefix announces `size` bytes; `limit` are allowed. Nothing was allocated for it."""
+    """A frame's length is `size`, more than the allowed `limit`, or negative; nothing was allocated for it."""
 
     def __init__(self, size: int, limit: int) -> None:
         said = f"a frame of {size:,} bytes" if size >= 0 else f"a frame of negative length {size:,}"
@@ -33,7 +33,7 @@ class FrameTooLarge(ProtocolError):
 
 
 class UnknownApi(ProtocolError):
-    """A request for an API that is not among `ottla.protocol.apis.REQUESTS`; `header` tells which."""
+    """A request for an API that is not among `ottla.protocol.apis.REQUESTS`; `header` says which."""
 
     def __init__(self, header: RequestHeader) -> None:
         super().__init__(f"API key {header.request_api_key} is not supported")
@@ -41,7 +41,7 @@ class UnknownApi(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """A request in a version outside of what the message class knows; `header` tells which."""
+    """A request in a version that the message class does not have; `header` says which."""
 
     def __init__(self, header: RequestHeader, name: str, lowest: int, highest: int) -> None:
         super().__init__(
@@ -51,7 +51,7 @@ class UnsupportedVersion(ProtocolError):
 
 
 class UnsupportedField(ProtocolError):
-    """A field holds something that this version of the message cannot carry and the receiver must not miss."""
+    """A field is set that this version of the message does not have, and that must not be left out."""
 
     def __init__(self, message: object, field: str, version: int) -> None:
         super().__init__(
@@ -63,4 +63,4 @@ class UnsupportedField(ProtocolError):
 
 
 class InvalidValue(ProtocolError, ValueError):
-    """A field holds something its type cannot carry: an integer out of range, a null, a string too long."""
+    """A field has a value that its type cannot hold: an integer out of range, a null, a string too long."""

@@ -1,9 +1,9 @@
 """Frames: a 4-byte length, a header, a message.
 
-Encoding gives chunks for scatter/gather (`sendmsg`, `writelines`); the records among them are the caller's own
-buffers. Decoding works on whole frames as `FrameBuffer` cuts them out of a stream: their records are views of the
-frame. Header versions follow from the message's version (KIP-482), but the response header of ApiVersions is always
-version 0, so that a client which does not know the broker's versions yet can read it (KIP-511).
+Encoding returns chunks for scatter/gather (`sendmsg`, `writelines`); the records among them are the caller's own
+buffers. Decoding takes complete frames, which `FrameBuffer` cuts out of a stream; decoded records are views of the
+frame. The header's version follows from the message's version (KIP-482). But the response header of ApiVersions always
+has version 0: a client that does not know the broker's versions yet can read it (KIP-511).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LENGTH_BYTES = 4
 FRAME_BYTES_MAX = 0x7FFFFFFF
 # Small frames are cut out of one read of this size; what is longer gets a buffer of its own.
 STAGE_BYTES = 65536
-# What a connection may claim on trust before it has sent frames as large.
+# The first buffer of a large frame has at most this size, until the connection has sent a larger frame.
 FIRST_TRUST_BYTES = 65536
 
 # Error code 35 as the first field of an answer.
@@ -42,7 +42,7 @@ _LENGTH_AND_REQUEST = Struct(">ihhi")
 def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> list[Any]:
     """The chunks of a request frame, length first; raises UnsupportedField or InvalidValue.
 
-    Chunks are bytes-likes; where records were given as something with a `size` (a `FileSlice`), so is their chunk.
+    Chunks are bytes-likes; records that were given as something with a `size` (a `FileSlice`) are passed on as that.
     """
     _check_version(message, version)
     # What RequestHeader writes, without making one for every request.
@@ -65,13 +65,13 @@ def encode_response(correlation_id: int, message: ApiMessage, version: int) -> l
 def decode_request(frame: memoryview, *, lenient: bool = False) -> tuple[RequestHeader, Any]:
     """The header and the message of a frame without its length.
 
-    `lenient`: bytes after the message are passed over, as Apache Kafka's brokers do. librdkafka relies on it: its
-    Metadata request of version 12 for all topics ends in three bytes too many.
+    `lenient`: bytes after the message are ignored, as Apache Kafka's brokers do. librdkafka relies on it: its Metadata
+    request of version 12 for all topics has three bytes too many at the end.
 
     Raises MalformedMessage, UnknownApi or UnsupportedVersion; the last two carry the header.
     """
     decoder = Decoder(frame)
-    # Everything up to the client id reads the same in both header versions, so it can be read before the API is known.
+    # Both header versions are the same up to the client id, so this part is read before the API is known.
     header = RequestHeader.read(decoder, 1)
     api_key, version = header.request_api_key, header.request_api_version
     try:
@@ -88,7 +88,7 @@ def decode_request(frame: memoryview, *, lenient: bool = False) -> tuple[Request
 def decode_response(frame: memoryview, request_class: type[ApiMessage], version: int) -> tuple[int, Any]:
     """The correlation id and the message of a frame without its length; raises MalformedMessage.
 
-    An ApiVersions answer that says UNSUPPORTED_VERSION is of version 0, whatever was asked for (KIP-511).
+    An ApiVersions answer with UNSUPPORTED_VERSION has version 0, whatever was requested (KIP-511).
     """
     decoder = Decoder(frame)
     correlation_id = decoder.int32()
@@ -100,29 +100,29 @@ def decode_response(frame: memoryview, request_class: type[ApiMessage], version:
 
 
 def correlation_id_of(frame: memoryview) -> int:
-    """The correlation id of a response frame, which tells how to decode the rest; raises MalformedMessage."""
+    """The correlation id of a response frame, to find the request that it answers; raises MalformedMessage."""
     return Decoder(frame).int32()
 
 
 class FrameBuffer:
     """Cuts a stream of bytes into frames: `get_buffer()`, read into it, `advance(n)`.
 
-    A frame that does not arrive with one read gets a buffer of its own, which further reads fill in place. That
-    buffer starts no larger than frames this connection has already sent (64 KiB at first) and doubles as bytes
-    arrive: what a length field promises is not allocated on its word.
+    A frame that does not arrive with one read gets a buffer of its own, into which further reads go. At first that
+    buffer is no larger than the largest frame of this connection so far (64 KiB at least), or twice the bytes that
+    have arrived. Then it doubles as bytes arrive: a length field alone never makes it allocate memory.
 
-    `broken` says that the stream cannot be read on behind the frames returned so far.
+    `broken` is the error after which the stream cannot be read on; the frames returned so far are good.
 
-    Many buffers may read into one `stage` (of STAGE_BYTES), as long as each one's `advance` follows its `get_buffer`
-    before another's turn: a server with a thousand silent connections then holds 64 KiB, not 64 MiB.
+    Many FrameBuffers may share one `stage` (of STAGE_BYTES), if `get_buffer` and `advance` of one are not mixed with
+    those of another. Then a server with a thousand idle connections needs 64 KiB, not 64 MiB.
     """
 
     def __init__(self, max_frame_bytes: int, stage: bytearray | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
         self._stage = bytearray(STAGE_BYTES) if stage is None else stage
-        # The beginning of a length, at most three bytes.
+        # The first bytes of a length that is not complete, at most three.
         self._rest = b""
-        # The frame under way, None where its length is not known yet.
+        # The frame that is being read, None if its length is not known yet.
         self._frame: bytearray | None = None
         self._frame_bytes = 0
         self._filled = 0
@@ -130,7 +130,7 @@ class FrameBuffer:
         self.broken: FrameTooLarge | None = None
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes of the stream belong; never empty."""
+        """The buffer for the next bytes of the stream; never empty."""
         if self._frame is None:
             rest = self._rest
             if not rest:
@@ -140,10 +140,10 @@ class FrameBuffer:
         return memoryview(self._frame)[self._filled :]
 
     def advance(self, size: int) -> list[memoryview]:
-        """Take note of `size` bytes read, and return the frames complete by now, without their lengths.
+        """Take in `size` bytes that were read, and return the frames that are complete, without their lengths.
 
-        Every frame has memory of its own and is writable. Raises FrameTooLarge where the stream cannot be read on; if
-        whole frames came before that, they are returned first, `broken` holds the error and the next call raises it.
+        Every frame has memory of its own and is writable. Raises FrameTooLarge if the stream cannot be read on. If
+        complete frames came before that, they are returned first; `broken` is the error and the next call raises it.
         """
         if self.broken is not None:
             raise self.broken
@@ -197,7 +197,7 @@ def _check_version(message: ApiMessage, version: int) -> None:
 
 
 def _frame(encoder: Encoder, message: ApiMessage, version: int) -> list[Any]:
-    """Write the message behind the header and put the length in front."""
+    """Write the message after the header, and the length in front."""
     try:
         message.write(encoder, version)
         size = encoder.size - LENGTH_BYTES

@@ -1,8 +1,8 @@
 """What all generated messages have in common.
 
-A message is a plain class with `__slots__`, free of versions: the version is an argument of `read` and `write`.
-A field that a version lacks has the descriptor's default after `read`; `write` leaves it out where the descriptor
-calls it ignorable and raises `UnsupportedField` where not. A tagged struct that is absent is None.
+A message is a plain class with `__slots__`, one for all versions: the version is an argument of `read` and `write`.
+A field that a version does not have gets the descriptor's default by `read`. `write` leaves it out if the descriptor
+calls it ignorable; otherwise it raises `UnsupportedField` if the field is set. A missing tagged struct is None.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Self
 
 from ottla.protocol.primitives import Decoder, Encoder
 
-# Stands for "no list was given" in signatures, so that every message gets a list of its own.
+# Means "no list was given" in signatures: then every message gets a list of its own.
 ABSENT: list[Any] = []
 ZERO_UUID = bytes(16)
-# Longer byte strings are shown by their size.
+# Of longer byte strings only the size is shown.
 SHOWN_BYTES_MAX = 32
-# What SASL sends is a password, a token, or stands for one.
+# SASL sends passwords, tokens, or what is computed from them.
 SECRET_FIELDS = ("auth_bytes",)
 
 
 class Message:
-    """A struct of the Kafka protocol: compared by fields, shown with its fields."""
+    """A struct of the Kafka protocol; its fields are compared and shown."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class Message:
 
 
 class ApiMessage(Message):
-    """A request or a response, with what its descriptor says of it."""
+    """A request or a response, with API key and versions of its descriptor."""
 
     __slots__ = ()
 

@@ -1,9 +1,9 @@
 """Kafka's primitive types on bytes: a checking `Decoder` and a scatter/gather `Encoder`.
 
-Both are what the generated messages stand on. The decoder never copies `bytes` and `records` (they are views of the
-frame), checks every read against what is left and raises `MalformedMessage`, and checks array counts against the
-bytes left before anything is allocated. The encoder collects small fields in one bytearray and passes records on
-by reference. Formats: https://kafka.apache.org/protocol#protocol_types, flexible versions by KIP-482.
+The generated messages use both. The decoder never copies `bytes` and `records`: they are views of the frame. It raises
+`MalformedMessage` if a read goes beyond the bytes that are left, and checks an array's count against them before
+anything is allocated. The encoder collects small fields in one bytearray and passes records on by reference. Formats:
+https://kafka.apache.org/protocol#protocol_types, flexible versions by KIP-482.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_TAGS: tuple[tuple[int, Decoder], ...] = ()
 
 
 class Decoder:
-    """Reads primitive values one behind the other; `position` is where the next one begins."""
+    """Reads primitive values one after the other; `position` is where the next one begins."""
 
     __slots__ = ("buffer", "end", "position")
 
@@ -43,7 +43,7 @@ class Decoder:
         return self.end - self.position
 
     def finish(self) -> None:
-        """Raise MalformedMessage where bytes are left."""
+        """Raise MalformedMessage if bytes are left."""
         if self.position != self.end:
             raise MalformedMessage(f"{self.end - self.position:,} bytes too many after byte {self.position:,}")
 
@@ -166,7 +166,7 @@ class Decoder:
         return self._take(length - 1)
 
     def count(self, element_bytes_min: int) -> int:
-        """The length of an array whose elements take at least so many bytes each."""
+        """The length of an array whose elements take at least `element_bytes_min` bytes each."""
         count = self.int32()
         if count < 0:
             raise self._unexpected_null("array")
@@ -204,7 +204,7 @@ class Decoder:
         return list(values)
 
     def skip_tags(self) -> None:
-        """Pass over a tagged-field section of which nothing is known."""
+        """Pass over a tagged-field section of unknown fields."""
         try:
             if not self.buffer[self.position]:
                 self.position += 1
@@ -303,9 +303,9 @@ class Encoder:
         return self._chunks_bytes + len(self.out)
 
     def chunks(self) -> list[Any]:
-        """What was written: bytes-likes, and the `FileSlice`s among the records; call it once, at the end.
+        """What was written: bytes-likes, and the `FileSlice`s among the records; to be called once, at the end.
 
-        The first chunk is a bytearray where anything was written before the first records.
+        The first chunk is a bytearray if anything was written before the first records.
         """
         if self.out:
             self._chunks.append(self.out)
@@ -429,7 +429,7 @@ class Encoder:
             self.out += field.out
 
     def _pass_on(self, parts: list[Any], size: int) -> None:
-        # `out` stays the same object, since callers hold on to it; what it held so far is a few dozen bytes.
+        # `out` must stay the same object: generated code keeps a reference. Its few dozen bytes are copied.
         self._chunks_bytes += len(self.out) + size
         self._chunks.append(self.out[:])
         self._chunks += parts
@@ -439,7 +439,7 @@ class Encoder:
 def _gather(value: Any) -> tuple[list[Any], int]:
     """The non-empty parts of a records field and their size in bytes."""
     if type(value) is list and len(value) == 1 and type(value[0]) is bytearray and value[0]:
-        # A producer's batch, which is what most requests are made of.
+        # One batch of a producer: the most common case.
         return value, len(value[0])
     if isinstance(value, list | tuple):
         sizes = [_part_size(part) for part in value]

@@ -1,1 +1,1 @@
-"""Objects and columns <-> the bytes of a record's key and value; no network."""
+"""Python objects and Arrow columns <-> the bytes of a record's key and value; no network."""

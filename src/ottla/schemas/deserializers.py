@@ -1,4 +1,4 @@
-"""The deserializers that go by a name: what Java's own Deserializers and JSON make of bytes.
+"""The deserializers that can be chosen by name: they read what Java's own Serializers write, and JSON.
 
 Each takes bytes, never None, and returns one object; ValueError for bytes of another form. Numbers are big-endian.
 """
@@ -23,8 +23,8 @@ def string(stored: bytes) -> str:
 
 
 def json(stored: bytes) -> Any:
-    """Whatever the JSON says."""
-    import json  # only for who reads it
+    """The value of a JSON text."""
+    import json  # imported only if it is used
 
     return json.loads(stored)
 

@@ -1,11 +1,11 @@
 """How a record names the schema of its key or value: the wire format of the Confluent Schema Registry.
 
-In front of the payload stand a magic byte 0 and the schema's id (four bytes, big-endian). Or the id is in a header of
-the record, `__key_schema_id` or `__value_schema_id`: a magic byte 1 and the 16 bytes of the schema's GUID, and the
-payload is bare. Behind either, Protobuf names the message by its indexes: a count and so many numbers, as zigzag
-varints. The single byte 0 stands for the indexes (0,), the first message of the file.
+Either a magic byte 0 and the schema's id (four bytes, big-endian) are in front of the payload. Or a record header
+(`__key_schema_id` or `__value_schema_id`) has a magic byte 1 and the 16 bytes of the schema's GUID, and the payload has
+no prefix. After either of them, Protobuf names the message by its indexes: a count and so many numbers, as zigzag
+varints. The single byte 0 means the indexes (0,), the first message of the file.
 
-Both are read wherever they stand, as Confluent's own clients do.
+Both forms are read in both places, as Confluent's own clients do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.errors import UserMistake
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
-# How many bytes stand in front of a payload of Avro or JSON that names its schema by an id.
+# The length of the prefix with a schema id, for Avro and JSON.
 PREFIX_BYTES: Final = 5
 
 _MAGIC_ID: Final = 0
@@ -34,7 +34,7 @@ class FramingError(UserMistake, ValueError):
 
 
 class Frame(NamedTuple):
-    """What was read: the schema by id or by GUID (the other is None), the message, and where the payload begins."""
+    """What was read: the schema's id or GUID (the other is None), the message's indexes, and the payload's position."""
 
     schema_id: int | None
     guid: UUID | None
@@ -43,19 +43,19 @@ class Frame(NamedTuple):
 
 
 def id_prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> bytes:
-    """What to write in front of a payload; `message_indexes` is for Protobuf alone."""
+    """The prefix of a payload; `message_indexes` is for Protobuf alone."""
     if not 0 <= schema_id <= ID_MAX:
         raise FramingError(f"A schema's id is a number from 0 to {ID_MAX}, not {schema_id}.")
     return bytes([_MAGIC_ID]) + schema_id.to_bytes(4, "big") + _indexes(message_indexes)
 
 
 def guid_header(guid: UUID, message_indexes: tuple[int, ...] | None = None) -> bytes:
-    """What to write into the header; `message_indexes` is for Protobuf alone."""
+    """The value of the header; `message_indexes` is for Protobuf alone."""
     return bytes([_MAGIC_GUID]) + guid.bytes + _indexes(message_indexes)
 
 
 def read_frame(framed: bytes, *, has_indexes: bool = False) -> Frame:
-    """Read what `id_prefix` or `guid_header` wrote, at the beginning of `framed`; FramingError where neither did."""
+    """Read a prefix of `id_prefix` or a value of `guid_header` at the beginning of `framed`; FramingError."""
     if not framed:
         raise FramingError("The bytes that would name the schema are missing: there are 0 bytes.")
     if framed[0] == _MAGIC_ID:
@@ -103,7 +103,7 @@ def _read_indexes(framed: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = _read_varint(framed, at)
     if count == 0:
         return (0,), at
-    # Each index takes a byte or more.
+    # Each index takes one byte at least.
     if not 0 < count <= min(_INDEXES_MAX, len(framed) - at):
         raise FramingError(f"There cannot be {count} message indexes in the {len(framed) - at} bytes that are left.")
     indexes = []

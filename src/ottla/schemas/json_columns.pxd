@@ -1,4 +1,4 @@
-"""What reads the types of columns, for whatever is made of their values."""
+"""What of json_columns.py is C when it is compiled; `key_texts` uses it, too."""
 
 cimport cython
 from libc.stdint cimport int64_t

@@ -1,9 +1,9 @@
-"""Arrow columns -> one column of JSON objects, a row at a time and without an object per row (compiled).
+"""Arrow columns -> one column of JSON objects, without a Python object per row (compiled).
 
-Each selected column becomes a `Node`, a C struct that knows where its values lie and how they are written; nested
-types are trees of nodes. Rows are written straight into the result's buffer, by `json_values`.
+Each selected column becomes a `Node`, a C struct with the place of its values and how to write them; nested types are
+trees of nodes. `json_values` writes the rows directly into the result's buffer.
 
-Invariant: a type or a number that JSON cannot hold is refused before the first row of its chunk is written.
+Invariant: a type or a number that JSON cannot hold is an error before the first row of its chunk is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NOT_JSON = {
 
 _UNITS = {"s": (1, 0), "m": (1_000, 3), "u": (1_000_000, 6), "n": (1_000_000_000, 9)}  # per second, digits
 
-# Rows written in one go; with floats among them the interpreter lock is held for so long.
+# How many rows are written at once; if they have floats, the interpreter lock is held meanwhile.
 _ROWS_AT_ONCE = cython.declare(int64_t, 1024)
 
 
@@ -318,7 +318,7 @@ class JsonColumn:
             if self._root.has_floats:
                 fine = self._write_rows(row, until)
                 with cython.nogil:
-                    pass  # others may run
+                    pass  # other threads may run now
             else:
                 with cython.nogil:
                     fine = self._write_rows(row, until)
@@ -346,7 +346,7 @@ class JsonColumn:
 
     @cython.cfunc
     def _finish(self) -> object:
-        """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
+        """Turn the rows' ends into Arrow's offsets, of 32 bits if that is enough, and fill in what is exported."""
         width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._text.size)
         if width < 0 or not reserve(cython.address(self._text), 1):
             raise MemoryError
@@ -363,7 +363,7 @@ class JsonColumn:
         return None
 
 
-# ---------------------------------------------------------------------- the way in
+# ---------------------------------------------------------------------- functions for callers
 
 
 @cython.cfunc
@@ -380,11 +380,11 @@ def _not_json(column: str, kind: str) -> object:
 
 
 def json_column(data: object, columns: object = None, first_row: int = 0, prefix: bytes = b"") -> JsonColumn:
-    """Make one JSON object of each row, behind `prefix`: all columns, or those named, in that order.
+    """Make one JSON object of each row, after `prefix`, of all columns, or of those named, in that order.
 
     `data` is what `ottla.records.arrow_data.chunks` takes; the result has `__arrow_c_array__` and is of type binary.
-    Raises RecordError, naming the column, for a type JSON cannot hold, and for NaN and infinities, naming the row,
-    counted from `first_row`.
+    RecordError, with the column, for a type that JSON cannot hold. RecordError, with column and row (counted from
+    `first_row`), for NaN and infinities.
     """
     made: JsonColumn = JsonColumn()
     made._prefix = prefix

@@ -1,4 +1,4 @@
-"""What JSON is written from: a tree of nodes, each a column or a part of a nested one."""
+"""The tree of nodes from which JSON is written: each is a column, or a part of a nested one."""
 
 from libc.stdint cimport int64_t
 
@@ -24,18 +24,18 @@ cdef enum Form:
 
 
 cdef struct Node:
-    # A column, or a part of a nested one: where its values lie and how they are written.
+    # A column, or a part of a nested one: the place of its values and how to write them.
     Form form
     Blobs text
     const unsigned char *validity
     const void *values
     int64_t offset
-    # Whether it, or a part of it, is of floats.
+    # Whether it has floats, in itself or in a part.
     bint has_floats
     char type
     bint is_large
     int64_t width
-    # Of times: how many to a second (or, of dates, to a day), and digits of the fraction; of decimals: the scale.
+    # Of times: units in a second (of dates: in a day), and digits of the fraction; of decimals `digits` is the scale.
     int64_t per_second
     int digits
     bint is_utc

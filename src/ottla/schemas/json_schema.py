@@ -1,8 +1,8 @@
 """JSON Schema: JSON text that is checked against a schema when it is written and when it is read, one value at a time.
 
-jsonschema-rs does the checking: it has all drafts from 4 on, its expressions cannot run away, and it is five times as
-fast as the next one. A schema that names no draft is taken as draft 7, as Confluent's serializers do. `$ref` reaches
-the references that are given, by their names or their `$id`, and nothing else: no schema is fetched from anywhere.
+jsonschema-rs does the checks: it has all drafts from 4 on, its regular expressions cannot run for ever, and it is five
+times as fast as the next library. A schema without a draft is taken as draft 7, as Confluent's serializers do. `$ref`
+finds the given references, by their names or their `$id`, and nothing else: no schema is fetched.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ottla.errors import MissingExtra, RecordError, UserMistake
 from ottla.schemas.json_schema_steps import STEPS_MAX, Steps
 
 _TEXT_MAX: Final = 4_000_000
-# Names in `$ref` that are no whole URIs are in the folder of this one, which does not exist.
+# Relative names in `$ref` are resolved against this URI; nothing is at that address.
 _BASE: Final = "https://schemas.invalid/schema.json"
 _SHOWN_MAX: Final = 300
 
 
 class JsonSchemaError(UserMistake, ValueError):
-    """A text is no JSON Schema, or names a schema that is not there."""
+    """A text is no JSON Schema, or refers to a schema that was not given."""
 
 
 class JsonSchemaMismatch(RecordError):
@@ -31,7 +31,7 @@ class JsonSchemaMismatch(RecordError):
 
 
 class JsonSchema:
-    """A schema with those it refers to, by the names in `$ref`."""
+    """A schema with the schemas to which it refers, by the names in `$ref`."""
 
     def __init__(self, text: str, *, references: Mapping[str, str] | None = None) -> None:
         given = dict(references or {})
@@ -46,7 +46,7 @@ class JsonSchema:
         known = {}
         for name, other in given.items():
             made = known[_joined(base, name)] = _loaded(other, f"The reference {name!r}")
-            # A schema may be referred to by the name that it gives itself, too.
+            # A schema may also be referred to by its own `$id`.
             if isinstance(made, dict) and isinstance(made.get("$id"), str):
                 known.setdefault(_joined(base, made["$id"].rstrip("#")), made)
         self.base = base
@@ -63,11 +63,11 @@ class JsonSchema:
         self._validator = _validator(self.root, base, known)
 
     def meant(self, reference: str, base: str) -> tuple[Any, str]:
-        """The schema that `$ref` in the document `base` leads to, and the document that one is in."""
+        """The schema to which a `$ref` in the document `base` refers, and that schema's document."""
         return self._steps.meant(reference, base)
 
     def check(self, value: Any, row: int | None = None) -> None:
-        """JsonSchemaMismatch, naming the first place that does not match; `row` is named, too, where given."""
+        """JsonSchemaMismatch, with the first place that does not match, and with `row` if it is given."""
         try:
             if self._validator.is_valid(value):
                 return
@@ -78,7 +78,7 @@ class JsonSchema:
         raise JsonSchemaMismatch(_placed(row, error.instance_path, error.message))
 
     def encode_one(self, value: Any) -> bytes:
-        """Compact JSON of a value that matches."""
+        """Check a value and return it as compact JSON."""
         self.check(value)
         try:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -86,14 +86,14 @@ class JsonSchema:
             raise JsonSchemaMismatch(_placed(None, [], str(error))) from None
 
     def decode_one(self, payload: bytes, row: int | None = None) -> Any:
-        """The value of a payload, which has to match."""
+        """The value of a payload, after a check."""
         value = decoded(payload, row)
         self.check(value, row)
         return value
 
 
 def decoded(payload: bytes, row: int | None = None) -> Any:
-    """What the bytes are as JSON, NaN and numbers beyond a double refused; JsonSchemaMismatch."""
+    """The value of JSON text; JsonSchemaMismatch, also for NaN and for numbers beyond a double."""
     try:
         return json.loads(bytes(payload).decode(), parse_constant=_no_number, parse_float=_double)
     except (ValueError, RecursionError) as error:
@@ -102,7 +102,7 @@ def decoded(payload: bytes, row: int | None = None) -> Any:
 
 def _double(text: str) -> float:
     made = float(text)
-    # For the checker an infinity is null.
+    # jsonschema-rs takes an infinity as null.
     if math.isinf(made):
         raise ValueError(f"{text:.40} is beyond a double")
     return made
@@ -153,7 +153,7 @@ def _validator(root: Any, base: str, known: Mapping[str, Any]) -> Any:
 
 
 def place_of(path: Any) -> str:
-    """How the place in a value is told: `to.tags[1]`."""
+    """A place in a value as text: `to.tags[1]`."""
     made = ""
     for step in path:
         made += f"[{step}]" if isinstance(step, int) else f".{step}" if made else str(step)

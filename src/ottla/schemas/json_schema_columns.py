@@ -1,8 +1,8 @@
 """Tables -> a column of JSON objects that match a JSON Schema.
 
-`json_columns` writes the objects. That they match is told from the columns where it can be: from their types, and from
-whether there are nulls. A schema that says more (`minimum`, `pattern`, `enum`) has its rows checked one by one, which
-is said once per encoder, in the log.
+`json_columns` writes the objects. If possible, the columns' types, and whether they have nulls, are compared with the
+schema. If a schema says more (`minimum`, `pattern`, `enum`), rows are checked one by one; that is logged once per
+encoder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.schemas.json_schema import JsonSchema, decoded
 _log = logging.getLogger("ottla.schemas")
 
 _DEPTH_MAX: Final = 64
-# What the drafts have besides what is looked at below. A keyword that no draft has is passed over by everybody.
+# The keywords of the drafts that the code below does not look at. A keyword of no draft is ignored by all checkers.
 CHECKED: Final = {
     *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const"),
     *("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern"),
@@ -39,10 +39,10 @@ class JsonSchemaEncoder:
     def encode(
         self, data: Any, *, prefix: bytes = b"", columns: Sequence[str] | None = None, first_row: int = 0
     ) -> JsonColumn:
-        """One object behind `prefix` for each row: all columns, or those named.
+        """One object after `prefix` for each row, of all columns, or of those named.
 
-        JsonSchemaMismatch names the row, counted from `first_row`, and the field; RecordError is for what JSON cannot
-        hold.
+        JsonSchemaMismatch has the row, counted from `first_row`, and the field. RecordError is for values that JSON
+        cannot hold.
         """
         pieces = list(chunks(data))
         made = json_column(pieces, columns, first_row, prefix)
@@ -64,7 +64,7 @@ class JsonSchemaEncoder:
 
 
 def _is_told(schema: Any, piece: Any, columns: Sequence[str] | None) -> bool:
-    """Whether the types of a chunk's columns say that all of its rows match."""
+    """Whether all rows of a chunk match because of its columns' types."""
     import pyarrow as pa
 
     batch = pa.record_batch(piece)
@@ -99,7 +99,7 @@ def _fits_fields(schema: dict[str, Any], fields: Mapping[str, Any], depth: int) 
 
 
 def _fits(schema: Any, column: Any, depth: int) -> bool:
-    """Whether a column's type, and whether it has nulls, say that all of its values match."""
+    """Whether all values of a column match, by its type and whether it has nulls."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -129,13 +129,13 @@ def _fits(schema: Any, column: Any, depth: int) -> bool:
 
 
 def _or_null(schema: dict[str, Any]) -> Any:
-    """What a schema allows besides null, where it has that form: null, or one other type."""
+    """The other schema of a oneOf or anyOf of null and one more; None for schemas of another form."""
     either = schema.get("oneOf", schema.get("anyOf"))
     if not isinstance(either, list) or len(either) != 2 or {"type": "null"} not in either:
         return None
     rest = {name: value for name, value in schema.items() if name not in ("oneOf", "anyOf")}
     inner = either[1] if either[0] == {"type": "null"} else either[0]
-    # With oneOf, a null that both allow is none.
+    # With oneOf, a null is not valid if both allow it.
     if not isinstance(inner, dict) or "type" not in inner or _allows(inner, "null"):
         return None
     return inner if _has_no_more(rest) and "type" not in rest and len(schema) - len(rest) == 1 else None

@@ -1,8 +1,8 @@
-"""A column of JSON texts that match a JSON Schema -> a column of what they say.
+"""A column of JSON texts that match a JSON Schema -> a column of their values.
 
-pyarrow parses all texts at once where the schema asks for types alone, which are then those of the columns. A schema
-that says more, and texts that pyarrow does not take, are read one by one, as `JsonSchema` reads them: both ways give
-the same columns, and refuse the same values.
+If the schema only says types, pyarrow parses all texts at once into columns of these types. If it says more, or pyarrow
+refuses a text, the texts are read one by one by `JsonSchema`. Both ways return the same columns and refuse the same
+values.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _BYTES_MAX: Final = 2**31 - 2
 
 
 class JsonSchemaDecoder:
-    """Decodes columns of JSON into one of `type`, that of the reader's schema.
+    """Decodes columns of JSON into a column of `type`, the Arrow type of the reader's schema.
 
-    Each value has to match the schema it was written with, and its parts have to fit the reader's columns.
+    Each value has to match the writer's schema, and its parts have to fit the reader's columns.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class JsonSchemaDecoder:
         references: Mapping[str, str] | None = None,
         reader_references: Mapping[str, str] | None = None,
     ) -> None:
-        """The texts of both schemas, the reader's being the writer's by default; JsonSchemaError."""
+        """Parse both schemas; by default the reader's is the writer's; JsonSchemaError."""
         self._schema = JsonSchema(writer, references=references)
         is_one = reader is None or (reader == writer and references == reader_references)
         read_as = self._schema if is_one else JsonSchema(reader or "", references=reader_references)
@@ -41,9 +41,9 @@ class JsonSchemaDecoder:
         self.type = self._read_as.type
 
     def decode(self, values: Any, *, skip: int = 0, mode: str = "fail") -> Any:
-        """One value for each of `values` (binary), of which each begins behind `skip` bytes; null for null.
+        """Decode `values` (binary), each after its first `skip` bytes; a null stays null.
 
-        RecordError names the row and the place in the value; with mode="null" such a value is null.
+        RecordError has the row and the place in the value; with mode="null" such a value becomes null.
         """
         pa, _ = _arrow()
         texts = [None if text is None else text[skip:] for text in values.to_pylist()]
@@ -72,11 +72,11 @@ class JsonSchemaDecoder:
         raise RecordError(f"Row {row} cannot be decoded: {told}.")
 
     def _parsed(self, texts: list[bytes]) -> Any:
-        """What pyarrow reads, if that tells that all texts match; else None."""
+        """The column as pyarrow reads it, if that shows that all texts match; else None."""
         pa, _ = _arrow()
         from pyarrow import json as pyarrow_json
 
-        # Each text begins an object and ends one: as many rows as texts are then one row for each text.
+        # Each text begins and ends like an object. Then, if there are as many rows as texts, each text is one row.
         if not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts):
             return None
         whole = b"\n".join(texts)
@@ -105,10 +105,10 @@ class JsonSchemaDecoder:
 
 
 def _matches(kind: JsonType, column: Any, *, says_null: bool) -> bool:
-    """Whether a column of the right type matches by its nulls. A property that is missing is null there, too."""
+    """Whether a column of the right type matches, given its nulls (a missing property is one, too)."""
     pa, pc = _arrow()
     if pa.types.is_floating(column.type):
-        # What rounds up to infinity.
+        # A number beyond a double becomes infinity.
         return pc.all(pc.is_finite(column)).as_py() is not False
     if kind.item is not None:
         items = column.flatten()
@@ -126,7 +126,7 @@ def _matches(kind: JsonType, column: Any, *, says_null: bool) -> bool:
 
 
 def _places(texts: list[bytes | None]) -> Any:
-    """Where each text is among those that are there, null for others."""
+    """The index of each text among those that are not None; null for None."""
     pa, _ = _arrow()
     counted = accumulate(text is not None for text in texts)
     return pa.array(
@@ -135,7 +135,7 @@ def _places(texts: list[bytes | None]) -> Any:
 
 
 def _arrow() -> tuple[Any, Any]:
-    """pyarrow and its functions, whose own types know nothing of columns of any type."""
+    """pyarrow and its functions, as Any: its type hints do not allow columns of unknown type."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""How many steps a JSON Schema takes at one value: schemas that refer to each other double them with each reference.
+"""Counts the steps that a JSON Schema takes for one value, because references can multiply them.
 
-Forty definitions, each of which refers twice to the next one, are a few hundred bytes and 2^40 steps. Counted is what
-is applied to the same value (`allOf`, `$ref`, `if`, ...); a reference that comes back to itself counts once.
+Forty definitions, each of which refers twice to the next one, are a few hundred bytes and 2^40 steps. Only schemas that
+are applied to the same value are counted (`allOf`, `$ref`, `if`, ...); a reference back to itself counts once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class Steps:
-    """`known` are the schemas that there are, by their URIs, that of the root too."""
+    """Counts steps; `known` are all schemas by their URIs, the root included."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = dict(known)
@@ -46,7 +46,7 @@ class Steps:
             return 0
         counted = self._counted.get(id(node))
         if counted is None:
-            # What comes back here while it is counted is under way already.
+            # A reference back to this schema while it is counted adds nothing.
             self._counted[id(node)] = 0
             parts = [(part, base) for part in _parts(node)]
             parts += [self.meant(node[name], base) for name in _REFERENCES if isinstance(node.get(name), str)]
@@ -54,7 +54,7 @@ class Steps:
         return counted
 
     def meant(self, reference: str, base: str) -> tuple[Any, str]:
-        """What a reference leads to, and the document that is in; None where it leads nowhere."""
+        """The schema to which a reference refers (None if there is none), and that schema's document."""
         whole = _joined(base, reference)
         if whole in self._known:
             return self._known[whole], whole.partition("#")[0]

@@ -1,7 +1,7 @@
-"""JSON Schema -> the Arrow type of a column of its values, and how one value becomes what that column holds.
+"""JSON Schema -> the Arrow type of a column of its values, and the conversion of one value for that column.
 
-A schema that allows one type besides null has that type. What allows several, or leaves its type open, or contains
-itself, is a column of JSON texts. Properties that `properties` does not name are left out.
+A schema that allows one type besides null has that type. A schema that allows several types or any type, or contains
+itself, becomes a column of JSON texts. Properties that are not in `properties` are left out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Unfit(Exception):
 
 
 class JsonType(NamedTuple):
-    """`type` is the column's Arrow type, `take` makes of a value what pyarrow takes for it; it raises Unfit.
+    """`type` is the column's Arrow type; `take` converts a value to what pyarrow takes, or raises Unfit.
 
-    `is_plain`: the schema says no more of the value than its type, so that a column of the right type matches.
-    `fields` are those of an object with properties, `item` is that of an array.
+    `is_plain`: the schema says only the type of the value, so a column of that type matches. `fields` are the
+    properties of an object, `item` is the type of an array's items.
     """
 
     type: Any
@@ -55,7 +55,7 @@ class _Plan:
         self._columns = 0
 
     def of(self, node: Any, base: str, within: tuple[int, ...], depth: int) -> JsonType:
-        """`within` are the schemas around this one, by their identity."""
+        """The type of one schema; `within` are the ids of the schemas that contain it."""
         self._columns += 1
         if depth > _DEPTH_MAX:
             raise JsonSchemaError(f"The schema is nested deeper than {_DEPTH_MAX} types, which columns are not.")
@@ -112,7 +112,7 @@ class _Plan:
             item = self.of(others, base, within, depth + 1)
             return JsonType(pa.map_(pa.string(), item.type), _taker_of_map(item.take))
         fields = {name: self.of(each, base, within, depth + 1) for name, each in properties.items()}
-        # Others may be anything, or there may be none.
+        # Properties that are not named may be anything, or are forbidden.
         is_plain = all(each.is_plain for each in fields.values()) and (others is True or others is False)
         return JsonType(
             pa.struct([(name, each.type) for name, each in fields.items()]),
@@ -125,7 +125,7 @@ class _Plan:
 
 
 def _kinds(node: Mapping[str, Any]) -> list[str]:
-    """The types that a schema names, or those of the only values it allows."""
+    """The types that a schema names, or those of its const or enum."""
     given = node.get("type")
     if given is not None:
         return [given] if isinstance(given, str) else list(given)
@@ -136,7 +136,7 @@ def _kinds(node: Mapping[str, Any]) -> list[str]:
 
 
 def _besides_null(node: Mapping[str, Any]) -> Any:
-    """The only other member of a oneOf or anyOf with null."""
+    """The other schema of a oneOf or anyOf of null and one more."""
     either = node.get("oneOf", node.get("anyOf"))
     if not isinstance(either, list) or len(either) != 2 or {"type": "null"} not in either:
         return None
@@ -151,7 +151,7 @@ def _says_no_more(node: Iterable[str], *planned: str) -> bool:
 
 
 def _taker(kinds: Any, take: Callable[[Any], Any], told: str) -> Callable[[Any], Any]:
-    """Takes null and values of these classes of Python."""
+    """A function that takes null and values of these Python classes."""
 
     def check(value: Any) -> Any:
         if value is None:
@@ -241,7 +241,7 @@ def _shown(value: Any) -> str:
 
 
 def _arrow() -> Any:
-    """pyarrow, whose own types know nothing of columns of any type."""
+    """pyarrow, as Any: its type hints do not allow columns of unknown type."""
     import pyarrow as pa
 
     return pa

@@ -1,4 +1,4 @@
-"""What `json_columns` calls: once per row to write it, and once per column with floats before."""
+"""The functions that `json_columns` calls: one for each row, and before that one for each column with floats."""
 
 from libc.stdint cimport int64_t
 

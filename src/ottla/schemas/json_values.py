@@ -1,12 +1,13 @@
 """Values of Arrow columns as JSON text, one at a time and without the interpreter's lock (compiled).
 
-`put_value` writes the value of a `Node` in one row behind the text that is there; a node of a nested type writes its
-children. The lock is taken for floats with a fraction only: their shortest digits come from Python's own function.
+`put_value` appends the value of a `Node` in one row to the text so far; for a nested type it writes the children. The
+lock is taken only for floats: Python's own function finds their shortest digits. (Whole floats below 1e15, except zero,
+need no lock.)
 
-How values are written: whole numbers, booleans and text as JSON has them; floats by their shortest digits that read
-back the same; decimals as numbers with all their digits; dates, times and timestamps as ISO 8601 strings (a timestamp
-with a time zone in UTC, with a Z; a fraction only where there is one); lists as arrays, structs and maps with text keys
-as objects. Text is taken to be UTF-8, as Arrow says.
+How values are written: whole numbers, booleans and text as in JSON; floats with the fewest digits that read back the
+same; decimals as numbers with all their digits; dates, times and timestamps as ISO 8601 strings (a timestamp with a
+time zone in UTC, with a Z; a fraction only if it is not zero); lists as arrays, structs and maps with text keys as
+objects. Text is not checked: in Arrow it must be UTF-8.
 
 JSON has neither NaN nor infinities: `first_not_finite` finds them before anything is written.
 """
@@ -51,9 +52,9 @@ from cython.cimports.ottla.schemas.numbers import (
 @cython.nogil
 @cython.exceptval(check=False)
 def put_value(out: cython.pointer(Growing), node: cython.pointer(cython.const[Node]), row: int64_t) -> cython.bint:
-    """Write one value; False when memory is short."""
+    """Write one value; False if there is no memory."""
     i: int64_t = row + node.offset
-    # Whatever is of a bounded size fits; decimals of a large negative scale are the longest.
+    # Room for any value of a bounded size; the longest are decimals with a large negative scale.
     if not reserve(out, 256):
         return False
     if node.form == AS_TEXT:
@@ -129,7 +130,7 @@ def _put_text(out: cython.pointer(Growing), column: cython.pointer(cython.const[
     size: int64_t = blob_at(column, row, cython.address(data))
     if size < 0:
         return _put_word(out, b"null", 4)
-    # An escape takes at most six bytes for one.
+    # An escape takes at most six bytes for one byte.
     if not reserve(out, 6 * size + 2):
         return False
     to: cython.p_char = _at(out)
@@ -167,7 +168,7 @@ def _put_text(out: cython.pointer(Growing), column: cython.pointer(cython.const[
 @cython.nogil
 @cython.exceptval(check=False)
 def _put_double(out: cython.pointer(Growing), value: cython.double, is_single: cython.bint) -> cython.bint:
-    """The shortest digits that read back as the same number."""
+    """Write a float with the fewest digits that read back as the same number."""
     to: cython.p_char = _at(out)
     if -1e15 < value < 1e15 and value == cython.cast(cython.double, cython.cast(int64_t, value)) and value != 0.0:
         to = put_digits(to, cython.cast(int64_t, value))
@@ -215,7 +216,7 @@ def _put_time(out: cython.pointer(Growing), node: cython.pointer(cython.const[No
     rest: int64_t = value
     unit: int64_t = node.per_second if node.form == AS_DATE else node.per_second * 86400
     if node.form != AS_TIME:
-        # C divides towards zero; days begin before.
+        # C rounds a quotient towards zero, but a day begins before its times.
         days = value // unit
         rest = value % unit
         if rest < 0:
@@ -251,7 +252,7 @@ def _put_struct(out: cython.pointer(Growing), node: cython.pointer(cython.const[
         if i > 0:
             _put_word(out, b",", 1)
         _put_word(out, fields[i].label, fields[i].label_bytes)
-        # The fields' own offsets already hold this node's.
+        # The fields' offsets include this node's offset.
         if not put_value(out, cython.address(fields[i]), row):
             return False
     return _put_word(out, b"}", 1)
@@ -262,7 +263,7 @@ def _put_struct(out: cython.pointer(Growing), node: cython.pointer(cython.const[
 @cython.nogil
 @cython.exceptval(check=False)
 def _items(node: cython.pointer(cython.const[Node]), i: int64_t, begin: cython.pointer(int64_t)) -> int64_t:
-    """Where a list's items begin, and where they end."""
+    """Write where a list's items begin into `begin`; return where they end."""
     if node.width:
         begin[0] = i * node.width
         return begin[0] + node.width
@@ -311,7 +312,7 @@ def _put_map(out: cython.pointer(Growing), node: cython.pointer(cython.const[Nod
     return _put_word(out, b"}", 1)
 
 
-# ---------------------------------------------------------------------- what JSON does not know
+# ---------------------------------------------------------------------- numbers that JSON does not have
 
 
 @cython.cfunc
@@ -320,7 +321,7 @@ def _put_map(out: cython.pointer(Growing), node: cython.pointer(cython.const[Nod
 def first_not_finite(
     node: cython.pointer(cython.const[Node]), begin: int64_t, end: int64_t, value: cython.pointer(cython.double)
 ) -> int64_t:
-    """The first row with NaN or an infinity in it, which is put into `value`; -1 if there is none."""
+    """The first row with NaN or an infinity, which is written into `value`; -1 if there is none."""
     row: int64_t
     i: int64_t
     first: int64_t = 0
@@ -341,8 +342,7 @@ def first_not_finite(
             if not isfinite(value[0]):
                 return row
             continue
-        # A struct's fields have the same rows, and its offset is in them already; a list's or map's child has its
-        # items.
+        # A struct's fields have the same rows (their offsets include its own); a list's or map's child has the items.
         first, last = row, row + 1
         if node.form != AS_STRUCT:
             last = _items(node, i, cython.address(first))

@@ -1,1 +1,1 @@
-# Nothing here is for Python; the compiled modules see the .pxd beside this.
+# Nothing here can be called from Python; compiled modules use the .pxd file.

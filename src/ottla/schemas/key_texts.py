@@ -1,6 +1,6 @@
 """A column of numbers, booleans or times as keys: each value's JSON text, without quotes (compiled).
 
-So a key has the same text as the field of a JSON value: 7 is `7`, a date `2013-01-01`. A null stays a null.
+A key then has the same text as such a field in a JSON value: 7 is `7`, a date `2013-01-01`. A null stays a null.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ALLOWED = "text or binary, or a number, decimal, boolean, date, time or timesta
 
 
 def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
-    """Keys made of a table's column that is neither text nor binary.
+    """The keys from a table's column that is neither text nor binary.
 
-    Raises RecordError that names the column for types that cannot be keys, and also the row, counted from `first_row`,
-    for NaN and infinities.
+    RecordError, with the column, for types that cannot be keys. RecordError, with column and row (counted from
+    `first_row`), for NaN and infinities.
     """
     i: cython.Py_ssize_t = column_index(chunk, "key", name)
     schema: cython.pointer(ArrowSchema) = chunk.schema.c.children[i]
@@ -80,7 +80,7 @@ def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
 def _write(
     made: KeyColumn, node: cython.pointer(Node), indices: cython.pointer(Numbers), rows: int64_t, distinct: int64_t
 ) -> int64_t:
-    """Write the keys up to the first that is not finite, and return its row; `rows` if there is none."""
+    """Write the keys up to the first NaN or infinity, and return its row; `rows` if there is none."""
     text = cython.declare(Growing)
     value: cython.double = 0.0
     at: int64_t

@@ -1,6 +1,6 @@
 """Numbers and dates as text, without the interpreter's lock (inline pieces of the compiled modules).
 
-Each function writes at `to` and returns where it stopped; the caller has made room.
+Each function writes at `to` and returns the position after the text; the caller has made room.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -39,7 +39,7 @@ cdef inline char *put_digits(char *to, int64_t number) noexcept nogil:
 cdef inline char *put_date(char *to, int64_t days) noexcept nogil:
     """Days since 1970-01-01 as YYYY-MM-DD in the proleptic Gregorian calendar.
 
-    The year begins in March here, so that the leap day is its last; 400 years have 146097 days.
+    The year begins in March here: then the leap day is its last day. 400 years have 146097 days.
     """
     cdef int64_t shifted = days + 719468
     cdef int64_t era = (shifted if shifted >= 0 else shifted - 146096) // 146097
@@ -97,7 +97,7 @@ cdef inline char *put_decimal(char *to, const unsigned char *value, int width, i
             remainder %= 10
         digits[size] = <char> (48 + remainder)
         size += 1
-    # `digits` holds them backwards; at least one stands before the point.
+    # `digits` has the last digit first; at least one digit is written before the point.
     count = scale + 1 if scale > 0 else 1
     for i in range((size if size > count else count) - 1, -1, -1):
         to[0] = digits[i] if i < size else c'0'
@@ -124,7 +124,7 @@ cdef inline char *put_clock(char *to, int64_t since, int64_t per_second, int dig
     """A time since midnight as HH:MM:SS, and a fraction of so many digits where there is one."""
     cdef int64_t seconds = since // per_second
     cdef int64_t fraction = since % per_second
-    if since < 0 or seconds >= 360000:  # Arrow does not allow it; two digits have to do
+    if since < 0 or seconds >= 360000:  # not valid in Arrow, and the hour has two digits
         seconds = fraction = 0
     to = _put_padded(to, seconds // 3600, 2)
     to[0] = c':'

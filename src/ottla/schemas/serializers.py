@@ -1,4 +1,4 @@
-"""The serializers that go by a name: what Java's own make of a number, a text or a UUID, and JSON.
+"""The serializers that can be chosen by name: they write what Java's own Serializers write, and JSON.
 
 Each takes one object, never None, and returns bytes, or text that is sent as UTF-8; TypeError, ValueError or
 struct.error for what it cannot take. Numbers are big-endian, as Java's Serializers write them.
@@ -21,15 +21,15 @@ def data(given: Any) -> bytes:
 
 
 def string(given: Any) -> str:
-    """Text as it is; a number is none."""
+    """Text as it is; TypeError for a number."""
     if not isinstance(given, str):
         raise TypeError("it takes str")
     return given
 
 
 def json(given: Any) -> str:
-    """Compact JSON; NaN and infinities, which JSON has not, are refused."""
-    import json  # only for who sends it
+    """Compact JSON; ValueError for NaN and infinities, which JSON does not have."""
+    import json  # imported only if it is used
 
     return json.dumps(given, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

@@ -1,1 +1,1 @@
-"""The shipped cores in a world where network, disk and clock are one seed's doing."""
+"""The shipped cores with a simulated network, disks and clock: a seed decides all that happens."""

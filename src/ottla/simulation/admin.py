@@ -1,4 +1,4 @@
-"""A client in the simulated world that asks single questions, as `client/admin_driver` does over sockets."""
+"""A simulated client that sends single requests, as `client/admin_driver` does over sockets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class SimulatedAdmin:
-    """`answers` has what came back, by the token that `ask` returned; a message of None where nothing did in time."""
+    """`answers` has the answers by the token that `ask` returned; one without an answer in time has message None."""
 
     def __init__(self, world: World, number: int, rng: Random) -> None:
         self.answers: dict[int, Answer] = {}
-        # As it is called in the trace.
+        # Its name in the trace.
         self.client_name = f"client-{number}"
         self._world = world
         self._number = number
@@ -29,13 +29,13 @@ class SimulatedAdmin:
         self._runner = Runner(world.scheduler, core, self._perform, world.clients.clock_of(number))
 
     def ask(self, message: Any, broker_id: int, limit_us: int) -> int:
-        """Ask a broker; give up after `limit_us`."""
+        """Send a request to a broker, give up after `limit_us`, and return the token of the answer."""
         self._tokens += 1
         self._runner.deliver(Question(message, self._tokens, broker_id, self._runner.now_us + limit_us))
         return self._tokens
 
     def is_answered(self) -> bool:
-        """Whether nothing is waited for any more."""
+        """Whether every request has its answer, or was given up."""
         return len(self.answers) == self._tokens
 
     def die(self) -> None:
@@ -44,11 +44,11 @@ class SimulatedAdmin:
         self._world.network.remove_client(self._number)
 
     def look_again(self) -> None:
-        """Look at the clock, which runs otherwise now."""
+        """Compute deadlines anew: the clock was changed."""
         self._runner.look_again()
 
     def when_acted(self, acted: Callable[[], None]) -> None:
-        """Have this called whenever the core has done something."""
+        """Have this called whenever the core has handled an event or a tick."""
         self._runner.acted = acted
 
     def _perform(self, output: Any) -> None:

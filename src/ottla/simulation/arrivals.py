@@ -1,8 +1,8 @@
-"""How records come, and how fast brokers are: all at once, at a rate, in bursts, or hours apart.
+"""When records are sent (all at once, at a rate, in bursts, or hours apart), and how long brokers take.
 
 Runs in which brokers answer at once show little about producers that wait for brokers. So in some runs brokers need
 time for each Produce request, and the rate of the producer without transactions is drawn as records per request. A rate
-below one needs no batches; higher rates need fuller ones, until full batches are not enough. In other runs both
+below one needs no batches; higher rates need fuller ones, until full batches are not enough. In other runs the
 producers send nothing for longer than clients and brokers keep connections, metadata and producer ids.
 """
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 from ottla.simulation.chance import Chance
 from ottla.simulation.plan import BEGIN, COMMIT, PAUSE, SEND, Act, Plan, ProducerPlan, ServicePlan
 
-# How long a Produce request takes; a time that varies is at least a quarter of that.
+# How long a Produce request takes at most; where the time varies, it takes a quarter of that at least.
 _SERVICE_US = (2_000, 5_000, 20_000, 50_000)
 _VARIES = 4
-# How many records come in that time.
+# How many records are sent in that time.
 _RECORDS_PER_REQUEST = (0.3, 0.8, 3, 10, 30)
 _BURSTS = (5, 20, 50)
 # The share of producers with memory for about forty records, which wait for memory if brokers are too slow.

@@ -1,7 +1,7 @@
-"""A generator of our own (SplitMix64): the same draws on every machine and under every version of Python.
+"""A random generator of our own (SplitMix64): the same draws on every machine and in every version of Python.
 
-`random.Random` promises to repeat itself only for `random()`; how `choice` or `shuffle` come from it has changed
-before. It is a `Random`, because that is what the cores ask for, and overrides everything that is drawn from.
+`random.Random` is the same in every version only for `random()`; how `choice` or `shuffle` use it has changed before.
+`Chance` is a `Random`, because the cores take one, and overrides the methods that are used.
 
 Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
@@ -22,7 +22,7 @@ _HALF = (1 << 32) - 1
 
 
 class Stream:
-    """The words that follow from `state`, a number below 2**64."""
+    """A sequence of 64-bit words, which follows from `state`, a number below 2**64."""
 
     __slots__ = ("state",)
 
@@ -43,7 +43,7 @@ class Stream:
 
 
 class Chance(Random):
-    """Draws from `seed`, any number or text."""
+    """A generator made from `seed`, any number or text."""
 
     def __init__(self, seed: int | str) -> None:
         self._stream = Stream(0)
@@ -54,7 +54,7 @@ class Chance(Random):
         self._stream.state = int.from_bytes(hashlib.blake2b(str(a).encode(), digest_size=8).digest())
 
     def fork(self, name: str) -> Chance:
-        """A generator of its own, which depends on this one's state and the name, and does not draw from it."""
+        """Another generator, made from this one's state and the name; this one's state does not change."""
         return Chance(f"{self._stream.state} {name}")
 
     def random(self) -> float:
@@ -98,7 +98,7 @@ class Chance(Random):
         return seq[self.below(len(seq))]
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
-        """Put the elements in an order drawn."""
+        """Put the elements in a random order."""
         for i in range(len(x) - 1, 0, -1):
             j = self.below(i + 1)
             x[i], x[j] = x[j], x[i]

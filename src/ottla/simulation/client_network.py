@@ -18,9 +18,9 @@ FIRST_PORT = 9092
 
 
 class SimulatedClients:
-    """Clients by their names; instances of one name run on one machine, those without a name on one each."""
+    """Clients by name; instances of one name share a machine, and each one without a name has its own."""
 
-    # Those that no plan names may come, too.
+    # Not limited: clients that no plan names may connect, too.
     client_ids = None
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
@@ -30,7 +30,7 @@ class SimulatedClients:
         self._instances: dict[str, list[SimulatedClient]] = {}
 
     def join(self, name: str, client: SimulatedClient) -> None:
-        """One more instance of a client."""
+        """Add an instance of a client."""
         self._instances.setdefault(name, []).append(client)
 
     def clock_of(self, client_number: int) -> OwnClock:
@@ -39,7 +39,7 @@ class SimulatedClients:
         return OwnClock() if name is None else self._clocks.setdefault(name, OwnClock())
 
     def drift_clock(self, client_id: str, drift_ppm: int) -> None:
-        """From now on a client's clock counts so many parts in a million too many; 0: right."""
+        """From now on a client's clock is too fast by so many parts per million; 0: right."""
         self._clocks.setdefault(client_id, OwnClock()).run(drift_ppm, self._scheduler.now_us)
         for client in self._instances.get(client_id, ()):
             client.look_again()
@@ -49,9 +49,9 @@ class SimulatedClients:
         return self._network.unplug(FIRST_PORT + broker_id, client_id)
 
     def half_open(self, broker_id: int | None, client_id: str | None) -> Silence:
-        """Have the connections there are now, or the next one, lose everything for good, with neither end told."""
+        """Let the present connections (or the next one if there is none) lose everything, unknown to both ends."""
         return self._network.half_open(None if broker_id is None else FIRST_PORT + broker_id, client_id)
 
     def stall(self, probability: float, delay_max_us: int) -> Stall:
-        """Hold up a share of what passes, and all behind it on its connection."""
+        """Delay a share of the messages; later ones of the same connection wait, too."""
         return self._network.stall(probability, delay_max_us)

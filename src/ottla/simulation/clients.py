@@ -1,7 +1,6 @@
-"""A producer and a reader in the simulated world: the shipped cores, driven as `client/` drives them.
+"""A simulated producer and reader: the shipped cores, driven as `client/` drives them.
 
-Both look like the real ones where a test touches them: `send` returns a `Delivery`, whose `result` lets simulated
-time pass.
+Tests use them like the real ones: `send` returns a `Delivery`, and its `result` lets simulated time pass.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ if TYPE_CHECKING:
     from ottla.simulation.world import World
 
 
-# Every append wakes the simulated I/O side: it never wakes by itself.
+# When the simulated I/O side would wake by itself: never, so the appender wakes it after every append.
 FOR_EVER_US = 1 << 62
 
 
 class _FedByAppender:
-    """The core's surface, with the appender behind it: whenever time passes, sealed batches are taken over."""
+    """The producer's core; with each tick it also gets new batches from the appender."""
 
     def __init__(self, producer: SimulatedProducer) -> None:
         self._producer = producer
@@ -70,16 +69,16 @@ class _FedByAppender:
 
 
 class SimulatedProducer:
-    """One `ProducerCore` with its `Appender`; also what the appender calls when it cannot go on by itself.
+    """One `ProducerCore` with its `Appender`; it also has the hooks that the appender calls.
 
-    `requests` keeps what was transmitted, for tests that follow a record.
+    `requests` are the requests that were sent, for tests that follow a record.
     """
 
     def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self.settings = ProducerSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
         self.core = ProducerCore(self.settings, rng)
         self.requests: list[Transmit] = []
-        # As it is called in the trace.
+        # Its name in the trace.
         self.client_name = f"client-{number}"
         self._world = world
         self._number = number
@@ -112,14 +111,14 @@ class SimulatedProducer:
         return self.appender.send(topic, value, key, **details)
 
     def flush(self) -> None:
-        """Let time pass until everything is settled; open batches need not linger."""
+        """Let time pass until everything is settled; open batches are sent at once."""
         self.feed(flushes=True)
         self._runner.carry_out()
         if not self._world.run_until(lambda: not self._unsettled):
             raise OttlaError("the simulated producer did not settle its batches")
 
     def deliver(self, event: Any) -> None:
-        """Have the core take in an event now."""
+        """Give the core an event now."""
         self._runner.deliver(event)
 
     def look_again(self) -> None:
@@ -131,15 +130,15 @@ class SimulatedProducer:
         return not self._unsettled and not self.appender.buffered_bytes
 
     def may_go_on(self, topic: str) -> bool:
-        """Whether the topic is known and there is room; what a call that would wait waits for."""
+        """Whether the topic is known and buffer.memory has room."""
         room = self.appender.buffered_bytes < self.settings.buffer_memory
         return room and self.appender.partition_count(topic) > 0
 
     def die(self) -> None:
-        """End the process: its connections are closed, and nobody is left to be told what becomes of its records.
+        """End the process: its connections are closed, and its records get no further outcomes.
 
-        The process would take its batches with it. Here they must be settled: one that never is keeps its deliveries,
-        and with them the whole world, from being collected (see `Delivery`).
+        A real process would end with its batches. Here they must be settled: otherwise their deliveries, and with them
+        the whole world, could not be garbage-collected (see `Delivery`).
         """
         self._runner.die()
         self._world.network.remove_client(self._number)
@@ -149,7 +148,7 @@ class SimulatedProducer:
         self._unsettled.clear()
 
     def feed(self, *, flushes: bool = False) -> None:
-        """Hand the core new and full batches; with `flushes` open batches are ready at once."""
+        """Give the core new and full batches; with `flushes` open batches are ready at once."""
         now_us = self._runner.now_us
         appender = self.appender
         batches = appender.take_new()
@@ -163,14 +162,14 @@ class SimulatedProducer:
         if flushes or appender.is_short_of_memory:
             self.core.receive(OpenBatchesWanted(), now_us)
 
-    # ---- what the appender calls --------------------------------------------------------------------------------
+    # ---- the appender's hooks -----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Something was appended; the I/O side looks at it in its next turn."""
+        """Schedule a tick: something was appended."""
         self._world.scheduler.after(0, self._runner.ring)
 
     def check_usable(self) -> None:
-        """Raise where nothing can be sent any more."""
+        """Raise if nothing can be sent any more."""
         self.gate.check_usable()
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
@@ -180,7 +179,7 @@ class SimulatedProducer:
             raise self._topic_errors.get(topic) or OttlaError(f"topic {topic!r} could not be had")
 
     def memory_wanted(self, call: BlockedCall) -> None:
-        """Let time pass until the call is given its memory."""
+        """Let time pass until the call gets its memory."""
         self.feed()
         self._runner.carry_out()
         if not self._wait_to_go_on(lambda: not call.is_waiting):
@@ -231,12 +230,12 @@ class SimulatedProducer:
 
 
 class SimulatedReader:
-    """One `ReaderCore` that reads partitions to their end. `bounds` tells the offsets it read between."""
+    """One `ReaderCore` that reads partitions to their end. `bounds` has the offsets between which it read."""
 
     def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
         self.core = ReaderCore(self._settings, rng)
-        # As it is called in the trace.
+        # Its name in the trace.
         self.client_name = f"client-{number}"
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
@@ -246,7 +245,7 @@ class SimulatedReader:
         self._finished: dict[tuple[str, int], OttlaError | None] = {}
 
     def read(self, topic: str, partition: int) -> list[Record]:
-        """All records of a partition as it is now, in offset order; with read_committed those that are committed."""
+        """All records of a partition up to its present end, in offset order; with read_committed those committed."""
         fetched = self.fetch(topic, partition)
         if self._settings.read_committed:
             return committed_only(fetched)
@@ -259,7 +258,7 @@ class SimulatedReader:
         ]
 
     def fetch(self, topic: str, partition: int) -> list[Fetched]:
-        """All that is fetched of a partition as it is now, not decoded."""
+        """All that is fetched of a partition up to its present end, not decoded."""
         place = topic, partition
         self._fetched[place] = []
         self._runner.deliver(Assign(topic, partition, start=-2, end=-1))

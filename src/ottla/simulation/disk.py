@@ -1,13 +1,13 @@
-"""A disk in memory behind the broker's storage port, which fails where it is told to.
+"""A simulated disk in memory behind the broker's storage port, with faults.
 
-`power_off` takes away what was not synced, in the order in which a disk may write it: any. Of a file's unsynced pages
-nothing is left, or a part from their beginning, or any of them, with zeros in the others' place; a small file that was
-replaced without a sync has its new content, its old one or none. A full disk answers as a real one does, with ENOSPC
-and nothing written. A byte of what was not synced can be wrong (`spoilt_byte`), as by a sector torn in the middle.
+`power_off` loses what was not synced. A disk may write pages in any order: of a file's unsynced pages none is left, or
+a part from the beginning, or any of them, with zeros in place of the others. A small file that was replaced without a
+sync has its new content, its old content or none. A full disk raises ENOSPC and writes nothing, as a real one does. An
+unsynced byte can be made wrong (`spoilt_byte`), as by a torn sector.
 
-Reads, writes and syncs can be made to fail with EIO (`faults`). A sync that failed leaves the file's
-pages marked clean, as Linux does: the next sync succeeds, and they are gone with the next power cut all the same. Until
-then they can be read, unless the disk `evicts` them at once.
+Reads, writes and syncs can be made to fail with EIO (`faults`). After a failed sync the file's pages count as clean, as
+in Linux: the next sync succeeds, but the pages are lost with the next power cut. Until then they can be read, unless
+the fault `evicts` them at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
 from ottla.host.disk_faults import READ, SYNC, WRITE, DiskFaults, spoilt_byte
 
-# What a disk writes as a whole or not at all; small, as the logs of a simulation are.
+# A disk writes a page as a whole or not at all. It is small, because a simulation's logs are small.
 PAGE_BYTES = 512
 
 
 class DiskSlice:
-    """Bytes of a simulated file; copied when sent, as a wire does."""
+    """Bytes of a simulated file, a copy."""
 
     def __init__(self, content: bytes) -> None:
         self.size = len(content)
@@ -55,7 +55,7 @@ class DiskFile:
         return len(self._content)
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write the buffers at the end, all or (on a disk that is full, or fails) none of them."""
+        """Write the buffers at the end: all, or (with an OSError) none."""
         content = b"".join(buffers)
         self._disk.take(len(content))
         position = len(self._content)
@@ -80,19 +80,19 @@ class DiskFile:
         self._disk.cut(self._path, size)
 
     def sync(self) -> None:
-        """Everything written so far would now survive a power cut."""
+        """Let everything written so far survive a power cut."""
         self._disk.sync(self._path)
 
     def begin_sync(self) -> Callable[[], bool]:
-        """Sync what is there now; it is done, or has failed, when it is asked about at a later time."""
+        """Begin to sync what is there now; it is done, or has failed, when the result is called at a later time."""
         return _BackgroundSync(self._disk, self._path, self._content)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to do."""
 
 
 class _BackgroundSync:
-    """One file on its way to the disk: until somebody asks at a later time, a power cut finds nothing of it there."""
+    """A sync that has begun: before the first call at a later time nothing of it survives a power cut."""
 
     def __init__(self, disk: Disk, path: str, content: bytearray) -> None:
         self._disk = disk
@@ -122,17 +122,17 @@ class Disk:
         self.capacity = capacity
         self.used = 0
         self.faults = DiskFaults()
-        # Whether pages that could not be synced have gone from the page cache, too, since somebody asked last.
+        # Whether a failed sync has lost pages from the page cache; `World` sets it to False again.
         self.has_lost_pages = False
         self.write_back = WriteBack()
         self._files: dict[str, bytearray] = {}
-        # Path -> what of it was dropped by syncs that failed, and will never be on the disk.
+        # Path -> (begin, end) of what failed syncs left out: it is never written to the disk.
         self._dropped: dict[str, list[tuple[int, int]]] = {}
-        # Path -> what a small file held before it was replaced without a sync (None: it was not there), and when.
+        # Path -> a small file's content before it was replaced without a sync (None: it did not exist), and when.
         self._replaced: dict[str, tuple[bytes | None, int]] = {}
 
     def take(self, size: int) -> None:
-        """Count `size` more bytes, or fail as a disk does that is full, or broken."""
+        """Count `size` more bytes; OSError if the disk is full or the write fails."""
         if size <= 0:
             self.faults.check(WRITE)
         else:
@@ -142,7 +142,7 @@ class Disk:
         self.used += size
 
     def sync(self, path: str) -> None:
-        """What was written to this file is on the disk; OSError: it never will be, and nobody hears of it again."""
+        """Sync this file; after an OSError its unsynced pages never get to the disk, and no later sync says so."""
         try:
             self.faults.check(SYNC)
         except OSError:
@@ -153,7 +153,7 @@ class Disk:
         self.write_back.flushed()
 
     def sync_begun(self, path: str, content: bytearray, size: int) -> None:
-        """What this file held when it had `size` bytes is on the disk, unless it has gone; OSError as for `sync`."""
+        """Sync the first `size` bytes of this file, unless it was removed or replaced; OSError as for `sync`."""
         if self._files.get(path) is not content:
             return
         try:
@@ -176,13 +176,13 @@ class Disk:
             self._dropped.setdefault(path, []).append((begin, end))
 
     def cut(self, path: str, size: int) -> None:
-        """A file was cut to `size` bytes."""
+        """Note that a file was cut to `size` bytes."""
         self.write_back.cut(path, size)
         if path in self._dropped:
             self._dropped[path] = [(begin, min(end, size)) for begin, end in self._dropped[path] if begin < size]
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
-        """Make a folder with these files in it; False where there is one."""
+        """Make a folder with these files in it; False if it exists."""
         if self.exists(path):
             return False
         try:
@@ -194,7 +194,7 @@ class Disk:
         return True
 
     def open(self, path: str) -> DiskFile:
-        """The file at `path`, made where it is missing, unless the disk is full, or fails."""
+        """The file at `path`, made if it is missing; OSError if it cannot be made."""
         if path not in self._files:
             self.faults.check_append()
         return DiskFile(self, path, self._files.setdefault(path, bytearray()))
@@ -233,7 +233,7 @@ class Disk:
         return [bytes(self._files[f"{folder}/{name}"]) for name in names]
 
     def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
-        """Replace a small file at once; `synced`: it is on the disk then."""
+        """Replace a small file as a whole; `synced`: its new content then survives a power cut."""
         before = self._files.get(path)
         if synced:
             self.faults.check(SYNC)
@@ -254,7 +254,7 @@ class Disk:
             self._replaced[path] = None if before is None else bytes(before), now_us
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, or a folder."""
+        """Rename a file or a folder."""
         self.faults.check(WRITE)
         start = old + "/"
         inside = [path for path in self._files if path.startswith(start)]
@@ -276,7 +276,7 @@ class Disk:
             self._replaced[new] = self._replaced.pop(old)
 
     def remove(self, path: str, *, synced: bool = False) -> None:
-        """Remove a file, or a folder with all that is in it; what is gone does not come back, `synced` or not."""
+        """Remove a file, or a folder with all in it; `synced` or not, it does not come back after a power cut."""
         start = path.rstrip("/") + "/"
         for name in [n for n in self._files if n == path or n.startswith(start)]:
             self.used -= len(self._files.pop(name))
@@ -285,7 +285,7 @@ class Disk:
         self.write_back.removed(path)
 
     def spoilt_byte(self, path: str, rng: Random) -> int | None:
-        """Where a byte of what was not synced of a log can be wrong; None where there is none."""
+        """The position of an unsynced byte of a log that can be made wrong; None if there is none."""
         content = self._files.get(path, bytearray())
         return spoilt_byte(content, self.write_back.synced_bytes(path, len(content)), rng)
 
@@ -294,10 +294,10 @@ class Disk:
         self._files[path][position] ^= 0xFF
 
     def let_go(self) -> None:
-        """The broker that wrote here is no more; nothing of it is open."""
+        """Nothing to do: simulated files need no closing."""
 
     def power_off(self, rng: Random) -> None:
-        """Leave of every file what was synced, and of the rest what the disk happened to have written."""
+        """Keep of every file what was synced, and of the rest a part that is drawn."""
         for path, dropped in self._dropped.items():
             self._lose_dropped(path, dropped, rng)
         self._dropped.clear()
@@ -315,11 +315,11 @@ class Disk:
             content[begin:end] = bytes(max(0, end - begin))
         last = dropped[-1][0] if dropped else len(content)
         if dropped and dropped[-1][1] >= len(content) and rng.random() < 0.5:
-            # Nor was it noted that the file had grown.
+            # The file's new length was not written, either.
             self._cut_content(path, last)
 
     def _lose_pages(self, path: str, begin: int, end: int, rng: Random) -> None:
-        """Of what was not synced nothing survives, or a part from its beginning, or some of its pages."""
+        """Keep nothing of what was not synced, or a part from its beginning, or some of its pages."""
         content, drawn = self._files[path], rng.random()
         if drawn < 0.4:
             self._cut_content(path, begin)
@@ -342,7 +342,7 @@ class Disk:
         del content[size:]
 
     def _lose_content(self, path: str, before: bytes | None, rng: Random) -> None:
-        """A small file that was replaced without a sync: as it is, as it was, or empty."""
+        """Leave a small file that was replaced without a sync as it is, as it was, or empty."""
         drawn = rng.random()
         if drawn < 0.5:
             return

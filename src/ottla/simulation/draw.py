@@ -1,10 +1,11 @@
-"""From a seed to a plan: what a run is made of, drawn so that runs differ in kind and not only in detail.
+"""Draws a plan from a seed, so that runs differ in kind and not only in detail.
 
 Swarm testing (Groce and others, "Swarm testing", ISSTA 2012): every seed first draws which kinds of faults may happen
-at all; a run with everything in it finds less than many runs with something each (`drawing`). Two kinds
-of plans are told apart, since they promise different things: in a *mild* one nothing happens that Kafka does not
-survive without a sync, so nothing that was acked by all may be missing; in a *severe* one power fails anywhere, and
-what is missing must be put down to it.
+at all, for many runs with a few kinds each find more than a run with all of them (`drawing`).
+
+There are two kinds of plans, with different promises. In a *mild* plan nothing happens that Kafka does not survive
+without syncs, so no record that was acknowledged with acks=all may be missing. In a *severe* one power may fail at any
+time, and every missing record must be explained by that.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from ottla.simulation.plan import (
 )
 from ottla.simulation.timetable import Timetable, spread
 
-# Every so many seeds messages are encoded and decoded as on a wire.
+# In one of so many seeds messages are encoded and decoded, as on a real connection.
 BYTES_EVERY = 20
 
-# Short enough that a run of some simulated minutes sees brokers given up, replicas dropped and taken in again.
+# Short enough that all of it happens several times in a run of some simulated minutes.
 BROKER_SETTINGS = {
     "leader_imbalance_check_interval_seconds": 7,
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
     "replica_high_watermark_checkpoint_interval_ms": 2000,
 }
-# How soon a cluster notices what is wrong: the first as the embedded cluster, the second in no hurry.
+# How soon a cluster notices a fault: quickly (with the embedded cluster's session timeout), or slowly.
 _PACES = (
     {
         "broker_session_timeout_ms": 1500,
@@ -61,29 +62,29 @@ _PACES = (
         "replica_fetch_wait_max_ms": 2000,
     },
 )
-# How many runs have disks that fail, and how many of those have topics whose records are synced before they are told.
+# The share of runs with failing disks, and of those the share whose topics have flush.messages.
 _FAILING_DISKS_SHARE = 0.12
 _FLUSHED_SHARE = 0.7
-# How many runs have clients with clocks of their own, and how many parts in a million those are off.
+# The share of runs in which clients' clocks are wrong, and by how many parts per million.
 _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
-# How many of the runs in which messages come late have transactions that do not wait for them.
+# Of the runs in which messages come late: the share with transactions that end before their records arrive.
 _HASTY_SHARE = 0.7
-# How many runs have two transactional producers, whose records lie between each other's.
+# The share of runs with two transactional producers, whose records alternate in the logs.
 _SECOND_SHARE = 0.2
-# How many runs have all batches in flight sent again.
+# The share of runs in which all batches in flight are sent again.
 _SENT_AGAIN_SHARE = 0.04
-# How many runs have an application that starts anew and hands over again what it had not heard of.
+# The share of runs in which an application restarts and sends its last records again.
 _HANDED_OVER_AGAIN_SHARE = 0.04
-# How many runs have a reader that has deleted what it has read.
+# The share of runs with a reader that deletes what it has read.
 _PURGING_SHARE = 0.06
-# How many runs have replicas that are moved, and among how many brokers.
+# The share of runs in which replicas are moved, and among how many brokers.
 _MOVING_SHARE = 0.08
 _MOVING_BROKERS = (3, 4, 4, 5)
-# How many runs have brokers that take their time, and how many have producers that idle for hours.
+# The shares of runs in which brokers take time for requests, and in which producers send nothing for hours.
 _BUSY_SHARE = 0.06
 _IDLE_SHARE = 0.01
-# Most records have none; names come twice, and values are null or empty.
+# Most records have no headers. A name may occur twice in a record; values may be null or empty.
 _HEADER_COUNTS = (0, 0, 0, 0, 1, 2, 3)
 _HEADER_NAMES = ("trace", "tenant", "tenant", "å", "")
 _HEADER_VALUES = (None, "", "a", "b", "00-4bf92f3577b34da6-01")
@@ -92,8 +93,8 @@ _HEADER_VALUES = (None, "", "a", "b", "00-4bf92f3577b34da6-01")
 def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
     """The plan of a seed: three brokers, two producers (one transactional), so many records and faults.
 
-    Where replicas move there are up to five brokers. Some have a second transactional producer, with a quarter as many
-    records more.
+    If replicas are moved, there are up to five brokers. Some plans have a second transactional producer, which adds a
+    quarter of `records`.
     """
     plan = _plan(seed, records)
     moving = Chance(f"moves {seed}")
@@ -120,7 +121,7 @@ def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
     chance = Chance(f"faults {seed}")
     times = draw_times(chance, faults)
     for producer in plan.producers:
-        # Whatever goes wrong is to find somebody at work.
+        # When faults happen, producers are to be sending.
         spread(chance.fork(producer.name), producer, max(times, default=0))
     plan.faults += draw_faults(chance, times, plan)
     if sends_again:
@@ -144,7 +145,7 @@ def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
 
 
 def _promise_to_flush(plan: Plan, chance: Chance) -> None:
-    """Few brokers sync what they write: only what was synced can fail to be."""
+    """Often give the topics flush.messages: without it there are few syncs that could fail."""
     if chance.random() < _FLUSHED_SHARE:
         flush_messages = chance.choice((1, 1, 5))
         for topic in plan.topics:
@@ -152,7 +153,7 @@ def _promise_to_flush(plan: Plan, chance: Chance) -> None:
 
 
 def add_headers(plan: Plan, chance: Chance) -> None:
-    """Each record gets so many headers, of few names, beside its number."""
+    """Give each record some headers, of few names, beside the one with its number."""
     for producer in plan.producers:
         for act in producer.acts:
             if act.do == SEND:
@@ -161,7 +162,7 @@ def add_headers(plan: Plan, chance: Chance) -> None:
 
 
 def _drifting(chance: Chance, plan: Plan) -> list[TimedFault]:
-    """The machine of a producer, a reader or two has a clock that runs too fast or too slow for half of the run."""
+    """Let the clocks of one or two clients run too fast or too slow for the first 30 seconds."""
     names = [producer.name for producer in plan.producers] + [reader.name for reader in plan.readers]
     return [
         TimedFault(
@@ -172,7 +173,7 @@ def _drifting(chance: Chance, plan: Plan) -> list[TimedFault]:
 
 
 def _make_late(plan: Plan, chance: Chance) -> list[TimedFault]:
-    """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
+    """Let requests arrive after their producer gave them up, perhaps after their transaction (KIP-890 is off)."""
     plan.settings["transaction_version"] = 1
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
@@ -184,7 +185,7 @@ def _make_late(plan: Plan, chance: Chance) -> list[TimedFault]:
 
 
 def _abort_in_haste(plan: Plan, chance: Chance) -> None:
-    """Transactions end while their record is on its way; the next one writes to the same place, when that has come."""
+    """Abort transactions while their record is on its way; when it has arrived, the next one writes there, too."""
     producer = plan.producers[1]
     places = [(topic.name, partition) for topic in plan.topics for partition in range(topic.partitions)]
     numbers = [act.number for act in producer.acts if act.do == SEND]
@@ -204,7 +205,7 @@ def _abort_in_haste(plan: Plan, chance: Chance) -> None:
 
 
 def _send_in_bursts(plan: Plan, chance: Chance) -> None:
-    """`p0` has as many batches in flight as there may be."""
+    """Let `p0` have as many batches in flight as it may."""
     producer = plan.producers[0]
     numbers = [act.number for act in producer.acts if act.do == SEND]
     producer.acts = _bursts(chance, plan.topics, iter(numbers), len(numbers))
@@ -220,9 +221,9 @@ def _send_in_bursts(plan: Plan, chance: Chance) -> None:
 
 
 def _fall_silent(plan: Plan, chance: Chance) -> list[TimedFault]:
-    """What is in flight comes a second time: now and then all connections of `p0` fall silent at once.
+    """Let `p0` send its batches in flight again: a few times all of its connections become half-open at once.
 
-    What it has sent arrives and is stored; none of the answers does.
+    What it has sent before that arrives and is stored, but no answer does.
     """
     name, table, at_us = plan.producers[0].name, Timetable(plan), 0
     found = []
@@ -235,9 +236,10 @@ def _fall_silent(plan: Plan, chance: Chance) -> list[TimedFault]:
 
 
 def _hand_over_again(plan: Plan, chance: Chance) -> None:
-    """The application of `p0` crashes a few times, and its next life begins with the last records of the one before.
+    """Let the application of `p0` crash a few times, and begin again with the last records of the instance before.
 
-    No broker can see that these are the same: what is stored twice then is nobody's breach, and three times is.
+    No broker can see that these are the same records. So a copy for each time that a record was sent breaks no promise;
+    more copies do.
     """
     acts = plan.producers[0].acts
     sends = [at for at, act in enumerate(acts) if act.do == SEND]
@@ -286,7 +288,7 @@ def _plan(seed: int, records: int) -> Plan:
 
 
 def _other_topic(chance: Chance, settings: dict[str, Any], severity: str) -> TopicPlan:
-    """A topic that promises less than the others, or cleans itself up."""
+    """A topic that promises less than the others, or deletes or compacts its records."""
     kinds = ["one replica", "two replicas", "compacted", "short-lived", "flushed"]
     if severity == SEVERE:
         kinds += ["unclean", "unclean"]
@@ -323,7 +325,7 @@ def _producer_settings(chance: Chance) -> dict[str, Any]:
 
 
 def _weaker_settings(chance: Chance) -> dict[str, Any]:
-    """What promises less than idempotence."""
+    """Settings that promise less than idempotence."""
     weaker: dict[str, Any] = {"acks": chance.choice((0, 1, "all")), "enable_idempotence": False}
     if chance.random() < 0.2:
         weaker["retries"] = chance.randint(0, 3)
@@ -365,7 +367,7 @@ def _plain_acts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: in
 
 
 def _bursts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: int) -> list[Act]:
-    """To one partition, faster than it answers: as many batches in flight as there may be, now and then a rest."""
+    """Sends to one partition, faster than it answers, with some pauses: as many batches in flight as allowed."""
     acts: list[Act] = []
     for _ in range(count):
         acts.append(Act(SEND, next(numbers), topics[0].name, 0, None, 120))

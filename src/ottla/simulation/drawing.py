@@ -1,13 +1,13 @@
-"""Faults drawn from a seed: which kinds a run has at all, then so many of them, one after another.
+"""Draws the faults of a plan: first which kinds a run has, then one fault after another.
 
-Each kind of fault knows how it is drawn (`Fault.draw`); what faults can apply to in a plan, and when, stands here.
+Each kind of fault has its own `draw` (`Fault.draw`); here is what faults can apply to in a plan, and when.
 
-In a mild plan nothing happens that Kafka does not survive without a sync; `SEVERE_KINDS` are drawn for severe ones
-only. Swarm testing (Groce and others, ISSTA 2012): a run has few of the kinds, so that they do not hide each other.
+In a mild plan nothing happens that Kafka does not survive without syncs: `SEVERE_KINDS` are for severe plans only.
+Swarm testing (Groce and others, ISSTA 2012): a run has only few of the kinds, so that they do not hide each other.
 
-A fault that never fires tests nothing. So a fault is drawn for a time and a place where it will fire, as far
-as a plan tells (`timetable`): while producers write, not at a broker that another fault has taken down. Which that is
-in the run is another matter; faults that come too late for what they were meant for still miss.
+A fault that never fires tests nothing. So a fault is drawn for a time and a place at which it will fire, as far as the
+plan says (`timetable`): while producers send, not at a broker that is down for another fault. The run may be later than
+the plan; then some faults still never fire.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ottla.simulation.chance import Chance
 from ottla.simulation.plan import SEVERE, Plan, TimedFault
 from ottla.simulation.timetable import Sending, Timetable
 
-# Faults that apply to requests, drawn as one kind among the others: these, often ones that answer with an error, and
-# now and then ones that end or freeze the broker in the midst of a request.
+# Faults that apply to requests are drawn as one kind, REQUESTS: mostly one of `_AT_REQUESTS`, sometimes one that
+# answers with an error, or that ends or freezes the broker while it handles a request.
 REQUESTS = "requests"
 _AT_REQUESTS = (
     "lose_ack",
@@ -36,40 +36,39 @@ _REFUSING = ("refuse", "refuse_after_append")
 _ENDING_MILD, _ENDING_SEVERE = ("kill", "pause"), ("kill", "power_off", "pause", "cut_power")
 _REFUSING_SHARE, _ENDING_SHARE = 0.2, 0.15
 SEVERE_KINDS = ("cut_power", "corrupt_unsynced")
-# Nothing of these is drawn: one is a barrier for tests, others break a promise or are the controller's affair.
+# Not drawn as kinds: faults of requests (they are REQUESTS; "hold" is for tests only), and two that break promises.
 _NEVER = (*OF_REQUESTS, "corrupt", "unclean_election")
-# Drawn for themselves (`draw`), so that what other seeds draw stays as it was.
+# Drawn by a generator of its own (`draw`): it was added later, and the draws of all other seeds were to stay.
 _APART = ("failing_disk",)
 DRAWN_KINDS = (REQUESTS, *(kind for kind in KINDS if kind not in _NEVER))
-# How many runs have faults of requests among the rest: nothing finds more.
+# The share of runs with faults of requests, which find the most.
 _REQUESTS_SHARE = 0.6
 _LASTS_US = (200_000, 2_000_000, 6_000_000)
 _GAPS_US = (0, 10_000, 200_000, 500_000, 1_000_000, 3_000_000)
-# How long before the event that it is to apply to a fault begins.
+# How long a fault begins before the event to which it is to apply.
 _AHEAD_US = (0, 1_000, 20_000)
-# How many times in a row a fault may be drawn that would not fire, each for a little later than the one before;
-# and how many of one kind.
+# How often to draw again if a fault would not fire, each time for a little later; and how often for one kind.
 _TRIES = 12
 _TRIES_OF_A_KIND = 3
 _LATER_US = 100_000
-# How many records may lie in a request.
+# How many records a request may have.
 _RECORDS_PER_REQUEST = 3
-# How much later than planned a request may come: one that is sent by the clock, and one that waits for others.
+# How much later than planned a request may come: a Produce request, and one of another API.
 _LATE_US = 500_000
 _CALLED_LATE_US = 4_000_000
-# Until all replicas are in sync after what was the matter with brokers is over, and topics of the brokers' own exist.
+# How long after a fault of brokers all replicas are in sync again, and the internal topics exist.
 _RECOVERED_US = 2_000_000
-# What ends brokers, when it fires by the clock.
+# Faults that end brokers at a time, without a request.
 _ENDS = ("kill", "stop", "power_off", "corrupt_unsynced", "cut_power")
 
 
 def stops_controller(fault: Fault) -> bool:
-    """Whether there is no controller for as long as it lasts."""
+    """Whether a fault keeps the controller down as long as it lasts."""
     return fault.kind == "stop_controller" or (fault.kind == "cut_power" and bool(getattr(fault, "controller", False)))
 
 
 class PlanDrawing:
-    """What faults can apply to in a plan, and what those drawn so far have left of it (`faults.site.Drawing`)."""
+    """What faults can apply to in a plan, given those drawn so far (`faults.site.Drawing`)."""
 
     def __init__(self, chance: Chance, plan: Plan) -> None:
         self.chance = chance
@@ -83,11 +82,11 @@ class PlanDrawing:
         self._drawn = list(plan.faults)
 
     def note(self, timed: TimedFault) -> None:
-        """It is part of the plan."""
+        """Add a fault to those drawn so far."""
         self._drawn.append(timed)
 
     def in_force(self, at_us: int, *kinds: str) -> list[Fault]:
-        """Those of these kinds that last at that time, without those that wait for a request."""
+        """The faults of these kinds that are in force at that time, without those that wait for a request."""
         return [
             each.fault
             for each in self._drawn
@@ -97,18 +96,18 @@ class PlanDrawing:
         ]
 
     def up(self, at_us: int, *also: str) -> list[int]:
-        """The brokers that are not down then; `also`: nor affected by these kinds."""
+        """The brokers that are not down at that time, nor affected by faults of the kinds `also`."""
         down = [fault.victim for fault in self.in_force(at_us, *_ENDS, *also)]
         return [each for each in self.brokers if each not in down and None not in down]
 
     def stops_controller(self, at_us: int) -> bool:
-        """Whether there is no controller then."""
+        """Whether there is no controller at that time."""
         return any(map(stops_controller, self.in_force(at_us, "stop_controller", "cut_power")))
 
     def is_free(self, timed: TimedFault) -> bool:
-        """Whether this may happen when it is meant to.
+        """Whether this fault may happen at its time.
 
-        In a mild plan nothing that may cost a broker happens beside a power cut.
+        In a mild plan no other fault that may end a broker happens during a power cut.
         """
         if self.is_severe or not timed.fault.may_cost_a_broker:
             return True
@@ -119,17 +118,17 @@ class PlanDrawing:
                 if each.at_us <= at_us <= each.at_us + unnoticed_us:
                     return False
             if timed.kind == "power_off" and each.fault.may_cost_a_broker:
-                # A broker that was affected by a request is down for as long again.
+                # A broker that was affected at a request stays down for `lasts_us` from then on.
                 lasts_us = each.lasts_us * (2 if each.fault.applies_to_requests else 1)
                 if each.at_us <= at_us <= each.at_us + lasts_us + _RECOVERED_US:
                     return False
-                # Nor may it come so soon that the other one would be put off.
+                # Nor may it come so soon before another one that the run would put that off.
                 if at_us <= each.at_us <= at_us + min(timed.lasts_us, self._session_us) + _RECOVERED_US:
                     return False
         return True
 
     def await_sending(self, span: Span, producer: str | None = None) -> Sending | None:
-        """Have the fault begin when something is sent; None where nothing is."""
+        """Let the fault begin when a record is sent; None if none ever is."""
         sending = self.timetable.next_sending(span.at_us, self.chance, producer)
         if sending is not None:
             begins_us = sending.at_us - self.chance.choice(_AHEAD_US)
@@ -137,7 +136,7 @@ class PlanDrawing:
         return sending
 
     def await_requests(self, span: Span, api: str, topic: str | None, count: int) -> bool:
-        """Have the fault be in force when so many requests come; False where so many never do, or not soon enough."""
+        """Let the fault be in force when `count` requests come; False if there are not so many in the plan."""
         moments = self.timetable.requests(api, topic)
         if api == "Produce" and count > 1:
             count *= _RECORDS_PER_REQUEST
@@ -153,7 +152,7 @@ class PlanDrawing:
 
 
 def draw_times(chance: Chance, count: int) -> list[int]:
-    """When so many faults begin, one after the other."""
+    """The times at which `count` faults begin, in order."""
     at_us, times = 0, []
     for _ in range(count):
         at_us += chance.choice(_GAPS_US)
@@ -162,9 +161,9 @@ def draw_times(chance: Chance, count: int) -> list[int]:
 
 
 def draw_faults(chance: Chance, times: list[int], plan: Plan, kind: str | None = None) -> list[TimedFault]:
-    """A fault for each of these times, of the few kinds that this run has; the plan is ready but for them.
+    """A fault for each of these times, of the few kinds that this run has; all else of the plan must be there.
 
-    `kind`: of this one alone, as far as it can fire.
+    `kind`: draw faults of this kind alone, if they can fire.
     """
     drawing = PlanDrawing(chance, plan)
     if kind is not None:
@@ -186,7 +185,7 @@ def _drawn_of(drawing: PlanDrawing, allowed: list[str], times: list[int]) -> lis
 
 
 def _drawn(drawing: PlanDrawing, allowed: list[str], at_us: int) -> TimedFault:
-    """A fault that will fire: of one of these kinds, if any of them will soon."""
+    """A fault that will fire, as far as the plan says: of one of these kinds if possible."""
     chance = drawing.chance
     for attempt in range(_TRIES):
         if attempt % _TRIES_OF_A_KIND == 0:

@@ -1,8 +1,8 @@
-"""A run's fingerprint: what crossed the network, and what came of it for all who took part.
+"""A run's fingerprint: a hash of the messages that crossed the network, and of their effects.
 
-The trace has every message's time, kind and way; here its contents follow as far as they made a difference: what
-senders were told, what transactions came to, what readers were given, and what the replicas keep. Compressed bytes stay
-out, for they depend on the version of a codec library; records go in as they were before.
+The trace has every message's time, kind, sender and receiver. The effects are: outcomes of records and transactions,
+what readers read, and what the replicas store. Compressed bytes are left out, because they depend on the version of a
+codec library; records are hashed uncompressed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.audit.chronicles.chronicle import BatchSeen, Chronicle, RecordSeen
 
 
 def fingerprint(trace_hash: str, chronicle: Chronicle) -> str:
-    """The hash of a run, in hexadecimal; `trace_hash` is of its messages."""
+    """The hash of a run, in hexadecimal; `trace_hash` is that of its messages."""
     whole = hashlib.sha256(trace_hash.encode())
     for line in _facts(chronicle):
         whole.update(line.encode())
@@ -32,7 +32,7 @@ def _facts(chronicle: Chronicle) -> Iterator[str]:
     for read in chronicle.reads:
         place = f"{read.topic} {read.partition} {read.start} {read.end}"
         yield f"{read.reader} {place} {read.error} {_told(read.records)}\n"
-    # Replicas mostly hold the same.
+    # Most replicas have the same bytes.
     kept: dict[int, str] = {}
     for replica in chronicle.replicas or ():
         yield f"{replica.broker_id} {replica.topic} {replica.partition} {replica.high_watermark}\n"

@@ -1,8 +1,8 @@
-"""Somebody who has replicas moved: asks for each move of a plan when it is time, from a machine of its own.
+"""An admin client that asks for each move of replicas in a plan at its time, on a machine of its own.
 
-It asks once and waits for the answer; the moves themselves go on meanwhile. What it was told is held against how
-things stand in the end: who was to hold a partition holds it, and nobody else has anything left of it, unless its disk
-was broken.
+It asks once and waits for the answer; the move itself goes on meanwhile. In the end its answers are compared with the
+cluster: the brokers that were asked to hold a partition hold it, and no other broker has a log of it, unless its disk
+failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MoverScript(Script):
     def __init__(self, run: Run) -> None:
         super().__init__(_NAME, run)
         self._moves = sorted(run.plan.moves, key=lambda each: each.at_us)
-        # By partition: what was asked for, and the error code that was the answer, 0 for none.
+        # By partition: the moves asked for, with the answered error code (0: no error; None: no answer).
         self._told: dict[tuple[str, int], list[tuple[MovePlan, int | None]]] = {}
         self._broken = {each.fault.broker_id for each in run.plan.faults if isinstance(each.fault, FailingDisk)}
         self._admin = run.world.admin(_NAME)
@@ -44,11 +44,11 @@ class MoverScript(Script):
         self._admin.when_acted(self.wake)
 
     def steps(self) -> Iterator[Wait]:
-        """Move after move."""
+        """Ask for one move after the other."""
         for move in self._moves:
             yield self.until(None, max(0, self.run.began_us + move.at_us - self.run.world.scheduler.now_us))
             if self.run.plan.severity != SEVERE and self.run.is_power_cut_unnoticed():
-                # Those that have everything might go in favour of one that has lost it.
+                # Replicas that have all records might be replaced by one that has lost some.
                 continue
             yield from self._ask(move)
         self._admin.die()
@@ -65,7 +65,7 @@ class MoverScript(Script):
         told.append((move, _UNANSWERED if answer is None else _error_of(answer.message)))
 
     def look_at_the_end(self) -> None:
-        """Note where other brokers hold a partition in the end than were asked to."""
+        """Note partitions that other brokers hold in the end than those that were asked for."""
         run = self.run
         image = run.witness.image()
         for (topic, index), told in self._told.items():
@@ -73,12 +73,12 @@ class MoverScript(Script):
                 continue
             holders = image[topic][index].replicas
             granted = [move for move, code in told if code == ErrorCode.NONE]
-            # What nobody answered may have come to pass at any time.
+            # A move without an answer may have been carried out at any time.
             if granted and granted[-1].replicas is not None and all(code is not _UNANSWERED for _, code in told):
                 asked = tuple(granted[-1].replicas)
                 run.expect(holders == asked, f"{topic}-{index} was moved to brokers {asked} and is held by {holders}")
             for broker_id, disk in enumerate(run.world.disks):
-                # What a broken disk did not let a broker remove stays until the broker starts again.
+                # If a disk fault prevented a removal, the log stays until the broker starts again.
                 run.expect(
                     broker_id in holders or broker_id in self._broken or not disk.files(f"{topic}-{index}"),
                     f"broker {broker_id} still has a log of {topic}-{index}, which was moved to brokers {holders}",
@@ -89,6 +89,6 @@ def _error_of(message: AlterPartitionReassignmentsResponse | None) -> int | None
     if message is None:
         return _UNANSWERED
     if message.error_code:
-        # The controller could not be reached, or could not write: it may have been asked all the same.
+        # The controller could not be reached, or could not write; it may carry out the move all the same.
         return _UNANSWERED
     return message.responses[0].partitions[0].error_code

@@ -1,8 +1,8 @@
-"""Moves of replicas, drawn for a plan: whose replicas are to be moved where, and when.
+"""Draws the moves of replicas of a plan: which partitions, to which brokers, and when.
 
-Replicas of these few records move within milliseconds, so that nothing would ever go wrong meanwhile. So most moves
-begin beside a fault that is about a broker, and most of those have that broker hold the partition from now on: until it
-is there again, the move is under way. Some are redirected or stopped meanwhile.
+With few records a move takes milliseconds, and no fault would happen meanwhile. So most moves begin close to a fault of
+a broker, and most of those move a replica to that broker: the move lasts until the broker runs again. Some moves are
+redirected or stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.simulation.timetable import Timetable
 
 _COUNTS = (1, 2, 4, 8)
 _REPLICAS = (1, 2, 2, 3, 3, 4)
-# How many moves are about the coordinators' own topics, which the brokers make when they need them.
+# The share of moves of internal topics, which the brokers make when they need them.
 _INTERNAL_SHARE = 0.25
 _BESIDE_A_FAULT_SHARE = 0.75
 _TO_ITS_BROKER_SHARE = 0.7
-# When such a move begins, seen from the beginning of the fault.
+# When such a move begins, relative to the beginning of the fault.
 _BESIDE_US = (-20_000, -1_000, 1_000, 20_000, 200_000)
 _FOLLOWED_SHARE = 0.4
 _FOLLOWED_US = (1_000, 50_000, 500_000, 2_000_000)
@@ -29,7 +29,7 @@ _LATEST_US = 30_000_000
 
 
 def draw_moves(chance: Chance, plan: Plan) -> list[MovePlan]:
-    """Some moves for a plan that is ready but for them, in the order of time."""
+    """Some moves for a plan in which all else is there, in the order of time."""
     own = [(topic.name, index) for topic in plan.topics for index in range(topic.partitions)]
     partitions = partitions_of(plan)
     internal = [(topic, index) for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) for index in range(partitions[topic])]
@@ -55,7 +55,7 @@ def _some_brokers(chance: Chance, plan: Plan) -> list[int]:
 
 
 def _begin_beside(chance: Chance, fault: TimedFault, replicas: list[int]) -> int:
-    """When the move begins; the fault's broker is often made one of `replicas`."""
+    """When the move begins; often the fault's broker is put into `replicas`."""
     victim = fault.fault.victim
     assert isinstance(victim, int)
     if victim not in replicas and chance.random() < _TO_ITS_BROKER_SHARE:

@@ -1,7 +1,6 @@
-"""Which replicas are being moved in a run, how far each move has come, and what went wrong meanwhile.
+"""Notes which replicas are being moved in a run, how far each move has come, and which faults happened meanwhile.
 
-All of it goes into the states of the run. A simulation in which nothing is ever the matter while replicas move proves
-nothing about moves.
+All of it goes into the states of the run. A simulation without faults during moves proves little about moves.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class MovesSeen:
-    """Of one run; `moving` are the partitions whose replicas are being moved."""
+    """The moves of one run; `moving` are the partitions whose replicas are being moved."""
 
     def __init__(self, run: Run) -> None:
         self.moving: dict[tuple[str, int], PartitionImage] = {}
         self._run = run
 
     def note(self, topic: str, index: int, before: PartitionImage | None, after: PartitionImage) -> None:
-        """The controller has decided something about a partition."""
+        """Note a change of a partition in the controller's image."""
         if after.is_moving:
             self.moving[topic, index] = after
         else:
@@ -34,13 +33,13 @@ class MovesSeen:
             self._run.states.seen[f"{whose} {step}"] = None
 
     def note_end(self, kind: str) -> None:
-        """A broker has gone down."""
+        """Note that a broker has ended."""
         if self.moving:
             self._run.states.seen[f"replicas moving when a broker went down by {kind}"] = None
             self.note_what_they_meet()
 
     def note_what_they_meet(self) -> None:
-        """Note what is the matter now, if replicas are being moved."""
+        """If replicas are being moved, note which brokers are down and which faults are in force."""
         if not self.moving:
             return
         seen, world = self._run.states.seen, self._run.world
@@ -58,9 +57,9 @@ class MovesSeen:
 
 
 def has_arrived(before: PartitionImage, after: PartitionImage) -> bool:
-    """Whether a move has come to its end, as its last replicas came to be in sync.
+    """Whether a move was completed, because its last new replicas are now in sync.
 
-    Not so by an unclean election: that begins a leader epoch, and with those who go another one begins.
+    Not if there was an unclean election: it begins one leader epoch, and the removal of replicas another one.
     """
     return (
         before.is_moving
@@ -72,7 +71,7 @@ def has_arrived(before: PartitionImage, after: PartitionImage) -> bool:
 
 
 def _steps(before: PartitionImage, after: PartitionImage) -> Iterator[str]:
-    """How far the move has come; nothing where there is none."""
+    """How far the move has come; nothing if there is none."""
     if before.is_moving and after.is_moving:
         if (before.adding, before.removing) != (after.adding, after.removing):
             yield "sent elsewhere on their way"

@@ -1,13 +1,13 @@
-"""The simulated network between clients and brokers: what one sends, the other receives later, in order per connection.
+"""The simulated network between clients and brokers.
 
-A connection delivers in the order of sending, as TCP does, each message after a delay that the seed draws. Messages
-travel typed; records are copied on the way, since a wire never shares memory. With `through_bytes` every message is
-encoded and decoded by the shipped protocol room instead. `crossed` is told of every message, for traces.
+A connection delivers in the order of sending, as TCP does, each message after a delay that is drawn. Messages are
+passed as objects; their records are copied, because sender and receiver must not share memory. With `through_bytes`
+every message is encoded and decoded instead, by `protocol`. `crossed` is called with every message, for traces.
 
-Connections can fall silent: what is sent on them then waits until they speak again (a cable unplugged for a while), or
-is lost for good while both ends believe that the connection is open (half-open).
+Connections can fall silent. Either what is sent waits until the silence ends (an unplugged cable), or it is lost for
+good, while for both ends the connection is open (half-open).
 
-A `tap` is told what each client sends and gets, at the client's own moments, as a proxy beside the client would see it.
+A `tap` is called when a client sends a request and when it gets an answer, as a proxy beside the client would be.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _DELAY_US_LEAST, _DELAY_US_SPAN = 50, 451
 
 
 class Link:
-    """One connection between a client machine and a broker; `to_client_us` and `to_broker_us`: the pipe is free then.
+    """One connection between a client and a broker.
 
-    `owner` is whose client it is, whichever start of it; `client_name` names this one. While the connection is silent,
-    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again.
+    `to_client_us` and `to_broker_us`: when the last message arrives there; later ones arrive after it. `owner` is the
+    client's name in the plan, for all of its instances; `client_name` is that of the instance. While the connection is
+    silent, `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives any more.
     """
 
     __slots__ = (
@@ -82,9 +83,9 @@ class Link:
 
 
 class Silence:
-    """Between `client` (a name; None: every client) and the broker at `port` (None: at any).
+    """A silence between `client` (a name; None: every client) and the broker at `port` (None: every broker).
 
-    `fired` counts what did not pass, or which connections are half-open.
+    `fired` counts the messages that did not pass, or the connections that are half-open.
     """
 
     __slots__ = ("_ended", "client", "fired", "port")
@@ -96,18 +97,18 @@ class Silence:
         self.fired = 0
 
     def is_on(self, link: Link) -> bool:
-        """Whether it is between the ends of this connection."""
+        """Whether it applies to this connection."""
         return self.port in (None, link.port) and self.client in (None, link.owner)
 
     def end(self) -> None:
-        """It is over, as far as it ends; twice is allowed."""
+        """End the silence (half-open connections stay so); ending twice is allowed."""
         self._ended(self)
 
 
 class Stall:
-    """Holds up a share of all that passes for a while, and all behind it on its connection; `fired` counts that.
+    """Delays a share of the messages, and with them later ones of the same connection; `fired` counts the drawn ones.
 
-    What a client sent before it gave a connection up then arrives after what it sent on the next one.
+    So what a client sent on a connection that it gave up may arrive after what it sent on the next one.
     """
 
     __slots__ = ("_network", "delay_max_us", "fired", "probability")
@@ -119,7 +120,7 @@ class Stall:
         self.fired = 0
 
     def end(self) -> None:
-        """Nothing is held up any more for this."""
+        """Delay no further messages."""
         self._network.stalls = [each for each in self._network.stalls if each is not self]
 
 
@@ -139,12 +140,12 @@ class SimulatedDoors:
         self._network.hang_up(output)
 
     def close(self, *, silently: bool) -> None:
-        """The broker is no more: who connects is refused, its clients are told, unless it went `silently`."""
+        """The broker has ended: refuse connections, and close its own, unless it ended `silently`."""
         self._network.remove_broker(self._port, silently=silently)
 
 
 class Network:
-    """All links of a world; brokers are found by the port they were added with; `owners` says whose a client is."""
+    """All connections; brokers are found by their ports; `owners`: client number -> the client's name in the plan."""
 
     def __init__(
         self, scheduler: Scheduler, rng: Random, crossed: Callable[[Crossing], None], *, through_bytes: bool
@@ -158,20 +159,20 @@ class Network:
         self._by_client: dict[tuple[int, int], Link] = {}
         self._by_number: dict[int, Link] = {}
         self._silences: list[Silence] = []
-        # Those that wait for a connection that is to be half-open.
+        # Silences that wait for a connection, to make it half-open.
         self._awaited: list[Silence] = []
         self._numbers = 0
         self.stalls: list[Stall] = []
         self.owners: dict[int, str] = {}
-        # A `simulation.recording.Tap`, where somebody records.
+        # A `simulation.recording.Tap`, if the run is recorded.
         self.tap: Any = None
 
     def add_broker(self, port: int, name: str, deliver: Deliver) -> None:
-        """A broker that listens at `port`."""
+        """Add a broker that listens at `port`."""
         self._brokers[port] = name, deliver
 
     def remove_broker(self, port: int, *, silently: bool) -> None:
-        """The broker at `port` is gone: who connects is refused; its clients are told, unless it went `silently`."""
+        """Remove the broker at `port`: refuse connections, and close its own, unless it ended `silently`."""
         _, server = self._brokers.pop(port)
         for link in list(self._by_number.values()):
             if link.server is server and link.is_open and not silently:
@@ -179,7 +180,7 @@ class Network:
                 self._end(link)
 
     def remove_client(self, client_number: int) -> None:
-        """The client is gone: brokers hear that its connections were closed."""
+        """Remove a client: its connections are closed at the brokers."""
         for (number, _), link in list(self._by_client.items()):
             if number == client_number and link.is_open:
                 self._end(link)
@@ -188,7 +189,7 @@ class Network:
                 self._to_broker(link, ConnectionLost(link.number))
 
     def delay_us(self) -> int:
-        """How long the next message is on its way."""
+        """How long the next message takes."""
         delay_us = _DELAY_US_LEAST + self._randrange(_DELAY_US_SPAN)
         for stall in self.stalls:
             if self._rng.random() < stall.probability:
@@ -197,13 +198,13 @@ class Network:
         return delay_us
 
     def copy(self, message: Any) -> Any:
-        """A Fetch answer as it arrives, also between brokers: a wire never shares memory."""
+        """A Fetch answer as it arrives, also between brokers: with its own copy of the records."""
         return copied_fetch(message)
 
     # ---- silence ------------------------------------------------------------------------------------------------
 
     def unplug(self, port: int, client: str | None = None) -> Silence:
-        """Let nothing pass until the end, on connections old and new; then what was sent meanwhile arrives."""
+        """Let nothing pass on present and new connections until the silence ends; then what was sent arrives."""
         silence = Silence(port, client, self._plug_in)
         self._silences.append(silence)
         for link in self._by_number.values():
@@ -225,9 +226,9 @@ class Network:
                         self._to_client(link, event)
 
     def half_open(self, port: int | None, client: str | None = None) -> Silence:
-        """Have the connections there are now lose everything for good, with neither end told.
+        """Let the present connections lose everything for good, while both ends take them for open.
 
-        Where there are none, the next one does as soon as it is made, until the end.
+        If there is none, the next one that is made before the end becomes half-open at once.
         """
         silence = Silence(port, client, self._forget)
         for link in self._by_number.values():
@@ -243,7 +244,7 @@ class Network:
             self._awaited.remove(silence)
 
     def stall(self, probability: float, delay_max_us: int) -> Stall:
-        """From now on hold up this share of what passes, for up to so long, and all behind it on its connection."""
+        """From now on delay this share of the messages by up to `delay_max_us`, and with them later ones there."""
         self.stalls.append(Stall(self, probability, delay_max_us))
         return self.stalls[-1]
 
@@ -251,7 +252,7 @@ class Network:
         return next((each for each in self._silences if each.is_on(link)), None)
 
     def _is_silent(self, link: Link, is_for_broker: bool, event: Any) -> bool:
-        """Whether the event stays where it is, or gets lost."""
+        """Whether the event is held, or lost."""
         if link.is_deaf:
             return True
         if link.held is None:
@@ -262,10 +263,10 @@ class Network:
             silence.fired += 1
         return True
 
-    # ---- what a client core asks for ----------------------------------------------------------------------------
+    # ---- outputs of client cores --------------------------------------------------------------------------------
 
     def perform(self, client_number: int, client: Deliver, output: Any) -> bool:
-        """Carry out a connection output of a client core; False where it is none."""
+        """Carry out an output of a client core; False if it is not about a connection."""
         kind = type(output)
         if kind is Transmit:
             self._transmit(client_number, client, output)
@@ -328,7 +329,7 @@ class Network:
         number = output.correlation_id
         self.crossed(Crossing(now_us, "request", link.client_name, link.server_name, number, message, arrives_us))
 
-    # ---- what a broker core asks for ----------------------------------------------------------------------------
+    # ---- outputs of broker cores --------------------------------------------------------------------------------
 
     def respond(self, output: Respond) -> None:
         """Carry a broker's answer to its client."""
@@ -371,7 +372,7 @@ class Network:
             self._by_number.pop(link.number, None)
 
     def _to_broker(self, link: Link, event: Any) -> int:
-        """When it arrives; NEVER where it waits or is lost."""
+        """Send an event to the broker; return when it arrives, NEVER if it is held or lost."""
         if (link.is_deaf or link.held is not None) and self._is_silent(link, True, event):
             return NEVER
         link.to_broker_us = due_us = max(link.to_broker_us, self._scheduler.now_us + self.delay_us())
@@ -387,7 +388,7 @@ class Network:
 
 
 def wire_copy(records: Any) -> memoryview | None:
-    """Records as they arrive: in memory of their own, whatever they were sent from."""
+    """A copy of records, in memory of its own."""
     if records is None:
         return None
     if isinstance(records, list):
@@ -398,7 +399,7 @@ def wire_copy(records: Any) -> memoryview | None:
 
 
 def _twin(message: Any) -> Any:
-    """The same fields in an object of its own."""
+    """A shallow copy of a message."""
     kind: Any = type(message)
     twin = kind.__new__(kind)
     for name in kind.__slots__:

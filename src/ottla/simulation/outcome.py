@@ -1,4 +1,4 @@
-"""What a run came to: how it is kept as JSON, and said in few words."""
+"""The outcome of a run, as JSON and in few words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ottla.audit.findings import Anomaly, Finding
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
+    """The outcome of a run; `findings` are those that found something, `crashed` is the traceback of an exception.
 
-    `fired`: how often each kind of fault fired; `missed`: why others never fired, and how many. `states`: those
-    the run went through, see `states`. `unseen`: the kinds of findings whose checkers could not look at everything.
+    `fired`: how often each kind of fault fired; `missed`: why faults never fired, with how many. `states`: the states
+    that the run went through, see `states.py`. `unseen`: the kinds of findings whose checkers could not see everything.
     """
 
     seed: int
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def kinds_of(outcome: Outcome) -> list[str]:
-    """What was found, in few words, the worst first: the exception and where it came from, then kinds of findings."""
+    """What was found, in few words: first the exception and the function that raised it, then kinds of findings."""
     crashes = [] if outcome.crashed is None else [_crash(outcome.crashed)]
     return [*crashes, *[finding.kind for finding in outcome.findings]]
 
@@ -65,7 +65,7 @@ def verdict_of(outcome: Outcome) -> str:
 
 
 def evidence_of(outcome: Outcome) -> Iterator[tuple[Anomaly, str]]:
-    """Every piece of evidence, with its words."""
+    """Every piece of evidence, with a text that describes it."""
     for finding in outcome.findings:
         for piece in finding.evidence:
             place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""

@@ -1,14 +1,14 @@
-"""What happens in one simulated run, spelled out: topics, who writes and reads what, and what goes wrong when.
+"""The plan of one simulated run: its topics, what each client sends and reads, and which faults happen when.
 
-A seed is drawn into a plan (`draw`), a plan is run (`run`). Because the plan says everything but the world's own
-chance (delays, torn writes), a finding can be made smaller by leaving out parts of its plan (`shrink`), kept as a file
-and run again. Plain data: `to_dict` and `from_dict` are inverse to each other, by way of JSON.
+A plan is drawn from a seed (`draw`) and run (`run`). It says everything except what the world draws by itself (delays,
+torn writes). So a finding can be kept as a file and run again, and made smaller by leaving out parts of its plan
+(`shrink`). A plan is plain data: `from_dict` is the inverse of `to_dict`, also by way of JSON.
 
-Times are simulated microseconds from the start of the run, when all topics exist. A producer's pauses say how fast
-it sends: no pauses, all at once; a pause after each record, at a rate; a pause of hours, idle.
+Times are simulated microseconds from the start of the run, when all topics exist. A producer's pauses say how fast it
+sends: without pauses all at once, with a pause after each record at a rate, and nothing during a pause of hours.
 
-A plan of another version is run as it was meant or not at all: what is in it and not known here, or missing, is refused
-by name (`plan_check`), whether its writer thought of raising FORMAT or not.
+A plan of another version of ottla is run as it was meant, or refused: unknown and missing fields are errors that name
+the field (`plan_check`), even if FORMAT is the same.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ottla.faults.fault import Fault
 
 FORMAT = 2
 
-# In a mild plan nothing happens that Kafka does not survive without a sync: what all acked must be there. In a severe
-# one power fails anywhere, logs are spoilt and topics may elect unclean leaders: what is missing must be put down to
-# that.
+# In a mild plan nothing happens that Kafka does not survive without syncs: no record that was acknowledged with
+# acks=all may be missing. In a severe one power may fail at any time, logs may be corrupted, and topics may elect
+# unclean leaders: every missing record must be explained by that.
 MILD, SEVERE = SEVERITIES = "mild", "severe"
 
 # What a producer does, in turn.
 SEND, PAUSE, FLUSH = "send", "pause", "flush"
 BEGIN, OFFSETS, COMMIT, ABORT = "begin", "offsets", "commit", "abort"
-# It dies where it stands, and is born again with the same settings after `pause_us`.
+# Its process ends at once; after `pause_us` a new instance with the same settings starts.
 CRASH = "crash"
-# Another instance takes over at once; the old one goes on with what it has after `pause_us`, not knowing.
+# A new instance takes over at once. After `pause_us` the old one goes on with its transaction, as a zombie.
 REPLACE = "replace"
 ACTS = (SEND, PAUSE, FLUSH, BEGIN, OFFSETS, COMMIT, ABORT, CRASH, REPLACE)
 
 
 @dataclass(slots=True)
 class Act:
-    """One thing a producer does; `number` is the offset (OFFSETS) or the record's (SEND), the same for the same record.
+    """One act of a producer; `number` is an offset (OFFSETS) or the record's (SEND; a resent record keeps it).
 
-    `headers`: pairs of a name and a text or None, beside the header that is the record's number.
+    `headers`: pairs of a name and a text or None; the header with the record's number is added to them.
     """
 
     do: str
@@ -54,7 +54,7 @@ class Act:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """A topic; settings under Kafka's names with underscores."""
+    """A topic; its settings have Kafka's names, with underscores."""
 
     name: str
     partitions: int = 1
@@ -64,7 +64,7 @@ class TopicPlan:
 
 @dataclass(slots=True)
 class ProducerPlan:
-    """A producer and what it does; with `transactional_id` among the settings its records lie in transactions."""
+    """A producer and its acts; with `transactional_id` among the settings its records are in transactions."""
 
     name: str
     settings: dict[str, Any]
@@ -87,10 +87,10 @@ class ReaderPlan:
 
 @dataclass(slots=True)
 class MovePlan:
-    """Somebody asks `at_us` for a partition's replicas to be moved (AlterPartitionReassignments, KIP-455).
+    """A move of a partition's replicas, requested `at_us` (AlterPartitionReassignments, KIP-455).
 
-    `replicas`: the brokers that are to hold it, the one that leads if it can first; None: the move that is under way is
-    to stop.
+    `replicas`: the brokers that are to hold the partition, the preferred leader first; None: stop the move that is
+    under way.
     """
 
     topic: str
@@ -101,7 +101,7 @@ class MovePlan:
 
 @dataclass(slots=True)
 class TimedFault:
-    """A fault that begins `at_us`, and is healed `lasts_us` later."""
+    """A fault that begins `at_us` and is healed `lasts_us` later."""
 
     fault: Fault
     at_us: int
@@ -115,9 +115,9 @@ class TimedFault:
 
 @dataclass(slots=True)
 class ServicePlan:
-    """A broker that takes from `least_us` to `most_us` for each Produce request, one after the other per connection.
+    """A broker that takes from `least_us` to `most_us` for each Produce request, one at a time per connection.
 
-    One that no plan names takes no time.
+    A broker without a ServicePlan takes no time.
     """
 
     broker: int
@@ -127,7 +127,7 @@ class ServicePlan:
 
 @dataclass(slots=True)
 class Plan:
-    """All of a run."""
+    """The whole plan of a run."""
 
     seed: int
     brokers: int
@@ -157,7 +157,7 @@ class Plan:
     @classmethod
     def from_dict(cls, data: Any) -> Plan:
         """The inverse of `to_dict`; ConfigError for a plan of another version, or that cannot be carried out."""
-        # It checks what is made here.
+        # Imported here, because `plan_check` imports this module.
         from ottla.simulation.plan_check import plan_of
 
         return plan_of(data)

@@ -1,7 +1,7 @@
-"""What may stand in a plan: one that no run could carry out as it says is refused, by its place and its value.
+"""Checks a plan: one that cannot be carried out as it says is refused, with the place and the value.
 
-A run would otherwise break on it, which looks like a finding, or leave it out without a word. What only another version
-knows is told apart from values that somebody got wrong: the advice is another.
+Otherwise the run would fail on it, which looks like a finding, or silently leave it out. A field of another version of
+ottla and a wrong value get different messages, because what the user has to do differs.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def _none_or(may: May) -> May:
     return May(f"None or {may.words}", lambda value: value is None or may.holds(value))
 
 
-# Whoever rests, or is kept waiting, for longer looks as if it never came to an end.
+# Longer pauses and service times would look as if the run never ended.
 _REST_US = whole(0, 60_000_000)
-# A producer may idle for longer (two days): the run waits so much longer for its end.
+# A producer's pause may be longer (two days): the run adds it to its time limit.
 _IDLE_US = whole(0, 172_800_000_000)
 _TIME_US = whole(0, 3_600_000_000)
 _BYTES = whole(0, 1 << 20)
@@ -64,7 +64,7 @@ _HEADERS = May("pairs of a text and a text or None", lambda value: all(map(_is_h
 
 
 def _is_header(pair: Any) -> bool:
-    # What is not printable need not have any bytes: half a surrogate pair.
+    # Half of a surrogate pair, for example, is not printable, and cannot be encoded as UTF-8.
     texts = (
         isinstance(pair, list)
         and len(pair) == 2
@@ -73,13 +73,13 @@ def _is_header(pair: Any) -> bool:
     return texts and pair[0] is not None
 
 
-# Of fields whose values a fault itself does not bound: nobody is to wait for longer than this for a message.
+# Limits of fields that the faults themselves do not limit: how long a message may be delayed.
 _MOST_MS = {"delay_ms": 60_000, "delay_max_ms": 60_000}
 _APIS = tuple(name for _, name in MODULES.values())
 
 
 class PlanCast:
-    """Whom the faults of a plan may be about."""
+    """The brokers, topics and clients that a plan's faults may name."""
 
     def __init__(self, plan: Plan) -> None:
         self.broker_ids = range(plan.brokers)
@@ -88,7 +88,7 @@ class PlanCast:
 
 
 def partitions_of(plan: Plan) -> dict[str, int]:
-    """How many partitions each topic has, the brokers' own among them."""
+    """How many partitions each topic has, internal topics included."""
     settings = BrokerSettings(**plan.settings)
     return {topic.name: topic.partitions for topic in plan.topics} | {
         OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
@@ -117,11 +117,11 @@ def plan_of(data: Any) -> Plan:
 
 
 def misfit(plan: Plan, timed: TimedFault) -> str | None:
-    """None where this may happen in the plan, otherwise what of it may not."""
+    """None if this fault can be carried out in the plan, otherwise what is wrong with it."""
     return next(_misfits(plan, timed), None)
 
 
-# ---- what this version knows ------------------------------------------------------------------------------------
+# ---- fields and types -------------------------------------------------------------------------------------------
 
 
 def _plan(data: dict[str, Any]) -> Plan:
@@ -131,9 +131,9 @@ def _plan(data: dict[str, Any]) -> Plan:
     given["readers"] = _made(given, "readers", _reader_plan)
     given["faults"] = _made(given, "faults", _timed_fault)
     given["service"] = _made(given, "service", lambda item: _checked(ServicePlan(**item)))
-    # Plans of this format that were kept before replicas moved have none that move.
+    # Older plans of this format have no moves.
     given["moves"] = _made({"moves": [], **given}, "moves", lambda item: _checked(MovePlan(**item)))
-    # The other optional ones must be there, too: they were not always.
+    # All other fields must be there, also those with defaults: plans of older formats lack some.
     given = {each.name: given.pop(each.name) for each in fields(Plan)} | given
     plan = _checked(Plan(**given))
     if plan.severity not in SEVERITIES:
@@ -143,7 +143,7 @@ def _plan(data: dict[str, Any]) -> Plan:
 
 
 def _made(data: dict[str, Any], name: str, make: Callable[[dict[str, Any]], T]) -> list[T]:
-    """The parts of this name; TypeError says which of them cannot be made."""
+    """The list of parts under this name; TypeError names the part that cannot be made."""
     items = data[name]
     if type(items) is not list:
         raise TypeError(f"{name} is {_shown(items)} and must be a list")
@@ -204,7 +204,7 @@ def _timed_fault(data: dict[str, Any]) -> TimedFault:
     return _checked(TimedFault(fault_from(fault), **fields))
 
 
-# What JSON may hold for a field of this annotation; lists are made here.
+# The types of JSON values that fit a field's annotation; lists of parts are checked by `_made`.
 _TYPES: dict[Any, tuple[type, ...]] = {
     "int": (int,),
     "int | None": (int, type(None)),
@@ -217,7 +217,7 @@ _TYPES: dict[Any, tuple[type, ...]] = {
 
 
 def _checked(part: T) -> T:
-    """The part, once each of its fields is of its type; TypeError otherwise."""
+    """The part itself, if each of its fields has the right type; TypeError otherwise."""
     for each in fields(part):
         value, allowed = getattr(part, each.name), _TYPES.get(each.type)
         if allowed is not None and type(value) not in allowed:
@@ -226,15 +226,15 @@ def _checked(part: T) -> T:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message has it: whatever a file holds, in few words."""
+    """A value for a message, shortened."""
     return reprlib.repr(value)
 
 
-# ---- what can be carried out ------------------------------------------------------------------------------------
+# ---- values -----------------------------------------------------------------------------------------------------
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """What is wrong, and where."""
+    """All errors of a plan, each with its place."""
     yield from _wrong(plan, {"seed": _INT64, "brokers": _BROKERS})
     yield from _setting_faults(plan.settings)
     names: list[str] = []
@@ -262,7 +262,7 @@ def _at(place: str, faults: Iterator[str]) -> Iterator[str]:
 
 
 def _wrong(part: Any, allowed: dict[str, May]) -> Iterator[str]:
-    """Each of these fields whose value may not be."""
+    """An error for each of these fields with a value that is not allowed."""
     for name, may in allowed.items():
         value = getattr(part, name)
         if not may.holds(value):
@@ -282,7 +282,7 @@ def _name_faults(name: str, taken: list[str]) -> Iterator[str]:
 
 
 def _setting_faults(settings: dict[str, Any]) -> Iterator[str]:
-    """What is spelt or written so that brokers and clients understand it, and the judges of a run do not."""
+    """Settings in a form that brokers and clients understand, but the judge of a run does not."""
     for name, value in settings.items():
         if "." in name:
             yield f"the setting {name} must be written {name.replace('.', '_')}"
@@ -321,8 +321,8 @@ def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tupl
     partitions = {topic.name: topic.partitions for topic in plan.topics}
     for place, act in _placed("acts", producer.acts):
         yield from _at(f"{place}, {act.do!r}", _act_faults(act, partitions, producer))
-        # The same record may be handed over again, as by an application that starts anew; not within transactions,
-        # where its number is to tell of which one it is.
+        # The same record may be sent again, as by an application that restarts. Not in transactions: there the number
+        # says to which transaction a record belongs.
         again = act.do == SEND and act.number in records
         if again and ("transactional_id" in producer.settings or records[act.number] != (producer.name, act)):
             yield f"{place}, {act.do!r}: number is {act.number}, as that of a record before it, and must be another"
@@ -341,7 +341,7 @@ def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) ->
 
 
 def move_misfit(plan: Plan, move: MovePlan) -> str | None:
-    """None where these replicas may be moved in the plan, otherwise why not."""
+    """None if this move can be carried out in the plan, otherwise why not."""
     return next(_move_faults(plan, move), None)
 
 

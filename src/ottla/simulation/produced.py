@@ -1,6 +1,6 @@
-"""Notes when the Produce requests of a run were sent and answered, if brokers need time for them.
+"""Notes when the Produce requests of a run were sent and answered; used if brokers take time for them.
 
-Requests with acks=0, which get no answer, are left out.
+Requests with acks=0 have no answer and are left out.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class ProduceRequests:
 
     def __init__(self, owners: dict[int, str]) -> None:
         self.seen: list[ProduceSeen] = []
-        # Client number -> producer; filled as clients are made.
+        # Client number -> producer; the network fills it as clients are made.
         self._owners = owners
         self._unanswered: dict[tuple[str, str, int], ProduceSeen] = {}
 
     def hear(self, crossing: Crossing) -> None:
-        """Take note of a message if it is a Produce request or its answer."""
+        """Note a message if it is a Produce request or its answer."""
         kind = type(crossing.message)
         if kind is ProduceRequest and crossing.message.acks:
             producer = self._owners.get(int(crossing.sender.removeprefix("client-")), "")

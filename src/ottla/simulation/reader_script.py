@@ -1,8 +1,10 @@
-"""A reader that acts out its plan: it reads a topic to its ends again and again, from where it had come to.
+"""A reader that carries out its plan: in rounds, it reads a topic from its last positions to the partitions' ends.
 
-Each round is a process of its own, as reader cores read a partition once. Each round over each partition goes into the
-chronicle, those that failed with what they said; after a failure the next begins at the partitions' beginnings again.
-A reader that purges then asks, once, for the deletion of what it has read; the chronicle has what it asked for.
+Each round is a new client, because a reader core reads a partition once. The chronicle gets each round of each
+partition, a failed one with its error. After a failure the next round reads all partitions from their beginnings.
+
+A reader that purges asks after each round without a failure for the deletion of what it has read; it does not ask
+again if that fails. The chronicle has what it asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _PURGE_MS_MAX = 5_000
 
 
 class ScriptedReader(SimulatedReader):
-    """As its base, but without letting time pass."""
+    """As its base class, but its methods let no time pass."""
 
     def begin(self, topic: str, partition: int, start: int) -> None:
         """Read the partition from `start` to its end as it is now."""
@@ -42,7 +44,7 @@ class ScriptedReader(SimulatedReader):
         return (topic, partition) in self._finished
 
     def take(self, topic: str, partition: int) -> tuple[list[Fetched], OttlaError | None]:
-        """What was fetched, and why no more."""
+        """What was fetched, and the error if the end was not reached."""
         fetched = self._fetched.pop((topic, partition))
         if not self.is_done(topic, partition):
             return fetched, OttlaError("it did not come to the end in time")
@@ -50,7 +52,7 @@ class ScriptedReader(SimulatedReader):
 
 
 class ReaderScript(Script):
-    """Acts out one `ReaderPlan` until nobody writes any more."""
+    """Carries out one `ReaderPlan`, until all producers are done, or for `_ROUNDS_MAX` rounds."""
 
     def __init__(self, plan: ReaderPlan, partitions: int, run: Run) -> None:
         super().__init__(plan.name, run)
@@ -59,7 +61,7 @@ class ReaderScript(Script):
         self._positions: dict[int, int] = {}
 
     def steps(self) -> Iterator[Wait]:
-        """Round after round."""
+        """One round after the other."""
         for _ in range(_ROUNDS_MAX):
             yield self.until(lambda: self.run.nobody_writes, self.plan.pause_us)
             if self.run.nobody_writes:
@@ -81,7 +83,7 @@ class ReaderScript(Script):
             yield from self._purge()
 
     def _purge(self) -> Iterator[Wait]:
-        """Ask the leaders to delete what lies in front of where this reader has come to."""
+        """Ask the leaders to delete the records before this reader's positions."""
         topic, run = self.plan.topic, self.run
         admin = run.world.admin(self.plan.name)
         run.names[admin.client_name] = self.plan.name

@@ -1,9 +1,9 @@
-"""A capture of a simulated run: what its clients send and get, as a proxy in front of each of them would record it.
+"""A capture of a simulated run: what its clients send and get, as a proxy in front of each client would record it.
 
-The same entries that `ottla proxy --record` writes, in the order in which they are complete. A request counts when its
-client sends it, an answer when it reaches its client, and a connection ends when its client gives it up or hears that
-it is over. Clients that belong to no plan (those that read the logs in the end) are not recorded. Recording changes
-nothing in the run: the trace hash stays as it is.
+It has the same entries as `ottla proxy --record` writes, in the order in which they are complete. A request has the
+time at which its client sends it, an answer the time at which it reaches its client. A connection ends when its client
+closes it, or learns that it is closed. Clients without a name are not recorded; the readers that read all logs at the
+end have names, and are recorded. Recording changes nothing in the run: the trace hash is the same.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ottla.tap.exchange import Entry
 Deliver = Callable[[Any], None]
 _LENGTH_BYTES = 4
 _CLIENT_ID = "simulated"
-# Each connection has a port of its own at its client.
+# Each connection has its own client port.
 _PORTS_BEGIN, _PORTS = 32_768, 28_000
 
 
 class Tap:
-    """What a `Network` is to tell; `entries` fills as the run goes. `now_us`: microseconds since 1970."""
+    """The tap of a `Network`; `entries` grows during the run. `now_us` returns microseconds since 1970."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.entries: list[Entry] = []
@@ -37,7 +37,7 @@ class Tap:
         self._topic_names: dict[bytes, str] = {}
 
     def begin(self, number: int, client: str, broker: str, deliver: Deliver) -> Deliver:
-        """A client has a new connection; what is given back is to be called in place of `deliver`."""
+        """Called for a new connection; the result is to be called in place of `deliver`."""
         address = f"{client}:{_PORTS_BEGIN + number % _PORTS}"
         self._open[number] = Conversation(number, address, broker, topic_names=self._topic_names)
 
@@ -52,26 +52,26 @@ class Tap:
         return delivered
 
     def request(self, number: int, output: Transmit) -> None:
-        """A client sends this."""
+        """Called when a client sends a request."""
         talk = self._open.get(number)
         if talk is not None:
             wire = encode_request(output.correlation_id, _CLIENT_ID, output.message, output.version)
             self.entries += talk.take_request(_frame(wire), self._now_us())
 
     def answer(self, number: int, output: Respond) -> None:
-        """A broker answers with this."""
+        """Called when a broker sends an answer."""
         if number in self._open:
             wire = encode_response(output.correlation_id, output.message, output.version)
             self._answers[number, output.correlation_id] = bytes(_frame(wire))
 
     def end(self, number: int) -> None:
-        """A connection is over for its client. Ending twice is allowed."""
+        """Called when a connection ends for its client. Ending twice is allowed."""
         talk = self._open.pop(number, None)
         if talk is not None:
             self.entries += talk.end(self._now_us())
 
     def close(self) -> None:
-        """The recording is over."""
+        """End the recording."""
         for number in list(self._open):
             self.end(number)
 
@@ -82,7 +82,7 @@ class Tap:
 
 
 def record(run: Run) -> Tap:
-    """Have a run recorded that has not begun."""
+    """Record a run that has not begun yet."""
     world = run.world
     tap = Tap(lambda: world.date_ms(0) * 1000 + world.scheduler.now_us)
     world.network.tap = tap

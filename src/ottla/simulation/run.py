@@ -1,7 +1,7 @@
-"""One plan, run: first a phase in which things go wrong, then everything heals and must come to an end.
+"""Runs one plan: first with its faults; then all faults are healed, and everything must come to an end.
 
-What happens in between is written into a chronicle, which `audit` judges. Same plan, same trace hash, on every machine.
-An exception inside a core is a finding like any other (`crashed`); what was recorded until then is judged all the same.
+What happens is written into a chronicle, which `audit` judges. The same plan has the same trace hash on every machine.
+An exception in a core is reported as `crashed`; what was recorded until then is judged all the same.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from ottla.simulation.timed_faults import TimedFaults
 from ottla.simulation.witness import Witness
 from ottla.simulation.world import World
 
-# In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
+# In simulated time: how long the phase with faults may last, and how long the rest may take afterwards.
 _FAULTS_US = 60_000_000
 _PATIENCE_US = 600_000_000
-# What was held up longest arrives within the first; transactions that nobody ends are aborted within the second, and
-# the longest time after which a transaction may be.
+# In the end: messages that were delayed longest arrive within this time.
 _SETTLE_US_MIN = 6_000_000
-# Of a producer that says nothing of it.
+# Defaults of settings that a producer's plan does not have.
 _DEFAULTS = {row.name: row.default for row in PRODUCER_SETTINGS}
 _TRANSACTION_TIMEOUT_MS = _DEFAULTS["transaction.timeout.ms"]
 _LINGER_MS, _BATCH_SIZE = _DEFAULTS["linger.ms"], _DEFAULTS["batch.size"]
-# In front of the records of a batch, and of what a record or a header holds (at most).
+# Bytes before the records of a batch, and (at most) before the contents of a record and of a header.
 _BATCH_HEADER_BYTES, _RECORD_HEAD_BYTES, _HEADER_HEAD_BYTES = 61, 16, 4
+# Transactions that no client ends are aborted within this time and twice the longest transaction timeout.
 _SETTLE_US = 10_000_000
-# What one run alone never shows.
+# Findings that need more than one run.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
 _LOOK_EVERY_US = 1_000_000
 _MILLION = 1_000_000
 
 
 class Run:
-    """A plan in a world of its own; `chronicle` fills as it goes."""
+    """A plan in a world of its own; `chronicle` grows during the run."""
 
     def __init__(self, plan: Plan, *, keep_trace: bool = False) -> None:
         self.plan = plan
@@ -86,7 +86,7 @@ class Run:
         self.witness = Witness(self)
         self.faults = TimedFaults(self, plan.faults)
         self.world.site.powering_off = self._powering_off
-        # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
+        # The trace's name of a client -> its name in the plan: "client-3" -> "p1", or "p1.2" for its second instance.
         self.names: dict[str, str] = {}
         if plan.service:
             requests = ProduceRequests(self.world.network.owners)
@@ -95,7 +95,7 @@ class Run:
         for each in plan.service:
             self.world.take_time(each.broker, each.least_us, each.most_us)
         self.began_us = 0
-        # Scripts that may be able to go on.
+        # Scripts to look at: they may be able to go on.
         self.stirred: dict[Script, None] = {}
         self.mover: MoverScript | None = None
         self._unfinished: dict[Script, None] = {}
@@ -145,7 +145,7 @@ class Run:
         return self.chronicle
 
     def add(self, script: Script) -> None:
-        """One more coroutine."""
+        """Add a script."""
         self._unfinished[script] = None
         if isinstance(script, ProducerScript | ZombieScript):
             self._writers.append(script)
@@ -153,15 +153,15 @@ class Run:
 
     @property
     def nobody_writes(self) -> bool:
-        """Whether all producers have done what they had to do."""
+        """Whether all producers are done with their plans."""
         return all(script.is_over for script in self._writers)
 
     def new_producer(self, plan: ProducerPlan) -> ScriptedProducer:
-        """An instance of a producer."""
+        """A new instance of a producer."""
         return self.world.producer(ScriptedProducer, plan.name, **plan.settings)
 
     def new_reader(self, plan: ReaderPlan) -> ScriptedReader:
-        """An instance of a reader."""
+        """A new instance of a reader."""
         reader = self.world.reader(ScriptedReader, plan.name, isolation_level=plan.isolation_level)
         self.names[reader.client_name] = plan.name
         return reader
@@ -175,18 +175,18 @@ class Run:
         return begun
 
     def expect(self, fact: bool, otherwise: str) -> None:
-        """Note what must not be."""
+        """Note `otherwise` as an error of the run if `fact` is not true."""
         if not fact:
             self.chronicle.stuck.append(otherwise)
 
-    # ---- what faults do -----------------------------------------------------------------------------------------
+    # ---- power cuts ---------------------------------------------------------------------------------------------
 
     def _powering_off(self, broker_id: int) -> None:
         core: Any = self.world.brokers[broker_id].core
         self._dark = broker_id, core.broker_epoch
 
     def is_power_cut_unnoticed(self) -> bool:
-        """Whether the controller still takes a broker that has lost power for one that has everything."""
+        """Whether the controller still counts a broker as in sync whose power was cut."""
         return self._dark is not None and self.world.counts_as_in_sync(*self._dark)
 
     # ---- time ---------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Run:
         return scheduler.run_until(reached, limit_us=limit_us, stirred=self.stirred, poll=self._poll_stirred)
 
     def _poll_stirred(self) -> None:
-        """Let scripts go on as far as they can; one may stir another."""
+        """Let scripts go on as far as they can; one may add others to `stirred`."""
         stirred, now_us = self.stirred, self.world.scheduler.now_us
         while stirred:
             for script in list(stirred):
@@ -206,7 +206,7 @@ class Run:
                     self._unfinished.pop(script, None)
 
     def _settle(self) -> bool:
-        """Let everything come to rest; False where replicas do not come together."""
+        """Let time pass until nothing changes any more; False if not all replicas get in sync."""
         self._let_pass(None, _SETTLE_US_MIN)
         if not self._look_until(self.world.is_whole, _PATIENCE_US):
             return False
@@ -214,7 +214,7 @@ class Run:
         return True
 
     def _look_until(self, reached: Callable[[], bool], limit_us: int) -> bool:
-        """As `_let_pass`, for what is dear to look at."""
+        """As `_let_pass`, but call `reached` once a second only, because it is slow."""
         end_us = self.world.scheduler.now_us + limit_us
         while not reached():
             if self.world.scheduler.now_us >= end_us:
@@ -239,7 +239,7 @@ def _longest_rest_us(plan: Plan) -> int:
 
 
 def _slowest_ppm(plan: Plan, client: str) -> int:
-    """How far behind the clock of a client may run at worst: 0 where it only ever runs ahead, and is right later."""
+    """The slowest rate of a client's clock, in parts per million; 0 if it never is too slow."""
     drifts = (
         timed.fault.drift_ppm
         for timed in plan.faults
@@ -252,7 +252,7 @@ def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
     settings = producer.settings
     promise = read_promise(producer.name, {"linger_ms": _LINGER_MS, **settings})
     timeout_ms = promise.delivery_timeout_ms
-    # Promised by the producer's own clock.
+    # The producer measures the timeout with its own clock.
     if slowest_ppm:
         timeout_ms = timeout_ms * _MILLION // (_MILLION + slowest_ppm)
     batch_bytes = settings.get("batch_size", _BATCH_SIZE) - _BATCH_HEADER_BYTES
@@ -274,11 +274,11 @@ def _largest_record(producer: ProducerPlan) -> int:
 
 
 def execute(plan: Plan, **options: Any) -> Outcome:
-    """Run a plan and judge it; whatever a core raises is part of the outcome."""
+    """Run a plan and judge it; an exception in a core is part of the outcome."""
     try:
         run = Run(plan, **options)
     except Exception:
-        # Cores that do not even begin; there is nothing to conclude from.
+        # The cores could not be made: there is nothing to judge.
         return Outcome(plan.seed, "", crashed=traceback.format_exc())
     crashed = None
     try:
@@ -289,7 +289,7 @@ def execute(plan: Plan, **options: Any) -> Outcome:
 
 
 def conclude(run: Run, crashed: str | None) -> Outcome:
-    """The outcome of a run that has ended, one way or the other."""
+    """The outcome of a run that has ended, with or without an exception (`crashed`)."""
     from ottla.audit.chronicles.judgement import judge
 
     if crashed is not None:
@@ -298,7 +298,7 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
     try:
         judged = judge(run.chronicle)
     except Exception:
-        # A judge that breaks has not acquitted anybody. What a core raised stands last: a trace is named by its end.
+        # An exception in the judge is no clean verdict. A core's traceback comes last: the last one names the outcome.
         crashed = traceback.format_exc() + (f"\n{crashed}" if crashed is not None else "")
     for kind in run.faults.met_moves:
         run.states.seen[f"replicas moving beside {kind}"] = None

@@ -1,4 +1,4 @@
-"""The simulated clock: what happens next, in an order that one seed decides."""
+"""The simulated clock: it runs actions in the order of their times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Scheduler(Schedule):
         stirred: dict[Any, None] | None = None,
         poll: Callable[[], None] | None = None,
     ) -> bool:
-        """Run actions until `reached()`; False where the simulated time or the number of actions ran out first.
+        """Run actions until `reached()`; False if the simulated time or the number of actions ran out first.
 
-        Whenever there is anything in `stirred`, `poll()` is called first; it must take everything out.
+        If `stirred` is not empty, `poll()` is called before the next action; it must empty `stirred`.
         """
         end_us = self.now_us + limit_us
         for _ in range(limit_actions):

@@ -1,7 +1,7 @@
-"""A producer and a reader that act out their plan: coroutines on the simulated clock, any number of them at once.
+"""Scripts: generators that carry out parts of a plan on the simulated clock, any number at once; here the producers'.
 
-A script yields what it waits for, and goes on when that is so or has taken too long. It never lets time pass by
-itself, unlike `SimulatedProducer`'s own calls. Everything it does and is told goes into the chronicle.
+A script yields a condition to wait for, and goes on when that is true or after a time limit. It never lets time pass by
+itself, unlike `SimulatedProducer`'s own calls. What it does, and what its producer answers, goes into the chronicle.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
 Reached = Callable[[], bool]
-# Until when, and for what, a script waits; no condition: the time alone.
+# Until when a script waits, and for which condition (None: for the time alone).
 Wait = tuple[int, Reached | None]
 _TRIES_TO_END = 40
 
 
 class Script:
-    """One coroutine; `is_over` once it has nothing more to do."""
+    """One generator with its waits; `is_over` when it has ended."""
 
     def __init__(self, name: str, run: Run) -> None:
         self.name = name
@@ -45,15 +45,15 @@ class Script:
         self._reached: Reached | None = None
 
     def steps(self) -> Iterator[Wait]:
-        """What the script does; each `yield` is a wait."""
+        """The steps of the script; each `yield` is a wait."""
         raise NotImplementedError
 
     def wake(self) -> None:
-        """Look soon whether it can go on."""
+        """Have the run look soon whether the script can go on."""
         self.run.stirred[self] = None
 
     def attend(self, producer: ScriptedProducer) -> None:
-        """Wake whenever this producer has done something."""
+        """Wake whenever this producer has handled an event or a tick."""
         look = partial(self.run.states.look_at, producer)
 
         def acted() -> None:
@@ -77,21 +77,21 @@ class Script:
         return self.run.world.scheduler.now_us + limit_us, reached
 
     def each(self, steps: Steps) -> Iterator[Wait]:
-        """The waits of what is done in steps; what it raises comes out here."""
+        """The waits of a call that is done in steps; its exceptions are raised here."""
         for limit_us, reached in steps:
             yield self.until(reached, limit_us)
 
     def waits_for(self) -> str:
-        """What keeps it, for whoever asks why a run does not end."""
+        """What the script waits for, to explain a run that does not end."""
         return f"{self.name} waits until {self._until_us} us"
 
 
 class MustWait(Exception):
-    """What the appender asked for cannot be had without letting time pass."""
+    """The call has to wait: the appender needs a topic or memory."""
 
 
 class ScriptedProducer(SimulatedProducer):
-    """As its base, but for the calls that would let time pass: they say so instead. `life` is what was seen of it."""
+    """As its base class, but calls that would let time pass raise MustWait; `life` is its entry in the chronicle."""
 
     life: InstanceSeen
     is_dead = False
@@ -104,11 +104,11 @@ class ScriptedProducer(SimulatedProducer):
         self.life.died_us = self._world.scheduler.now_us
 
     def watch(self, acted: Callable[[], None]) -> None:
-        """Have this called whenever it has done something."""
+        """Have this called whenever the core has handled an event or a tick."""
         self._runner.acted = acted
 
     def topic_missing(self, topic: str, call: BlockedCall) -> None:
-        """Ask for the topic; nothing is sent yet."""
+        """Request the topic's metadata; nothing is sent yet."""
         self._wanted_bytes = 0
         self._runner.deliver(TopicWanted(topic))
         raise MustWait
@@ -121,14 +121,14 @@ class ScriptedProducer(SimulatedProducer):
         raise MustWait
 
     def may_go_on(self, topic: str) -> bool:
-        """Whether the topic is known and there is room for what was to be sent, as `Producer` waits for it."""
+        """Whether the topic is known and there is room for the record, as `Producer` would wait for."""
         buffered = self.appender.buffered_bytes
         room = not buffered or buffered + self._wanted_bytes <= self.settings.buffer_memory
         return room and self.appender.partition_count(topic) > 0
 
 
 class ProducerScript(Script):
-    """Acts out one `ProducerPlan`, over all the instances of its producer."""
+    """Carries out one `ProducerPlan`, with all the instances of its producer."""
 
     def __init__(self, plan: ProducerPlan, run: Run) -> None:
         super().__init__(plan.name, run)
@@ -139,11 +139,11 @@ class ProducerScript(Script):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether its records lie in transactions."""
+        """Whether its records are in transactions."""
         return "transactional_id" in self.plan.settings
 
     def steps(self) -> Iterator[Wait]:
-        """All acts in turn, then everything is settled."""
+        """All acts in order; then wait until everything is settled."""
         for act in self.plan.acts:
             yield from self._act(act)
         yield from self._finish()
@@ -169,7 +169,7 @@ class ProducerScript(Script):
         elif act.do == acts.REPLACE:
             self._replace(act.pause_us)
 
-    # ---- lives and deaths ---------------------------------------------------------------------------------------
+    # ---- instances ----------------------------------------------------------------------------------------------
 
     def _born(self) -> ScriptedProducer:
         self.instance += 1
@@ -186,7 +186,7 @@ class ProducerScript(Script):
         self._forget_transaction()
 
     def _replace(self, pause_us: int) -> None:
-        """A new instance takes over, and the old one wakes up later and goes on with its transaction."""
+        """Start a new instance; the old one goes on with its transaction later, as a zombie."""
         old, transaction = self.producer, self._open
         self._open = None
         self.producer = self._born()
@@ -204,7 +204,7 @@ class ProducerScript(Script):
     # ---- sending ------------------------------------------------------------------------------------------------
 
     def _send(self, producer: ScriptedProducer, transaction: TransactionSeen | None, act: Act) -> Iterator[Wait]:
-        """Send the record, or leave it where its topic or memory cannot be had in time."""
+        """Send the record, or leave it out if there is no topic or memory in time."""
         if self.is_transactional and transaction is None:
             return  # its transaction could not be begun
         record = contents(act)
@@ -220,7 +220,7 @@ class ProducerScript(Script):
                     return
                 yield self.until(lambda: producer.may_go_on(act.topic), min(left_us, 1_000_000))
             except OttlaError:
-                return  # nothing was taken, and that was told at once
+                return  # the record was not taken: `send` raised
         number = -1 if transaction is None else transaction.number
         now_us = self.run.world.scheduler.now_us
         sent = sent_record(act, self.name, self.instance, number, delivery, record, now_us)
@@ -268,14 +268,14 @@ class ProducerScript(Script):
             return
         yield from self.end_transaction(producer, transaction, committed)
         if transaction.ended_us < 0:
-            # Nobody has heard how it ended: whoever takes over does not, either.
+            # The outcome is not known, and no later instance learns it.
             producer.die()
             self.producer = self._born()
 
     def end_transaction(
         self, producer: ScriptedProducer, transaction: TransactionSeen, committed: bool
     ) -> Iterator[Wait]:
-        """Commit or abort, ask again until an answer is heard, and write down what was told."""
+        """Commit or abort, again until there is an answer, and put the outcome into the chronicle."""
         if committed and not transaction.commit_asked:
             transaction.commit_asked = True
             transaction.commit_asked_us = self.run.world.scheduler.now_us
@@ -309,7 +309,7 @@ class ProducerScript(Script):
 
 
 class ZombieScript(Script):
-    """An instance that has been replaced, wakes up, and asks for its transaction to be committed."""
+    """An instance that was replaced, and later tries to commit its transaction."""
 
     def __init__(
         self, owner: ProducerScript, producer: ScriptedProducer, transaction: TransactionSeen, pause_us: int
@@ -322,7 +322,7 @@ class ZombieScript(Script):
         self.attend(producer)
 
     def steps(self) -> Iterator[Wait]:
-        """Sleep, wake up, commit."""
+        """Wait, then commit."""
         yield self.until(None, self._pause_us)
         yield from self._owner.end_transaction(self._producer, self._transaction, True)
         self._producer.die()

@@ -1,4 +1,4 @@
-"""What a plan's act sends, and how the chronicle takes it down: the same for scripts and for who acts in reality."""
+"""The record that an act sends, and its entry in the chronicle: for scripts, and for plans run over real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Contents(NamedTuple):
-    """What a record holds; the first of its headers is its number."""
+    """Key, value and headers of a record; the first header is its number."""
 
     key: bytes | None
     value: bytes
@@ -41,7 +41,7 @@ def sent_record(
     sent: Contents,
     now_us: int,
 ) -> SentRecord:
-    """A record that was just sent, nothing told of it yet; `transaction` is -1 outside of any."""
+    """The entry of a record that was just sent, without an outcome; `transaction` is -1 if there is none."""
     return SentRecord(
         number=act.number,
         producer=producer,
@@ -61,7 +61,7 @@ def sent_record(
 
 
 def take_down(sent: SentRecord, delivery: Any, now_us: int) -> None:
-    """What the producer was just told of a record."""
+    """Put the outcome of a delivery into a record's entry."""
     error = delivery.exception(0)
     sent.told_us = now_us
     sent.partition = delivery.partition

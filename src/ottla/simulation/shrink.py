@@ -1,12 +1,13 @@
 """Makes a failing plan as small as it can be while the same kind of thing is still found.
 
-Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the parts of a
-plan, the ones that explain most first: faults, brokers that take their time, moves of replicas, producers, readers,
-whole transactions and single acts, topics and partitions; then what is left is made plainer (shorter pauses, no keys,
-the settings' defaults). Leaving something out shifts the world's draws, so a smaller plan is another run: a step is
-kept if, and only if, what was looked for is found again. Deterministic: same plan, same result, unless whoever asked
-for it says in the midst that it is enough. The number of runs is bounded, too; the smallest plan found until then is
-what there is.
+Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) leaves out parts of
+the plan. The parts that explain most come first: faults, service times of brokers, moves of replicas, producers,
+readers, whole transactions, single acts, topics and partitions. Then what is left is made plainer (shorter pauses, no
+keys, default settings). Leaving something out changes what the world draws, so a smaller plan is another run: a step is
+kept only if the same kind of finding comes again.
+
+It is deterministic: the same plan has the same result, unless the caller stops it. The number of runs is limited; the
+result is the smallest plan found until then.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _ENDINGS = (COMMIT, ABORT, CRASH, REPLACE)
 
 @dataclass(slots=True)
 class Shrunk:
-    """The smallest plan found, what it came to, and after how many runs; `kind` is what was looked for.
+    """The smallest plan found, its outcome, and the number of runs; `kind` is the finding that it must have.
 
-    `stopped_early`: there was more to try.
+    `stopped_early`: the limit of runs or the caller ended it.
     """
 
     plan: Plan
@@ -48,10 +49,10 @@ def shrink(
     progress: Callable[[Plan, int], None] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Shrunk:
-    """The fewest parts of `plan` that still come to the first thing `outcome` found.
+    """The fewest parts of `plan` with which the first finding of `outcome` still comes.
 
-    `progress` is told the smallest plan so far and the number of runs, after each run. `goes_on` is asked before each
-    run whether there is time for it; once there is none, this ends.
+    `progress` is called after each run with the smallest plan so far and the number of runs. `goes_on` is called before
+    each run; shrinking ends when it returns False.
     """
     job = _Job(plan, outcome, run, runs_max, progress, goes_on)
     passes = (_fewer_faults, _fewer_clients, _fewer_acts, _fewer_topics, _plainer)
@@ -87,13 +88,13 @@ class _Job:
 
     @property
     def may_run(self) -> bool:
-        """Whether another run is allowed; it is asked for only where there is something to try."""
+        """Whether another run is allowed; to be read only if there is something to try."""
         if not self.stopped_early:
             self.stopped_early = self.runs >= self._runs_max or not self._goes_on()
         return not self.stopped_early
 
     def attempt(self, smaller: Plan) -> bool:
-        """Whether what is looked for is found in this plan, too; it is the smallest one then."""
+        """Run a smaller plan, and return whether it has the finding; then it is the smallest one so far."""
         if smaller == self.plan or not self.may_run:
             return False
         self.runs += 1
@@ -106,7 +107,7 @@ class _Job:
         return found
 
     def fewest(self, items: list[T], without: Callable[[list[T]], Plan]) -> list[T]:
-        """Leave out of `items` what can be left out, large pieces first; `without` makes a plan of those that stay."""
+        """Leave out all items that can be left out, large pieces first; `without` makes the plan with the others."""
         piece = len(items)
         while piece and items:
             start = 0
@@ -132,7 +133,7 @@ def _fewer_clients(job: _Job) -> None:
 
 
 def _fitting(plan: Plan) -> Plan:
-    """Without the faults and moves of what is no longer in it: none of it would happen, and `plan_check` refuses it."""
+    """The plan without faults and moves of what is no longer in it: `plan_check` would refuse those."""
     return replace(
         plan,
         faults=[each for each in plan.faults if misfit(plan, each) is None],
@@ -150,7 +151,7 @@ def _fewer_acts(job: _Job) -> None:
 
 
 def _transactions(acts: list[Act]) -> Iterator[tuple[Act, ...]]:
-    """The acts in pieces that belong together: from a BEGIN to its end, everything else one by one."""
+    """The acts in pieces: one for each transaction, from BEGIN to its end, and one for each other act."""
     piece: list[Act] = []
     for act in acts:
         if piece or act.do == BEGIN:
@@ -189,7 +190,7 @@ def _fewer_topics(job: _Job) -> None:
 
 
 def _into(plan: Plan, topic: str, partitions: int) -> Plan:
-    """The acts of a topic that has only so many partitions."""
+    """The plan with all acts moved into the partitions that a topic now has."""
 
     def moved(act: Act) -> Act:
         if act.topic != topic or act.partition is None or act.partition < partitions:
@@ -227,9 +228,9 @@ def _paused(act: Act, most_us: int) -> Act:
 
 
 def _fewer_settings(job: _Job) -> None:
-    """Every setting that may as well have its default."""
+    """Leave out every setting whose default also gives the finding."""
     for number, producer in enumerate(job.plan.producers):
-        # Without it there would be nothing to commit.
+        # Without a transactional_id its acts would make no sense.
         names = [name for name in producer.settings if name != "transactional_id"]
         for name in names:
             settings = {key: value for key, value in job.plan.producers[number].settings.items() if key != name}
@@ -240,7 +241,7 @@ def _fewer_settings(job: _Job) -> None:
         job.attempt(replace(job.plan, settings={key: v for key, v in job.plan.settings.items() if key != name}))
 
 
-# Fields of faults that apply to requests, without which they apply to more of them.
+# Fields of request faults that limit the requests; without them a fault applies to more requests.
 _PLAINER_WITHOUT = (("partition",), ("topic", "partition"), ("every",), ("times",))
 
 

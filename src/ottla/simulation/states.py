@@ -1,9 +1,9 @@
-"""Which states a run went through: what was answered, how transactions moved on, who led, what was told.
+"""The states that a run went through: error codes of answers, states of transactions, leaders, outcomes of records.
 
-A simulation that never sees an unclean election or a fenced producer proves nothing about them, so every run says
-where it has been, under names such as "Produce answered NOT_LEADER_OR_FOLLOWER" or "transaction open > abortable";
-over thousands of seeds these are counted. Errors are taken from the answers as they cross, transactions from their
-producers, everything else from the chronicle in the end.
+A simulation without any unclean election or fenced producer proves nothing about them. So every run lists its states,
+such as "Produce answered NOT_LEADER_OR_FOLLOWER" or "transaction open > abortable"; over thousands of seeds they are
+counted. Error codes come from the answers in the trace, states of transactions from the producers, all others from the
+chronicle at the end.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _CODE_NAMES = ("error_code", "partition_error_code")
 _LISTS = (list, type(None))
 _NUMBER = re.compile(r"[0-9]+")
-# Every second answer is one of these, and nothing in them is told by an error but what stands at their top.
+# Every second answer is one of these; only their top-level error code can be set.
 _TOP_ONLY = ("BrokerHeartbeatResponse", "ApiVersionsResponse")
 
-# By class; the same for all runs.
+# By class: the fields to look at; the same for all runs.
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 class States:
-    """Of one run; `seen` keeps them in the order in which they were first reached."""
+    """The states of one run; `seen` has them in the order in which they were first reached."""
 
     def __init__(self) -> None:
         self.seen: dict[str, None] = {}
@@ -41,11 +41,11 @@ class States:
         self._stands: dict[str, Any] = {}
 
     def hear(self, crossing: Crossing) -> None:
-        """A message: note the errors it answers with."""
+        """Note the error codes of a message, if it is an answer."""
         what, message = crossing.what, crossing.message
         if what == "answer":
             if type(message) is FetchResponse and not message.responses and not message.error_code:
-                return  # a follower was told that there is nothing new, as every other answer does
+                return  # a Fetch answer without news, as every second answer is
             for code in error_codes(message):
                 if code:
                     self._codes[type(message), code] = None
@@ -53,7 +53,7 @@ class States:
             self.seen["a broker hung up"] = None
 
     def look_at(self, producer: SimulatedProducer) -> None:
-        """A producer has done something: note where its transaction went."""
+        """Note a new state of a producer's transaction."""
         stands = producer.core.transaction_state
         if stands is None:
             return
@@ -64,11 +64,11 @@ class States:
                 self.seen[f"transaction {before.name.lower()} > {stands.name.lower()}"] = None
 
     def add_tallies(self, judged: list[Finding]) -> None:
-        """What the judges counted and nobody is to blame for: what was lost and excused, who held what.
+        """Note counts of the judge that are no errors, such as records lost for a known reason.
 
-        A name tells that it is what a judge saw on its way and not what it found: "acknowledged too early: held by 3"
-        would read as a violation, and says that all three replicas had it. Of an excuse only its kind is a state: who
-        and when is another one in every run.
+        The state's name says that it is a count and not a finding: "acknowledged too early: held by 3" alone would read
+        as an error, but says that all three replicas had the record. Numbers in a reason are replaced by N: they differ
+        from run to run.
         """
         for finding in judged:
             for name, _ in finding.tallies:
@@ -85,7 +85,7 @@ class States:
 
 
 def error_codes(message: Any) -> list[int]:
-    """Every error code of an answer, 0 included; of None none."""
+    """Every error code of an answer, 0 included; none of None."""
     kind = type(message)
     if message is None:
         return []
@@ -108,7 +108,7 @@ def error_codes(message: Any) -> list[int]:
 
 
 def _telling_names(kind: Any) -> tuple[str, ...]:
-    """The fields in which an error may stand: codes, and lists, of which some may be null."""
+    """The fields of a message with error codes, and those with lists, which may be null."""
     if not issubclass(kind, Message):
         return tuple(kind.__slots__)
     blank = kind()

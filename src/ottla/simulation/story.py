@@ -1,11 +1,11 @@
-"""The story of one run, message by message: who told whom what, what went wrong meanwhile, what was found.
+"""The story of one run, message by message: its requests and answers, its faults, and what was found.
 
-`tell` runs the plan once more and listens. What a cluster says to itself without news (heartbeats, empty fetches) is
-left out; of lines that repeat themselves the first few stay and the rest is folded into one. `as_text` draws a
-sequence diagram of `WIDTH` columns: time, one lane per participant, and the words beside each arrow; `story_page`
-makes a page of the same lines.
+`tell` runs the plan once more, with a listener on its trace. Messages without news (heartbeats, empty fetches) are left
+out. Of many similar lines the first few are kept, and the others folded into one. `as_text` draws a sequence diagram of
+`WIDTH` columns: time, one lane per participant, and a text beside each arrow. `story_page` makes a page of the same
+lines.
 
-Invariant: everything told was seen in the run; nothing is told from the plan alone.
+Invariant: every line was seen in the run; no line comes from the plan alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WIDTH = 120
 _TIME_COLUMNS = 12
 _LANE_COLUMNS = 9
 _LANES_MAX = 8
-# So many lines of the same kind are shown between two events of the story.
+# So many similar lines are shown; after a line that is never folded the count begins anew.
 _ALIKE_MAX = 4
-# What takes longer than this is told to have arrived late.
+# A message that takes longer than this is shown as late.
 _LATE_US = 5_000
 
 MESSAGE, HANG_UP, FAULT, NOTE, FOLD, FINDING = "message", "hang up", "fault", "note", "fold", "finding"
@@ -37,7 +37,7 @@ MESSAGE, HANG_UP, FAULT, NOTE, FOLD, FINDING = "message", "hang up", "fault", "n
 
 @dataclass(slots=True)
 class Line:
-    """One line; `at_us` counts from the start of the run. `receiver` is "" where nobody was told.
+    """One line; `at_us` counts from the start of the run. `receiver` is "" if the line is no message.
 
     `is_evidence`: it is about what was found.
     """
@@ -48,14 +48,14 @@ class Line:
     receiver: str
     words: str
     is_evidence: bool = False
-    # Lines of the same gist are folded where there are many.
+    # Many lines with the same gist are folded.
     gist: str = ""
     is_answer: bool = False
 
 
 @dataclass(slots=True)
 class Story:
-    """Of one run: its participants from left to right, its lines in the order of time, and what it came to."""
+    """The story of one run: its participants from left to right, its lines in the order of time, its outcome."""
 
     plan: Plan
     outcome: Outcome
@@ -74,7 +74,7 @@ def tell(plan: Plan, *, conclude: Callable[[Run, str | None], Outcome] = conclud
     except Exception:
         crashed = traceback.format_exc()
     outcome = conclude(run, crashed)
-    # What is sent comes before its message, and whatever else happened in that moment behind it.
+    # In the same moment: first that records are sent, then messages, then notes.
     lines = sorted([*_sent(run), *listener.lines, *_notes(run)], key=lambda line: line.at_us)
     lines = [line for line in lines if line.at_us >= run.began_us]
     _mark(lines, outcome.findings)
@@ -86,7 +86,7 @@ def tell(plan: Plan, *, conclude: Callable[[Run, str | None], Outcome] = conclud
 
 
 class _Listener:
-    """Writes down what crosses while a run goes."""
+    """Makes a line of each message during a run."""
 
     def __init__(self, run: Run) -> None:
         self.lines: list[Line] = []
@@ -97,7 +97,7 @@ class _Listener:
         self._came_us: dict[tuple[str, str, int], int] = {}
 
     def hear(self, crossing: Crossing) -> None:
-        """A message; before it, whatever went wrong since the last one."""
+        """Add the lines of faults that fired since the last message, and that of this message."""
         self._look_out()
         at_us, what, message, arrives_us = crossing.at_us, crossing.what, crossing.message, crossing.arrives_us
         sender, receiver = crossing.sender, crossing.receiver
@@ -109,7 +109,7 @@ class _Listener:
             return
         api, words = api_of(message), words_of(message)
         if api == "Fetch" and what == "request":
-            # A fetch tells how far its sender has come: worth a line when that is news.
+            # A Fetch shows its sender's position: it gets a line only if the position is new.
             if self._fetched.get((sender, receiver)) == words:
                 return
             self._fetched[sender, receiver] = words
@@ -126,7 +126,7 @@ class _Listener:
         self.lines.append(line)
 
     def _took(self, crossing: Crossing) -> str:
-        """How long a broker took to answer a Produce request, as text; empty if it was not long."""
+        """How long a broker took to answer a Produce request, as text; "" if it was not long."""
         if api_of(crossing.message) != "Produce":
             return ""
         if crossing.what == "request":
@@ -137,7 +137,7 @@ class _Listener:
         return f" (after {_seconds(took_us)} s)" if came_us >= 0 and took_us > _LATE_US else ""
 
     def _name(self, client: str) -> str:
-        """Whose client that is; "" for one that only looks at what is left in the end."""
+        """The client's name in the plan; "" for the readers that read all logs at the end."""
         return self._run.names.get(client, "") if client.startswith("client-") else client
 
     def _look_out(self) -> None:
@@ -171,7 +171,7 @@ def _seconds(us: int) -> str:
     return f"{us / 1_000_000:.3f}".rstrip("0").rstrip(".")
 
 
-# ---- what the chronicle knows -----------------------------------------------------------------------------------
+# ---- lines from the chronicle -----------------------------------------------------------------------------------
 
 
 def _notes(run: Run) -> Iterator[Line]:
@@ -209,7 +209,7 @@ def _instance(producer: str, instance: int) -> str:
 
 
 def _sent(run: Run) -> Iterator[Line]:
-    """Records handed over, and what was told of them, those of the same moment and place in one line."""
+    """Records that were sent, and their outcomes; those of the same moment and place are one line."""
     told: dict[tuple[Any, ...], list[int]] = {}
     for record in run.chronicle.sent:
         who, place = _instance(record.producer, record.instance), f"{record.topic}-{record.partition}"
@@ -223,19 +223,19 @@ def _sent(run: Run) -> Iterator[Line]:
 
 
 def _findings(outcome: Outcome, end_us: int) -> Iterator[Line]:
-    """What was found, where it happened if that is known, or else in the end."""
+    """What was found, at its time and broker if these are known, otherwise at the end."""
     for piece, words in evidence_of(outcome):
         at_us = piece.at_us if piece.at_us >= 0 else end_us
         where = f"broker-{piece.brokers[0]}" if len(piece.brokers) == 1 else ""
         yield Line(at_us, FINDING, where, "", words, is_evidence=True)
     if outcome.crashed is not None:
-        # Without the marks below a line, which point nowhere where words are wrapped.
+        # Without the lines of ^^^ in a traceback: where text is wrapped they point to nothing.
         for words in filter(lambda each: each.strip(" ^~"), outcome.crashed.strip().splitlines()):
             yield Line(end_us, FINDING, "", "", words.rstrip(), is_evidence=True)
 
 
 def _mark(lines: list[Line], findings: list[Finding]) -> None:
-    """Mark what is about the records that were found."""
+    """Mark the lines about records that are in findings."""
     numbers = {piece.sequence: None for finding in findings for piece in finding.evidence if piece.sequence >= 0}
     for line in lines:
         if line.kind in (MESSAGE, NOTE) and "record" in line.words and _speaks_of(line.words, numbers):
@@ -256,7 +256,7 @@ def _speaks_of(words: str, numbers: dict[int, None]) -> bool:
 
 
 def _folded(lines: list[Line]) -> Iterator[Line]:
-    """The lines, those that say the same again and again folded between two events of the story."""
+    """The lines, with those of the same gist folded between two lines without one."""
     alike: dict[str, int] = {}
     left_out, last_us = 0, 0
     for line in lines:
@@ -273,7 +273,7 @@ def _folded(lines: list[Line]) -> Iterator[Line]:
 
 
 def _participants(run: Run, lines: list[Line]) -> list[str]:
-    """Clients in the order in which they were born, brokers, the controller; nobody who has no part in it."""
+    """Clients in the order in which they were made, all brokers, the controller; no client without a line."""
     named = dict.fromkeys(name for line in lines for name in (line.sender, line.receiver) if name)
     clients = [name for name in dict.fromkeys(run.names.values()) if name in named]
     brokers = [f"broker-{number}" for number in range(run.plan.brokers)]
@@ -322,7 +322,7 @@ def _lanes(line: Line, lanes: dict[str, int], columns: int) -> str:
 
 
 def _wrapped(words: str, columns: int) -> list[str]:
-    """The words in rows of so many columns at most."""
+    """The text in rows of at most so many columns."""
     rows: list[str] = []
     row = ""
     for word in words.split(" "):

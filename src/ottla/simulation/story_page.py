@@ -1,7 +1,6 @@
-"""The story of a run as a page (`ottla.page`), message by message.
+"""The story of a run as an HTML page (`ottla.page`), message by message.
 
-What was found stands at the top and leads to the rows it was found in. The plan is at the end, to be copied into a
-file and run.
+What was found is at the top, with links to its rows. The plan is at the end, to be copied into a file and run.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _fact(name: str, values: Iterable[str]) -> str:
 
 
 def _found(story: Story) -> list[str]:
-    """What was found, each a link to its row; an exception's, to the first row of its trace."""
+    """What was found, each as a link to its row; an exception links to the first row of its traceback."""
     seen = {words for _, words in evidence_of(story.outcome)}
     rows = [(number, line.words) for number, line in enumerate(story.lines) if line.kind == FINDING]
     found = [(number, words) for number, words in rows if words in seen]
@@ -77,7 +76,7 @@ def _row(number: int, line: Line, lanes: dict[str, int]) -> str:
     if line.is_evidence and line.kind != FINDING:
         kinds.append("evidence")
     who = f"{line.sender} to {line.receiver}: " if line.receiver else f"{line.sender}: " if line.sender else ""
-    # A place to lead to, also for whoever walks the page by keyboard.
+    # The target of a link; tabindex makes it work with the keyboard, too.
     place = f' id="row-{number}" tabindex="-1"' if line.kind == FINDING else ""
     return (
         f'<li class="{" ".join(["row", *filter(None, kinds)])}"{place}>'

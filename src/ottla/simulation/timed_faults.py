@@ -1,11 +1,11 @@
-"""The faults of a run on its clock: each begun, counted when it really fired, and healed.
+"""Begins and heals the faults of a run at their times, and counts how often each fired.
 
-`fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
-that did not pass. A fault that never fires says why in `missed`; without a reason it had to fire.
+`fired` counts what really happened: a broker that is down already cannot be killed, and a cut link counts the messages
+that did not pass. For a fault that never fired `missed` has the reason; if there is no reason, it should have fired.
 
-In a mild plan what may cost a broker keeps out of the way of a power cut, and so do moves of replicas: as long as the
-controller still believes that a broker has what it has lost, another's end could make that one lead, and what was acked
-would be gone, as it would be with Kafka.
+In a mild plan a fault that may end a broker does not happen during a power cut, and neither does a move of replicas.
+Until the controller notices that a broker has lost records, that broker could become the leader when another one ends.
+Then acknowledged records would be lost, as with Kafka.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class TimedFaults:
         self._is_mild = run.plan.severity != SEVERE
         self._effects: dict[int, Effect] = {}
         self._ended: dict[int, None] = {}
-        # Those that apply to requests and were not alone in force, and those that began when nobody wrote any more.
+        # Request faults that were in force together with others; and faults that began when all producers were done.
         self._beside_others: dict[int, None] = {}
         self._came_late: dict[int, None] = {}
-        # Those that were in force while replicas were moved.
+        # Faults that were in force while replicas were moved.
         self._met_moves: dict[int, None] = {}
         self.missed = [_NEVER_BEGAN] * len(faults)
         self._world.faults.on_broker_affected = self._broker_affected
 
     def begin(self) -> None:
-        """Put every fault on the clock."""
+        """Schedule every fault."""
         now_us = self._world.scheduler.now_us
         for number, timed in enumerate(self._faults):
             self._world.scheduler.at(now_us + timed.at_us, self._begin, number)
@@ -59,11 +59,11 @@ class TimedFaults:
 
     @property
     def is_over(self) -> bool:
-        """Whether every fault has had its time."""
+        """Whether the time of every fault is over."""
         return len(self._ended) == len(self._faults)
 
     def note_moves(self) -> None:
-        """Replicas are being moved now."""
+        """Note that replicas are being moved now."""
         self._met_moves |= dict.fromkeys(self._in_force())
 
     @property
@@ -73,7 +73,7 @@ class TimedFaults:
         return list(dict.fromkeys(met))
 
     def heal(self) -> None:
-        """End everything that still lasts; all brokers and the controller run afterwards."""
+        """Heal all faults; all brokers and the controller run afterwards."""
         for number in range(len(self._faults)):
             self._end(number)
         self._world.site.mend_all()
@@ -114,7 +114,7 @@ class TimedFaults:
             return
         fault = self._faults[number].fault
         if isinstance(fault, BrokerFault) and fault.applies_to_requests and effect.fired:
-            # An affected broker is down for as long again as the fault lasts, from then on.
+            # The affected broker stays down for `lasts_us` from when the fault fired (`_broker_affected`).
             self._world.plan.heal(effect.fault_id)
         else:
             effect.heal()
@@ -128,7 +128,7 @@ class TimedFaults:
         self._world.scheduler.after(self._faults[number].lasts_us, effect.heal)
 
     def _why_it_never_fired(self, number: int, effect: Effect) -> str:
-        """Of a fault that waits; "" where what it applies to came, and it did not fire."""
+        """Why a fault that waits for something never fired; "" if what it waits for came all the same."""
         fault = effect.fault
         if not isinstance(fault, RequestFault) or not fault.applies_to_requests:
             if number in self._came_late:
@@ -146,7 +146,7 @@ class TimedFaults:
         return "another fault was in force" if number in self._beside_others else ""
 
     def _is_put_off(self, timed: TimedFault) -> bool:
-        """Whether it must not happen now, as the promise of a mild plan would not hold."""
+        """Whether the fault must not happen now, because the promise of a mild plan would not hold."""
         if not self._is_mild or not timed.fault.may_cost_a_broker:
             return False
         if self._run.is_power_cut_unnoticed():

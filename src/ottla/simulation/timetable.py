@@ -1,8 +1,8 @@
-"""When what is said in a run as its plan has it: no fault applies to what has not begun, or is over.
+"""When which requests come in a run, as far as its plan says; faults are drawn for these times.
 
-The times are those of the plan alone: pauses added up. Producers do not wait for acknowledgements, so this is when
-requests come, until something goes wrong; then they come later. Where leaders are is known from how controllers
-place partitions, one behind the other over the brokers; where they are once brokers have fallen is not.
+The times follow from the plan alone: its pauses, added up. Producers do not wait for acknowledgements, so requests come
+at these times until the first fault; then they come later. The first leaders are known, because the controller
+assigns partitions to the brokers in turn; the leaders after brokers have ended are not.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from bisect import bisect_left
 from ottla.simulation.chance import Chance
 from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, OFFSETS, PAUSE, REPLACE, SEND, Act, Plan, ProducerPlan
 
-# What a producer asks for by the way: coordinators, ids, answers to its commits.
+# How long a producer's other requests take: for coordinators, producer ids, commits.
 _CALL_US = 2_000
-# How many rounds of a reader are sure to come; what it asks for in each.
+# How many rounds a reader makes.
 _ROUNDS = 8
-# Pieces of a pause that fills a producer's time.
+# How long the pauses are that `spread` adds.
 _PIECE_US = 1_000_000
 
 
 class Sending:
-    """A record that is sent; `partition` None: where its key belongs. `is_timely`: it waits but for the clock."""
+    """A record that is sent; `partition` None: chosen by key; `is_timely`: its time depends on the clock alone."""
 
     __slots__ = ("at_us", "is_timely", "partition", "producer", "topic")
 
@@ -34,7 +34,7 @@ class Sending:
 
 
 class Timetable:
-    """Of a plan without its faults; `end_us`: when the last producer is done."""
+    """The times of a plan without its faults; `end_us`: when the last producer is done."""
 
     def __init__(self, plan: Plan) -> None:
         self._brokers = plan.brokers
@@ -46,7 +46,7 @@ class Timetable:
             made += topic.partitions
         self.end_us = 0
         self.sendings: list[Sending] = []
-        # When requests of an API come that only some acts bring.
+        # By API, except Produce: when its requests come.
         self._calls: dict[str, list[int]] = {}
         for producer in plan.producers:
             self._note_acts(producer)
@@ -109,9 +109,9 @@ class Timetable:
     def next_sending(
         self, at_us: int, chance: Chance, producer: str | None = None, topics: tuple[str, ...] | None = None
     ) -> Sending | None:
-        """What is sent at this time or next (by one producer, to one of these topics), at a time that is known.
+        """The first record with a known time that is sent from `at_us` on (by this producer, to these topics).
 
-        Any such record where nothing is sent any more; None where nothing ever is.
+        If none is sent any more, any such record; None if there is none at all.
         """
         known = [
             each
@@ -125,11 +125,11 @@ class Timetable:
         return known[number] if number < len(known) else chance.choice(known)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Who leads it, as far as is known."""
+        """The first leader of a partition."""
         return (self._first_leaders[topic] + partition) % self._brokers
 
     def leader_of(self, sending: Sending, chance: Chance) -> int:
-        """Who leads, as far as is known, where this is sent to."""
+        """The first leader of the partition to which a record is sent; drawn if the partition is not known."""
         partition = sending.partition
         if partition is None:
             partition = chance.randrange(self._partitions[sending.topic])
@@ -137,7 +137,7 @@ class Timetable:
 
 
 def spread(chance: Chance, producer: ProducerPlan, until_us: int) -> None:
-    """Have a producer work for so long, by pauses between what it does; one that takes longer stays as it is."""
+    """Add pauses between a producer's acts so that they take `until_us`; none if they take longer already."""
     acts = producer.acts
     works_us = sum(act.pause_us for act in acts if act.do in (PAUSE, CRASH))
     left_us = until_us - works_us

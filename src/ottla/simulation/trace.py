@@ -1,8 +1,8 @@
 """The messages of a run: the same seed must give the same trace, message by message.
 
-What is hashed: when a message crossed, between whom, its kind, its place on the connection and when it arrives, for all
-that clients, brokers and the controller say to each other. What they say goes into the run's `fingerprint` by what
-came of it.
+Hashed are, for all messages of clients, brokers and the controller: when a message was sent and when it arrives, its
+sender and receiver, its kind and its number on the connection. The contents are not hashed here: the run's
+`fingerprint` hashes their effects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HASHED_AT_ONCE = 1000
 
 
 class Trace:
-    """Hashes what crosses the network as it happens; `lines` keeps it readable where asked to.
+    """Hashes the messages of the network as they are sent; with `keep_lines` it also keeps them as text in `lines`.
 
     Each of `listeners` is called with every message, before its receiver has it.
     """
@@ -29,7 +29,7 @@ class Trace:
         self.listeners: list[Callable[[Crossing], None]] = []
 
     def add(self, crossing: Crossing) -> None:
-        """One message."""
+        """Add a message."""
         self.messages += 1
         between = f"{crossing.sender}>{crossing.receiver} {crossing.what}/{crossing.number}"
         line = f"{crossing.at_us} {between} {type(crossing.message).__name__} {crossing.arrives_us}"
@@ -43,7 +43,7 @@ class Trace:
             self.lines.append(line)
 
     def digest(self) -> str:
-        """The fingerprint so far, in hexadecimal."""
+        """The hash of the messages so far, in hexadecimal."""
         self._take_in()
         return self._hash.hexdigest()
 

@@ -1,7 +1,7 @@
-"""The transaction calls of a producer in the simulated world, with simulated time passing while they wait.
+"""The transaction calls of a simulated producer; simulated time passes while they wait.
 
-What `client/transaction_verbs.py` does with threads: the gate, one answer per call, and an end that was not heard of
-and is asked about again by the same call.
+`client/transaction_verbs.py` does the same with threads: the gate, one answer per call, and a commit or abort without
+an answer, which the same call asks for again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from ottla.simulation.clients import SimulatedProducer
     from ottla.simulation.world import World
 
-# How long to wait at most in microseconds, and for what.
+# Each step: how long to wait at most in microseconds, and for which condition.
 Steps = Iterator[tuple[int, Callable[[], bool]]]
 
 
 def committed_only(fetched: list[Fetched]) -> list[Record]:
-    """The committed records of buffers of one partition, as any client leaves out the aborted ones."""
+    """The committed records of one partition's buffers: aborted ones are left out, as every client does."""
     kept: list[Record] = []
     aborted: dict[int, None] = {}
     for buffer in fetched:
@@ -56,7 +56,7 @@ class SimulatedTransactions:
         self._unheard: tuple[bool | None, int] | None = None
 
     def begin(self) -> None:
-        """As `begin_transaction`, with `init_transactions` where it is needed."""
+        """As `begin_transaction`, after `init_transactions` if that is needed."""
         self._let_time_pass(self.begin_steps())
 
     def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_id: str) -> None:
@@ -67,7 +67,7 @@ class SimulatedTransactions:
         """Commit, abort or (None) prepare."""
         self._let_time_pass(self.end_steps(committed))
 
-    # The same for callers that let time pass themselves: each step is how long to wait, and for what.
+    # The same calls as `Steps`, for callers that let time pass themselves.
 
     def begin_steps(self) -> Steps:
         """`begin`, step by step."""

@@ -1,8 +1,8 @@
-"""Looks on while a run goes, and at what is left of it in the end; writes what it sees into the chronicle.
+"""Watches a run and writes what it sees into the chronicle.
 
-During the run it looks at a broker's replicas whenever that broker's core has done something, and at every image that
-the controller publishes. In the end it reads every partition in both isolation levels, takes down every replica's log
-and what the coordinators hold. The coordinators' own topics are looked at like those of the plan, but for reading them.
+During the run it looks at a broker's replicas whenever that broker's core has handled something, and at every image
+that the controller publishes. In the end it reads every partition in both isolation levels, and notes every replica's
+log and the coordinators' committed offsets. Internal topics are watched like those of the plan, but are not read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Watched:
 
 
 class Witness:
-    """Of one run."""
+    """The witness of one run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -71,26 +71,26 @@ class Witness:
         chronicle.commits = []
         chronicle.broker_ends = []
         chronicle.instances = []
-        # By broker: the image it goes by, and its replicas with what was noted of them last.
+        # By broker: the image that it has, and its replicas with what was noted of them last.
         self._images: list[Any] = [None] * len(run.world.brokers)
         self._watched: list[list[_Watched]] = [[] for _ in run.world.brokers]
         self._roles: dict[tuple[str, int], PartitionImage] = {}
         self.moves = MovesSeen(run)
-        # (topic, partition) -> leader epoch -> up to where its leader has been seen to commit
+        # (topic, partition) -> leader epoch -> the highest high watermark of its leader
         self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
-        # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
+        # (broker, broker epoch) of starts that ended by a power cut: what these cores have of their logs is not true.
         self._dark: dict[tuple[int, int], None] = {}
         self._names = [*(topic.name for topic in run.plan.topics), *INTERNAL_TOPICS]
         self._compacted = [
             *(topic.name for topic in run.plan.topics if "compact" in topic.settings.get("cleanup_policy", "")),
             *INTERNAL_TOPICS,
         ]
-        # What was found in a log by its bytes, which are the same on most of its replicas.
+        # A log's bytes -> its batches; most replicas have the same bytes.
         self._batches: dict[bytes, list[BatchSeen]] = {}
         run.world.watch(self._broker_acted, self._image_published, self._broker_fell)
 
     def image(self) -> dict[str, list[Any]]:
-        """Who leads and who is in sync, as the controller has it."""
+        """The controller's image of the topics: leaders, in-sync replicas and so on."""
         return self._partitions(self._world.controller.core.image)  # type: ignore[attr-defined]
 
     def _partitions(self, image: ClusterImage) -> dict[str, list[Any]]:
@@ -101,7 +101,7 @@ class Witness:
     def _broker_acted(self, broker_id: int) -> None:
         core: Any = self._world.brokers[broker_id].core
         if core.image is not self._images[broker_id]:
-            # Every start of a broker, and every change of what it keeps, comes with an image of its own.
+            # At every start, and whenever its replicas change, a broker gets a new image.
             self._images[broker_id] = core.image
             known = {seen.partition: seen for seen in self._watched[broker_id]}
             self._watched[broker_id] = [
@@ -112,8 +112,8 @@ class Witness:
         for seen in self._watched[broker_id]:
             partition = seen.partition
             log = partition.log
-            # The last stable offset is taken down with these. It is made of nothing but them and what lies between the
-            # start and the end of the log, so it is not asked for by itself: that alone costs a tenth of a run.
+            # The last stable offset is noted with these. It changes only if one of them does, so it is not compared:
+            # to compute it each time would take a tenth of a run.
             if log is not None and (
                 log.log_end_offset != seen.log_end_offset
                 or partition.high_watermark != seen.high_watermark
@@ -150,15 +150,15 @@ class Witness:
             self._note_commit(broker_id, name, index, partition)
 
     def _note_commit(self, broker_id: int, name: str, index: int, partition: Any) -> None:
-        # A leader that has been replaced and does not know it yet still commits what the replicas in sync have taken.
+        # A leader that was replaced, and does not know it yet, still commits what its replicas in sync have.
         known = self._committed_up_to.setdefault((name, index), {})
         epoch, end = partition.leader_epoch, partition.high_watermark
         first = known.get(epoch)
         if first is None:
-            # A leader that has less than was committed has lost it, and commits something else in its place: itself, or
-            # who comes after it. So what counts is how far the leader before this one had come.
+            # A leader that has fewer records than were committed has lost some. Other records are committed in their
+            # place, by it or by a later leader. So compare with the high watermark of the leader before this one.
             before = max((each for each in known if each < epoch), default=None)
-            # Where its own epoch began, not its log's end: it may have opened its log with its first append only.
+            # The start of its epoch, not its log's end: it may have opened its log only with its first append.
             first = 0 if before is None else min(known[before], partition.epoch_start_offset)
         known[epoch] = max(first, end)
         if end <= first:
@@ -168,7 +168,7 @@ class Witness:
             core: Any = runner.core
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
-            # A broker that has just been started, or has no power, has what is on its disk.
+            # A broker that was just started, or whose power is cut, has what is on its disk.
             held_end = log.log_end_offset if log is not None else self._end_on_disk(each, name, index)
             if held_end >= end:
                 held.append(each)
@@ -197,7 +197,7 @@ class Witness:
         cut: dict[tuple[str, int], int] = {}
         if kind != "kill":
             self._dark[broker_id, core.broker_epoch] = None
-            # Also of what it had not opened yet, as it had just been started and knew of no topics.
+            # Also of logs that it had not opened yet, because it was just started.
             for name, partitions in self.image().items():
                 for index, part in enumerate(partitions):
                     if broker_id in part.replicas:
@@ -206,17 +206,17 @@ class Witness:
         self.moves.note_end(kind)
 
     def _end_on_disk(self, broker_id: int, name: str, index: int) -> int:
-        """Where a log would end if it were opened now: behind the last batch that is whole."""
+        """The offset at which a log would end if it were opened now: after its last valid batch."""
         disk, folder = self._world.disks[broker_id], f"{name}-{index}"
-        # Where the first segment begins: one that lost all of its own bytes leads to none behind it.
+        # The first segment's base offset: if that segment is empty, later ones do not count.
         end = min((base for base in map(offset_of, disk.files(folder)) if base is not None), default=0)
         may_lack_offsets = name in self._compacted
-        # One by one: the zeros with which a segment begins may look like the end of a batch that was torn before it.
+        # Segment by segment: zeros at a segment's beginning may look like the end of a torn batch of the one before.
         for content in disk.log_segments(folder):
             left = len(content)
             for header in whole_headers(content):
                 if header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
-                    break  # what lies in front of it is gone
+                    break  # there is a gap before it
                 try:
                     check_crc(content, header)
                 except CorruptBatch:
@@ -224,11 +224,11 @@ class Witness:
                 end = header.last_offset + 1
                 left -= header.size_bytes
             if left:
-                break  # what follows a segment that was cut is removed
+                break  # a broker removes the segments after one that it cuts
         return end
 
     def _image_published(self, image: ClusterImage) -> None:
-        """Note who leads from now on; a leader may act on an image that was outdated when it was published."""
+        """Note new leaders and in-sync replicas; a broker may still act on an older image."""
         leaderships = self._run.chronicle.leaderships
         assert leaderships is not None
         for name, partitions in self._partitions(image).items():
@@ -238,11 +238,11 @@ class Witness:
                     continue
                 self._roles[name, index] = part
                 now_us = self._world.scheduler.now_us
-                # Of a move that has come to its end, the last replicas have just come to be in sync.
+                # When a move is completed, its last replicas have only just got in sync.
                 in_sync = None if before is None or has_arrived(before, part) else before.isr
                 is_unclean = in_sync is not None and part.leader >= 0 and part.leader not in in_sync
                 if in_sync is not None and part.leader < 0 and part.isr and part.isr[0] not in in_sync:
-                    # Only who led alone is in sync alone: it was elected, and fell, before anybody could look.
+                    # Only a leader is in sync alone: this one was elected, and ended, between two images.
                     fallen = part.isr[0], part.leader_epoch - 1, part.isr
                     leaderships.append(Leadership(now_us, name, index, *fallen, True, part.replicas))
                 role = part.leader, part.leader_epoch, part.isr
@@ -253,7 +253,7 @@ class Witness:
     # ---- in the end ---------------------------------------------------------------------------------------------
 
     def take_stock(self) -> None:
-        """Read everything, and look into every log."""
+        """Read every partition, and note every log."""
         for level in _LEVELS:
             reader = self._world.reader(SimulatedReader, f"final {level}", isolation_level=level)
             for topic in self._run.plan.topics:
@@ -267,7 +267,7 @@ class Witness:
         self._look_at_transactions()
 
     def cut_short(self) -> None:
-        """Something broke, so nobody looks into the logs any more, nor at where the groups stand."""
+        """Note that an exception ended the run: logs and committed offsets are not looked at."""
         chronicle = self._run.chronicle
         chronicle.is_cut_short = True
         chronicle.replicas = chronicle.group_offsets = None
@@ -327,7 +327,7 @@ class Witness:
         return found
 
     def is_calm(self) -> bool:
-        """Whether every replica has all of its leader's log, all of it committed and out of open transactions."""
+        """Whether every replica has all of its leader's log, all is committed, and no transaction is open."""
         for name, partitions in self.image().items():
             for index, part in enumerate(partitions):
                 ends: dict[tuple[int, int, int], None] = {}

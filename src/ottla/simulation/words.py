@@ -1,8 +1,8 @@
-"""What a message says, in a few words: the line beside its arrow in a story.
+"""A short text for a message: the line beside its arrow in a story.
 
-Requests and answers that carry a plan's records are told with partitions, offsets, sequence numbers and the records'
-own numbers; others by their API, and every answer by its errors. `is_idle` tells what a cluster says to itself all day
-long and nobody needs to read.
+Requests and answers with a plan's records are shown with partitions, offsets, sequence numbers and the records' own
+numbers, others by their API, and every answer with its errors. `is_idle` is true of messages that come all the time and
+say nothing new.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ottla.protocol.error_codes import error_name
 from ottla.records.plain import decode_batches
 from ottla.simulation.states import error_codes
 
-# Said without end and without news.
+# APIs whose messages come all the time, without news.
 _IDLE = ("BrokerHeartbeat", "ApiVersions", "ClusterImage", "GetTelemetrySubscriptions")
 _SHOWN_PLACES = 3
-# Topics of the cluster's own: what they hold is told by the answers of coordinators.
+# The prefix of internal topics: the coordinators' answers say what is in them.
 _INTERNAL = "__"
 
 
@@ -29,7 +29,7 @@ def api_of(message: Any) -> str:
 
 
 def is_idle(crossing: Crossing) -> bool:
-    """Whether there is nothing in it for a reader of the story, unless an error is."""
+    """Whether the story leaves this message out: it has no news, and no error."""
     message = crossing.message
     if message is None:
         return crossing.what != "hang up"
@@ -44,7 +44,7 @@ def is_idle(crossing: Crossing) -> bool:
 
 
 def words_of(message: Any) -> str:
-    """One line; "" where there is nothing to tell but the API's name."""
+    """One line about a message; "" if there is nothing to say but the API's name."""
     tell = _WORDS.get(type(message).__name__)
     said = tell(message) if tell is not None else ""
     errors = list(dict.fromkeys(error_name(code) for code in error_codes(message) if code))
@@ -59,7 +59,7 @@ def records_in(records: Any) -> list[int]:
 
 
 def number_of(record: Any) -> int:
-    """A record's own number, -1 where it carries none."""
+    """A record's own number, -1 if it has none."""
     packed = next((value for key, value in record.headers if key == SEQUENCE_HEADER), None)
     number = None if packed is None else unpack_sequence(packed)
     return -1 if number is None else number
@@ -122,7 +122,7 @@ def _fetch(message: Any) -> str:
 
 
 def _answered(message: Any) -> Iterator[tuple[str, Any]]:
-    """What there is to tell: partitions with records, a divergence or an error."""
+    """The partitions of a Fetch answer with records, a divergence or an error."""
     for topic in message.responses:
         for part in topic.partitions:
             has_news = bool(part.records) and not topic.topic.startswith(_INTERNAL)

@@ -1,10 +1,10 @@
-"""A whole cluster with its clients in one seed: the shipped cores around a simulated clock, network and disks.
+"""A simulated cluster with its clients: the shipped cores on a simulated clock, network and disks.
 
-`World` gives a `Host` (brokers and controller, as in a real cluster) made-up wires, disks and clocks, and drives
-`ProducerCore` and `ReaderCore` as `client/` does over sockets and threads. Calls from outside (`producer.send`,
-`delivery.result`) let simulated time pass until they are answered, so the same test can walk both worlds. Chance comes
-from the seed alone. The controller is killed and started from its own disk, which never fails, though the change it was
-writing may be torn.
+`World` gives a `Host` (brokers and controller, as in a real cluster) simulated connections, disks and clocks. It drives
+`ProducerCore` and `ReaderCore` as `client/` does with sockets and threads. Calls from outside (`producer.send`,
+`delivery.result`) let simulated time pass until they are answered, so the same test can run in both. All chance comes
+from the seed. The controller's disk never fails; but when the controller is killed, half of a change is at the end of
+its file, as if it was being written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["CONTROLLER", "FIRST_PORT", "World"]
 
 
 class World:
-    """`brokers` brokers and a controller, up and running; every 20th seed should go `through_bytes`."""
+    """`brokers` brokers and a controller, running; `through_bytes`: messages are encoded and decoded."""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class World:
         rng = Chance(seed)
         self.scheduler = Scheduler()
         self.trace = Trace(keep_lines=keep_trace)
-        # What brokers ask about requests.
+        # The faults of requests, which the brokers' cores look at.
         self.plan = FaultPlan()
         self.network = Network(self.scheduler, self._fork(rng), self.trace.add, through_bytes=through_bytes)
         self.bootstrap_servers = ",".join(f"broker-{i}:{FIRST_PORT + i}" for i in range(brokers))
         self._rng = rng
-        # For who breaks things by chance.
+        # For tests that cause faults by chance.
         self.chance = rng
         self._clients = 0
         broker_settings = BrokerSettings(**{"request_timeout_ms": _REQUEST_TIMEOUT_MS, **settings})
         self._broker_fell: Callable[[int, str], None] | None = None
         self._image_published: Callable[[ClusterImage], None] | None = None
-        # How long brokers take for a Produce request, at least and at most; drawn beside all else that is.
+        # How long brokers take for a Produce request, at least and at most; drawn by a generator of its own.
         self._service: dict[int, tuple[int, int]] = {}
         self._service_chance = Chance(f"service {seed}")
         self.clients = SimulatedClients(self.scheduler, self.network)
@@ -113,7 +113,7 @@ class World:
 
     @property
     def links(self) -> Links:
-        """What brokers and controller say to each other."""
+        """The links between brokers and controller."""
         return self.host.links
 
     def _published(self, image: ClusterImage) -> None:
@@ -122,7 +122,7 @@ class World:
         self.site.image_published()
 
     def _tear_change(self) -> None:
-        """Half of the change that the controller was writing is left, of which nobody was told."""
+        """Leave half of a change at the end of the controller's file: no broker got that change."""
         written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
         self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
@@ -133,7 +133,7 @@ class World:
 
     @staticmethod
     def _fork(rng: Random) -> Random:
-        """A generator of its own for each machine, so that one machine's draws never shift another's."""
+        """A generator of its own for each machine: one machine's draws then never change another's."""
         return Chance(rng.getrandbits(64))
 
     def now_ms(self) -> int:
@@ -142,15 +142,15 @@ class World:
 
     @staticmethod
     def date_ms(clock_us: int) -> int:
-        """What a wall clock shows on a machine whose clock counts `clock_us`."""
+        """Milliseconds since 1970 on a machine whose clock shows `clock_us`."""
         return _WALL_CLOCK_BEGINS_MS + clock_us // 1000
 
     def run_until(self, reached: Callable[[], bool], *, limit_us: int = _PATIENCE_US) -> bool:
-        """Let time pass until `reached()`; False where that did not happen within `limit_us`."""
+        """Let time pass until `reached()`; False if that did not happen within `limit_us`."""
         return self.scheduler.run_until(reached, limit_us=limit_us)
 
     def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3, **configs: Any) -> None:
-        """Make a topic (settings with underscores for dots) and wait until every broker knows it."""
+        """Make a topic (settings with underscores for dots) and wait until every broker has it."""
         given = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given
@@ -162,39 +162,39 @@ class World:
             raise RuntimeError(f"topic {name!r} did not reach every broker")
 
     def _order(self, message: Any) -> Any:
-        """What the controller says; it is asked at once."""
+        """The controller's answer to a request, without letting time pass."""
         answers: list[Any] = []
         self.links.order_now(message, answers.append)
         return answers[0]
 
-    # ---- how things stand ---------------------------------------------------------------------------------------
+    # ---- states -------------------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
         """Whether all brokers run and every replica is in sync."""
         return self.host.is_whole()
 
     def counts_as_in_sync(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the controller takes this start of a broker for alive, and in sync somewhere."""
+        """Whether the controller has this start of a broker registered, and in sync for some partition."""
         image = self.controller.core.image  # type: ignore[attr-defined]
         return image.broker_epochs[broker_id] == broker_epoch and any(
             broker_id in part.isr for topic in image.topics.values() for part in topic.partitions
         )
 
     def group_offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """What the coordinator of a group has committed for it, pending offsets left out."""
+        """The committed offsets of a group, from its coordinator, without pending ones."""
         for runner in self.brokers.values():
             core: Any = runner.core
             try:
                 group = core.groups.find(group_id, self.scheduler.now_us)
             except Refused:
-                continue  # coordinated elsewhere
+                continue  # this broker is not the coordinator
             return {} if group is None else {place: each.offset for place, each in group.offsets.items()}
         return {}
 
     # ---- outages ------------------------------------------------------------------------------------------------
 
     def kill(self, broker_id: int, *, kind: str = "kill") -> None:
-        """End a broker; what it had written is still there when it is started again. `kind` is for who watches."""
+        """End a broker; what it had written is still there when it starts again. `kind` is passed to the witness."""
         self.host.kill(broker_id, kind=kind)
 
     def power_off(self, broker_id: int) -> None:
@@ -202,7 +202,7 @@ class World:
         self.host.power_off(broker_id, self._rng)
 
     def shut_down(self, broker_id: int) -> None:
-        """Ask a broker to end in order: it does when the controller has let it go."""
+        """Let a broker end in order, when the controller has moved its leaders away."""
         self.host.shut_down(broker_id)
 
     def start(self, broker_id: int) -> None:
@@ -218,15 +218,15 @@ class World:
         self.host.resume(broker_id)
 
     def kill_controller(self) -> None:
-        """Cut the controller's power; brokers go on with what they know."""
+        """Cut the controller's power; brokers go on with the metadata they have."""
         self.host.kill_controller()
 
     def start_controller(self) -> None:
-        """Start a controller that was ended, from its disk, among brokers that went on without it."""
+        """Start a controller that was ended, from its disk, while brokers run."""
         self.host.start_controller()
 
     def take_time(self, broker_id: int, least_us: int, most_us: int) -> None:
-        """From now on a broker takes between these for each Produce request of a client, one after the other."""
+        """From now on a broker takes a time between these for each client's Produce request, one at a time."""
         self._service[broker_id] = least_us, most_us
         self.host.take_time(broker_id, partial(self._service_us, broker_id))
 
@@ -258,7 +258,7 @@ class World:
         return reader
 
     def admin(self, name: str = "") -> SimulatedAdmin:
-        """A client that asks single questions, on a machine of its own or on that of the client of this name."""
+        """A client that sends single requests, on a machine of its own or on that of the client of this name."""
         admin = SimulatedAdmin(self, self._new_client(name), self._fork(self._rng))
         self.clients.join(name, admin)
         return admin
@@ -275,9 +275,9 @@ class World:
         image_published: Callable[[ClusterImage], None],
         broker_fell: Callable[[int, str], None],
     ) -> None:
-        """Have these called whenever a broker (by its id) did something, the controller published, a broker ended.
+        """Have these called: when a broker (by its id) handled something, for each image, when a broker ended.
 
-        The controller may decide more than one thing at once; brokers may hear of one only, so each is told.
+        `image_published` is called with every image, also with those that no broker gets.
         """
         self.host.watch(broker_acted)
         self._broker_fell = broker_fell

@@ -1,4 +1,4 @@
-"""Serving sockets: the event loop, ports that are listened on, listeners as a user describes them, TLS of servers.
+"""Sockets of servers: the event loop, listening ports, `Listener`, TLS, and the control channel to a server process.
 
-Nothing here knows what is served: brokers do (`cluster`).
+Nothing here depends on what is served: `cluster` has the brokers, `proxy` and `embedded_registry` other servers.
 """

@@ -1,8 +1,8 @@
-"""The control channel: how the holder of a `Cluster` or a `Proxy` speaks to the process or thread that runs it.
+"""The control channel between a program that has a `Cluster`, say, and the process or thread that runs the servers.
 
-One JSON object a line, over a socket pair. Upwards: {"id", "command", ...}. Downwards: {"id", "result"} or {"id",
-"error"}, and at any time {"log": [logger, level, text]}, so that what the server has to say appears in the logging of
-the program that started it. When either end is gone, the other one notices: the socket ends.
+One JSON object a line, over a socket pair. Commands: {"id", "command", ...}. Answers: {"id", "result"} or {"id",
+"error"}. At any time the server may send {"log": [logger, level, text]}, which the program logs as its own. When either
+end closes the socket or ends, the other one reads the end of the stream.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def error_from(fields: dict[str, Any]) -> OttlaError:
 
 
 def child_environment() -> dict[str, str]:
-    """Our own environment, in which the child finds the ottla that we found."""
+    """A copy of our environment, with PYTHONPATH set if the child would not import the same ottla."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment = dict(os.environ)
     if not home.endswith(("site-packages", "dist-packages")):
@@ -56,10 +56,10 @@ def child_environment() -> dict[str, str]:
 
 
 class ControlServer:
-    """The server's end; lives in the event loop.
+    """The server's end, on its event loop.
 
     `handle(command, fields, answer)` is called for every command and calls `answer(result)` once, or raises an
-    OttlaError; `gone()` is called when the other end has gone.
+    OttlaError; `gone()` is called when the other end is closed.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class ControlServer:
         loop.add_reader(sock, self._readable)
 
     def log(self, name: str, level: int, text: str) -> None:
-        """Have this logged at the other end."""
+        """Have the program at the other end log this."""
         self._send({"log": [name, level, text]})
 
     def close(self) -> None:
-        """Send what is left, as far as the other end takes it, and hang up. Closing twice is allowed."""
+        """Send what is left, as far as the socket takes it at once, and close. Closing twice is allowed."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -139,7 +139,7 @@ class ControlServer:
             self._loop.add_writer(self._socket, self._flush)
             return
         except OSError:
-            # The other end is gone; reading will say so too.
+            # The other end is gone; `_readable` calls `gone`.
             self._out.clear()
         self._loop.remove_writer(self._socket)
 
@@ -155,7 +155,7 @@ class _Question:
 
 
 class ControlClient:
-    """The end of the program that holds the `Cluster` or `Proxy`; may be used from any thread."""
+    """The program's end; may be used from any thread."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -167,7 +167,7 @@ class ControlClient:
         self._thread.start()
 
     def ask(self, command: str, timeout_s: float, **fields: Any) -> Any:
-        """The result of a command; raises the error it ended with, EOFError when the process is gone, TimeoutError."""
+        """Send a command and return its result; raises its error, EOFError if the other end is closed, TimeoutError."""
         number = next(self._numbers)
         question = _Question()
         line = json.dumps({"id": number, "command": command, **fields}).encode() + b"\n"
@@ -191,15 +191,15 @@ class ControlClient:
         return question.fields["result"]
 
     def close(self) -> None:
-        """Hang up; the process at the other end shuts down on that."""
-        with contextlib.suppress(OSError):  # the other end may have hung up first
+        """Close the channel; the server at the other end then shuts down."""
+        with contextlib.suppress(OSError):  # the other end may have closed first
             self._socket.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._thread:
             self._thread.join()
         self._socket.close()
 
     def _read(self) -> None:
-        # A line that is cut in the middle is the end all the same.
+        # ValueError: the last line was cut when the server ended.
         with self._socket.makefile("rb") as lines, contextlib.suppress(OSError, ValueError):
             for line in lines:
                 self._take(json.loads(line))

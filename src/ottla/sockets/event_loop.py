@@ -1,13 +1,13 @@
-"""The event loop of servers: sockets that are ready, timers that are due, and what was put off until later.
+"""The event loop of servers: it calls back for sockets that are ready, for timers, and by `call_soon`.
 
-One thread runs it, and everything of a server happens in that thread; nothing but a signal reaches it from outside.
-A callback that raises is logged, and the loop goes on with the others. It is not asyncio's: there are no coroutines
-here, and loading asyncio (with `ssl`) took as long as a quarter of the brokers' whole start.
+One thread runs it, and everything of a server happens in that thread; only a signal can reach it from outside. A
+callback that raises is logged, and the loop goes on with the others. It is not asyncio's: there are no coroutines here,
+and importing asyncio (with `ssl`) took a quarter of the time in which brokers start.
 
-Timers go by the loop's clock, which a test may stop or set ahead. Those of `call_after` go by the machine's: how long
-somebody outside waits for an answer does not depend on what time the servers are shown.
+Timers use the loop's clock, which a test may stop or set ahead. Those of `call_after` use the machine's clock, for
+limits of how long a caller waits in real time.
 
-Invariants: callbacks run in the order in which they were put off; a timer never rings before its time; nothing is
+Invariants: callbacks of `call_soon` run in the order of the calls; a timer never runs before its time; nothing is
 called for a socket after its `remove_reader` or `remove_writer`.
 """
 
@@ -33,13 +33,13 @@ _Watch = tuple[Callback, tuple[Any, ...]]
 
 
 class HasFileno(Protocol):
-    """A socket, or what stands for one."""
+    """A socket, or another object with a file descriptor."""
 
     def fileno(self) -> int: ...
 
 
 class Timer:
-    """A call at a time to come; `cancel()` takes it back."""
+    """A call at a later time; `cancel()` prevents it."""
 
     __slots__ = ("arguments", "callback")
 
@@ -48,13 +48,13 @@ class Timer:
         self.arguments = arguments
 
     def cancel(self) -> None:
-        """It will not be called; cancelling twice is allowed."""
+        """Prevent the call; cancelling twice is allowed."""
         self.callback = None
         self.arguments = ()
 
 
 class EventLoop:
-    """`run_forever` until `stop`, then `close`; times are in seconds of `time()`, by the clock that it goes by."""
+    """An event loop: `run_forever` until `stop`, then `close`; times are in seconds of `time()`, the loop's clock."""
 
     def __init__(self) -> None:
         self._selector = DefaultSelector()
@@ -69,7 +69,7 @@ class EventLoop:
         self.now_us = MACHINE.now_us
 
     def go_by(self, clock: MachineClock) -> None:
-        """Take the time from this clock from now on."""
+        """Use this clock from now on."""
         self.clock, self.now_us = clock, clock.now_us
 
     def time(self) -> float:
@@ -77,7 +77,7 @@ class EventLoop:
         return self.now_us() / 1_000_000
 
     def run_forever(self) -> None:
-        """Call what is due until somebody calls `stop`, or has called it."""
+        """Run callbacks until `stop` is called; return at once if it was called before."""
         while not self._stopping:
             self._turn()
         self._stopping = False
@@ -87,7 +87,7 @@ class EventLoop:
         self._stopping = True
 
     def close(self) -> None:
-        """Forget everything; sockets are their owners' to close."""
+        """Drop all callbacks and timers; the sockets are not closed."""
         self._soon.clear()
         self._timers.clear()
         self._real_timers.clear()
@@ -107,7 +107,7 @@ class EventLoop:
         return self.call_at(self.time() + delay_s, callback, *arguments)
 
     def call_at(self, due_s: float, callback: Callback, *arguments: Any) -> Timer:
-        """Call this when `time()` shows `due_s`, or as soon after that as the loop comes to it."""
+        """Call this when `time()` is `due_s`, or as soon after that as possible."""
         timer = Timer(callback, arguments)
         heappush(self._timers, (due_s, next(self._order), timer))
         return timer
@@ -119,19 +119,19 @@ class EventLoop:
         return timer
 
     def add_reader(self, sock: HasFileno, callback: Callback, *arguments: Any) -> None:
-        """Call this whenever there is something to read, in place of what was called so far."""
+        """Call this whenever there is something to read; it replaces an earlier callback."""
         self._watch(sock.fileno(), 0, (callback, arguments))
 
     def remove_reader(self, sock: HasFileno) -> None:
-        """Nobody wants to read from it any more."""
+        """Call nothing for reading any more."""
         self._watch(sock.fileno(), 0, None)
 
     def add_writer(self, sock: HasFileno, callback: Callback, *arguments: Any) -> None:
-        """Call this whenever there is room to write, in place of what was called so far."""
+        """Call this whenever there is room to write; it replaces an earlier callback."""
         self._watch(sock.fileno(), 1, (callback, arguments))
 
     def remove_writer(self, sock: HasFileno) -> None:
-        """Nobody wants to write to it any more."""
+        """Call nothing for writing any more."""
         self._watch(sock.fileno(), 1, None)
 
     def add_signal_handler(self, number: int, callback: Callback) -> None:
@@ -175,12 +175,12 @@ class EventLoop:
         ready = self._selector.select(0.0 if self._soon else self._patience_s())
         for key, events in ready:
             data = key.data
-            # What one callback does may make another one pointless: it is looked up when its turn has come.
+            # An earlier callback may have removed this one, so it is looked up only now.
             if events & EVENT_READ and data[0] is not None:
                 self._call(*data[0])
             if events & EVENT_WRITE and data[1] is not None:
                 self._call(*data[1])
-        # Those first that are due now: one that is set again for a time gone by must not keep the sockets waiting.
+        # Only timers that are due now: one that sets itself again for a past time must not delay the sockets.
         due: list[Timer] = []
         if self._timers:
             _take_due(self._timers, self.time(), due)
@@ -194,7 +194,7 @@ class EventLoop:
             self._call(*soon.popleft())
 
     def _patience_s(self) -> float | None:
-        """How long sockets may be waited for: until the first timer rings."""
+        """How long to wait for sockets: until the first timer is due."""
         patience_s = None
         if _has_next(self._timers):
             patience_s = self.clock.sleep_s(max(0.0, self._timers[0][0] - self.time()))
@@ -226,4 +226,4 @@ def _take_due(timers: list[tuple[float, int, Timer]], now_s: float, due: list[Ti
 
 
 def _nothing(*_: object) -> None:
-    """A signal rings the loop's bell; that is all that is wanted of its handler."""
+    """The Python handler of signals: the wakeup descriptor (`_bell`) does all the work."""

@@ -1,11 +1,11 @@
-"""`ottla.Listener`: one way into the brokers, with an address of its own on each of them.
+"""`ottla.Listener`: an address on each broker to which clients connect, with its protocol.
 
-A cluster has one or more, by name; every broker opens all of them. What a client learns of the cluster (Metadata,
-coordinators, new leaders) are the advertised addresses of the listener it came in by, so a client stays on it. Ports
+A cluster has one or more, by name; every broker opens all of them. A client is given the advertised addresses of the
+listener to which it connected (in Metadata, for coordinators and new leaders), so it stays on that listener. Ports
 count up from broker 1: `port=9092` is 9092 on broker 1, 9093 on broker 2. In Kafka's terms: `listeners`,
 `advertised.listeners` and `listener.security.protocol.map` (KIP-103).
 
-TLS takes PEM files; what it and SASL need is loaded in the brokers' process, and only where a listener wants it.
+TLS takes PEM files. What TLS and SASL need is imported in the brokers' process, and only if a listener uses them.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _SECRET = ("users", "private_key_password")
 
 
 class Listener:
-    """Where and how clients come in; raises ConfigError.
+    """An address and a protocol by which clients connect; raises ConfigError.
 
     `host`, `port`: where broker 1 listens, the others on the ports after it; port 0 takes free ports.
-    `advertised_host`, `advertised_port`: what clients are told instead (a proxy, a forwarded port, another name of
-    this machine); the port is broker 1's and counts up, too.
+    `advertised_host`, `advertised_port`: the address that clients are given instead (of a proxy, a forwarded port,
+    another name of this machine); the port is broker 1's and counts up, too.
     `certificate`, `private_key`: PEM files for SSL and SASL_SSL: the certificate, the CA certificates that signed it,
     and its key if that is not in the same file; `private_key_password` opens it.
-    `client_auth`: whether clients show a certificate of theirs: none, requested or required; `client_ca` is the PEM
+    `client_auth`: whether clients must have a certificate: none, requested or required; `client_ca` is the PEM
     file with the CA certificates to trust. (Kafka: `ssl.client.auth`.)
     `users`: passwords by user name for SASL_PLAINTEXT and SASL_SSL, by any of `sasl_mechanisms`.
-    `oauthbearer_validator`: with OAUTHBEARER among `sasl_mechanisms`, the place of a function
+    `oauthbearer_validator`: with OAUTHBEARER among `sasl_mechanisms`, the name of a function
     ("package.module:function") that the brokers import. It gets a token and returns the user's name, or (name, seconds
     since 1970 when the token ends), or raises. Without it, tokens are unsecured JSON Web Signatures that anybody can
-    make, as Apache Kafka takes them where nothing else is set up.
-    `session_lifetime_ms`: after how long SASL clients must prove themselves again (KIP-368, Kafka's
+    make: Apache Kafka's default, too.
+    `session_lifetime_ms`: after how long SASL clients must authenticate again (KIP-368, Kafka's
     `connections.max.reauth.ms`); 0 for never.
     """
 
@@ -120,21 +120,21 @@ class Listener:
 
     @property
     def is_tls(self) -> bool:
-        """Whether what goes through is encrypted."""
+        """Whether connections are encrypted."""
         return self.protocol.endswith("SSL")
 
     @property
     def is_sasl(self) -> bool:
-        """Whether clients must prove who they are."""
+        """Whether clients must authenticate."""
         return self.protocol.startswith("SASL")
 
     def advertised(self, broker_id: int, port: int) -> tuple[str, int]:
-        """What clients are told of a broker that listens on `port`."""
+        """The address that clients are given of a broker that listens on `port`."""
         told = port if self.advertised_port is None else self.advertised_port + broker_id - 1
         return self.advertised_host or self.host, told
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, paths absolute: the brokers may run elsewhere."""
+        """Plain values; paths are absolute, for the brokers' process may have another working directory."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name in ("certificate", "private_key", "client_ca"):
             if values[name] is not None:
@@ -174,7 +174,7 @@ class Listener:
 
 
 def check_listeners(listeners: Mapping[str, Listener], brokers: int) -> dict[str, Listener]:
-    """The listeners, if there are any and every broker finds room on them; raises ConfigError."""
+    """The listeners as a dict, after checks: at least one, and ports for every broker; raises ConfigError."""
     if not listeners:
         raise ConfigError("listeners={} must name at least one listener")
     for name, listener in listeners.items():
@@ -192,5 +192,5 @@ def check_listeners(listeners: Mapping[str, Listener], brokers: int) -> dict[str
 
 
 def bootstrap(addresses: list[tuple[str, int]]) -> str:
-    """Addresses as clients want them: "host:port,host:port", IPv6 in brackets."""
+    """Addresses as `bootstrap.servers`: "host:port,host:port", IPv6 in brackets."""
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)

@@ -1,7 +1,6 @@
-"""A port that is listened on, and the connections that come to it.
+"""A listening port, and the connections that it accepts.
 
-What keeps a port from being used is a `UserMistake` that names it. Accepted sockets do not block, and send small writes
-at once.
+A port that cannot be used is a `UserMistake` that names it. Accepted sockets are non-blocking, with TCP_NODELAY.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class NoRoom(Exception):
-    """The system has no descriptor or memory left for another connection; the text is its own word for that."""
+    """The system has no descriptor or memory left for another connection; the text is the system's."""
 
 
 class ListeningSocket:
-    """Listens on `port`, or on a free one where that is 0; UserMistake where it cannot be had."""
+    """Listens on `port`, or on a free one if that is 0; UserMistake if it cannot."""
 
     __slots__ = ("_host", "_socket", "port")
 
@@ -39,7 +38,7 @@ class ListeningSocket:
         return self._socket.fileno()
 
     def accept(self) -> tuple[socket.socket, str] | None:
-        """The next connection and its other end ("host:port", "[::1]:port"); None where nobody waits. Raises NoRoom."""
+        """The next connection and its peer ("host:port", "[::1]:port"); None if there is none. Raises NoRoom."""
         try:
             sock, address = self._socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -54,24 +53,24 @@ class ListeningSocket:
         return sock, f"{host}:{address[1]}"
 
     def shut(self) -> None:
-        """Refuse whoever comes, and keep the port."""
+        """Refuse connections, but keep the port."""
         self._socket.close()
         self._socket = _bound(self._host, self.port)
 
     def reopen(self) -> None:
-        """Listen again; UserMistake where another program has the port now."""
+        """Listen again; UserMistake if another program has the port now."""
         try:
             self._socket.listen(_BACKLOG)
         except OSError as error:
             raise _unusable(self._host, self.port, error) from None
 
     def close(self) -> None:
-        """Give the port back; closing twice is allowed."""
+        """Release the port; closing twice is allowed."""
         self._socket.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has this port and does not listen: who connects is refused."""
+    """A socket that is bound to this port and does not listen: connections are refused."""
     try:
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:

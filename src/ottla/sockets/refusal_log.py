@@ -1,8 +1,8 @@
-"""Logs which connections a server closes and why, without a line for each of a thousand.
+"""Logs which connections a server closes and why, with few lines even for thousands of them.
 
-A reason is logged at once as a WARNING the first time that somebody gives it; when the same host gives it again to the
-same listener, that is counted and logged once a minute. `_REASONS_MAX` reasons are told apart in a minute; further ones
-are only counted, so neither the log nor this memory grows with what anybody sends.
+The first time, a reason is logged at once as a WARNING. Further connections of the same host to the same listener,
+closed for the same reason, are counted, and the count is logged once a minute. Only `_REASONS_MAX` reasons a minute are
+kept apart; all others are counted together. So neither the log nor this memory grows with what clients send.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _What = tuple[str, str, str] | None
 
 
 class _Told:
-    """When the last line was, how many were left out since, and the last of those."""
+    """When the last line was logged, how many connections were not logged since, and the last of those."""
 
     __slots__ = ("last", "told_us", "untold")
 
@@ -59,7 +59,7 @@ class RefusalLog:
         return next((told.told_us + _PAUSE_US for told in self._told.values()), None)
 
     def tick(self, now_us: int) -> None:
-        """Log how many were left out, a minute after the last line about them."""
+        """Log how many connections were left out, a minute after the last line about them."""
         due = [what for what, told in self._told.items() if now_us - told.told_us >= _PAUSE_US]
         for what in due:
             told = self._told.pop(what)

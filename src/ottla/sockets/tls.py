@@ -1,7 +1,7 @@
-"""TLS on a listener: its certificate, and sockets that encrypt; imported when a listener wants it.
+"""TLS of a listener: its certificate, and sockets that encrypt; imported when a listener uses TLS.
 
-`TlsSocket` stands in for a plain non-blocking socket. The handshake happens with the first reads. There is no
-`sendfile` through TLS: slices of files are read and encrypted a piece at a time.
+`TlsSocket` is used like a plain non-blocking socket. The first reads do the handshake. `sendfile` does not work with
+TLS: slices of files are read and encrypted a piece at a time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ottla.sockets.listener import Listener
 
 _PIECE_BYTES = 65_536
 _HANDSHAKE = 0x16
-# Fatal, internal error: what Apache Kafka's listeners answer to whoever does not begin with TLS.
+# The alert "internal error" (fatal): Apache Kafka's listeners send it to a client that does not begin with TLS.
 _ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
 class HandshakeFailed(Exception):
-    """This client and this listener do not come to terms; the text says why."""
+    """The TLS handshake failed; the text says why."""
 
 
 def server_context(name: str, listener: Listener) -> ssl.SSLContext:
-    """What all connections of a TLS listener share; UserMistake where the certificate cannot be used."""
+    """The context that all connections of a TLS listener share; UserMistake if the certificate cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _CLIENT_AUTH[listener.client_auth]
     certificate, key, trusted = listener.certificate, listener.private_key, listener.client_ca
-    # A password that is missing is not asked for at the terminal.
+    # Without a password OpenSSL would ask for one at the terminal.
     password = listener.private_key_password or ""
     try:
         assert certificate is not None
@@ -53,8 +53,8 @@ def server_context(name: str, listener: Listener) -> ssl.SSLContext:
 class TlsSocket:
     """A non-blocking connection through TLS, with the few methods that servers call.
 
-    Where nothing can be done now, BlockingIOError is raised, as by a plain socket. A write that was put off must be
-    repeated with the same bytes at its head, which a queue of what is to be sent does by itself.
+    If a call would have to wait, it raises BlockingIOError, like a plain socket. A write that raised it must be
+    repeated with the same bytes in front: the queue of what is to be sent does so.
     """
 
     __slots__ = ("_first_byte", "_socket", "established")
@@ -69,11 +69,11 @@ class TlsSocket:
         return self._socket.fileno()
 
     def pending(self) -> int:
-        """How many decrypted bytes wait in memory, where no selector sees them."""
+        """How many decrypted bytes wait in memory; no selector reports those."""
         return self._socket.pending()
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As a plain socket's; less than the buffer holds only where nothing is left to be had without waiting."""
+        """As a plain socket's; if the buffer is not filled, no decrypted bytes are left (a selector reports others)."""
         try:
             if not self.established:
                 self._shake_hands()
@@ -86,19 +86,19 @@ class TlsSocket:
             raise BlockingIOError from None
 
     def sendmsg(self, pieces: Sequence[Any], _ancillary: Any = (), _flags: int = 0) -> int:
-        """Send what is at the head of the pieces; return how many bytes went."""
+        """Send the first of the pieces' bytes; return how many were sent."""
         content = pieces[0]
         if len(content) < _PIECE_BYTES and len(pieces) > 1:
             content = b"".join(pieces)
         return self._send(memoryview(content)[:_PIECE_BYTES])
 
     def send_file(self, fd: int, position: int, size: int) -> int:
-        """Send from a file; return how many bytes went, 0 where the file has become too short."""
+        """Send from a file; return how many bytes were sent, 0 if the file has become too short."""
         content = os.pread(fd, min(size, _PIECE_BYTES), position)
         return self._send(content) if content else 0
 
     def close(self) -> None:
-        """Say goodbye, as far as the other end takes it, and close."""
+        """Send TLS's close_notify, if the socket takes it at once, and close."""
         if self.established:
             with contextlib.suppress(OSError, ValueError):
                 self._socket.unwrap()
@@ -112,7 +112,7 @@ class TlsSocket:
 
     def _shake_hands(self) -> None:
         if self._first_byte is None:
-            # Behind SSLSocket's back, which knows no flags.
+            # By the base class: SSLSocket's recv does not allow flags.
             first = socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
             if not first:
                 raise ConnectionResetError("closed before the TLS handshake")
@@ -132,7 +132,7 @@ class TlsSocket:
         self.established = True
 
     def _send_alert(self) -> None:
-        """Tell a client without TLS what it has met; what it sent is read first, or closing would undo that."""
+        """Send a TLS alert to a client without TLS. Read its input first: else closing would reset the connection."""
         with contextlib.suppress(OSError):
             while socket.socket.recv(self._socket, _PIECE_BYTES):
                 pass

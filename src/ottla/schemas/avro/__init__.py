@@ -1,1 +1,1 @@
-"""Avro by columns: schemas, how one evolves into another, and kernels between payloads and Arrow."""
+"""Avro: schemas, schema resolution, and compiled code between payloads and Arrow columns or Python objects."""

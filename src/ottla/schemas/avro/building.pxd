@@ -1,9 +1,9 @@
 """Arrow columns of any type while rows are added to them, and the steps that read them from payloads (inline pieces of
 the compiled modules).
 
-Columns of one decoding are an array; a column's parts stand next to each other in it. Every column grows on its own,
-and what all of them take together is limited: `Reading.room_bytes` is what they may still take, and `empty_items` how many
-items without bytes may still come.
+The columns of one decoding are an array, in which a column's children are next to each other. Every column grows by
+itself. Their memory together is limited: `Reading.room_bytes` is how many bytes they may still take, and `empty_items`
+how many items that take no bytes in the payload may still come.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -29,7 +29,7 @@ cdef enum Storage:
 
 
 cdef struct Building:
-    # A column. `values` are bits, numbers or offsets; `data` the bytes of byte strings.
+    # A column. `values` are bits, numbers or offsets; `data` is the bytes of byte strings.
     Storage storage
     int64_t width
     bint is_nullable
@@ -100,7 +100,7 @@ cdef enum Reason:
     SHORT_FRAME
     NO_ID
     UNKNOWN_ID
-    # Why columns cannot grow, whatever the row: the first that is no fault of a payload.
+    # From here on columns cannot grow, which is no error of one payload.
     NO_MEMORY
     NO_ROOM
     NO_OFFSETS
@@ -108,13 +108,13 @@ cdef enum Reason:
 
 cdef struct Step:
     Op op
-    int number  # its place among the steps, by which Python knows its path
+    int number  # its index among the steps, to look up its path
     int column  # -1 where there is none
     Step **children
     int child_count
-    # A size; the branch that is null; a member. Of arrays and maps, whether an item takes bytes at all.
+    # A size, the branch that is null, or the index of a member. Of arrays and maps: whether an item takes bytes.
     int64_t size
-    # Of an enum: where each symbol begins in `data`, and one end more. A symbol that is none has a negative begin.
+    # Of an enum, two numbers a symbol: where it begins in `data` (-1 if the reader has no such symbol), its length.
     int64_t *offsets
     # Symbols, an encoded default, or the bound of a decimal.
     const char *data
@@ -135,7 +135,7 @@ cdef struct Reading:
 
 
 cdef inline bint grow(Growing *column, int64_t size, Reading *reading) noexcept nogil:
-    """Make room for `size` bytes in all, at least doubling; False, with the reason, where that cannot be."""
+    """Make room for `size` bytes in all, at least doubling; False, and the reason is set, if that is not possible."""
     cdef int64_t capacity = 2 * column.capacity if 2 * column.capacity > size else size
     cdef char *data
     capacity = (capacity + 63) & ~<int64_t> 63
@@ -153,7 +153,7 @@ cdef inline bint grow(Growing *column, int64_t size, Reading *reading) noexcept 
 
 
 cdef inline bint put_validity(Building *column, bint is_valid, Reading *reading) noexcept nogil:
-    """Say whether the next value is there; to be called before the column's length grows."""
+    """Write whether the next value is valid; to be called before the column's length grows."""
     cdef int64_t at = column.length >> 3
     cdef int bit = column.length & 7
     cdef uint8_t *byte
@@ -167,7 +167,7 @@ cdef inline bint put_validity(Building *column, bint is_valid, Reading *reading)
 
 
 cdef inline char *next_value(Building *column, int64_t width, Reading *reading) noexcept nogil:
-    """Where the next value of so many bytes goes; NULL where there is no room."""
+    """Where the next value of so many bytes is to be written; NULL if there is no room."""
     cdef int64_t at = column.length * width
     if unlikely(at + width > column.values.capacity) and not grow(&column.values, at + width, reading):
         return NULL
@@ -186,7 +186,7 @@ cdef inline bint put_bit(Building *column, bint value, Reading *reading) noexcep
 
 
 cdef inline bint put_offset(Building *column, int64_t offset, Reading *reading) noexcept nogil:
-    """Write where the value ends that is next; the offset 0 before the first value is there from the start."""
+    """Write where the next value ends; the first offset, 0, is there from the start."""
     cdef int64_t end = 4 * (column.length + 2)
     if unlikely(offset > 0x7FFFFFFF):
         reading.reason = NO_OFFSETS
@@ -209,7 +209,7 @@ cdef inline bint put_blob(Building *column, const char *data, int64_t size, Read
 
 
 cdef inline bint put_null(Building *column, Reading *reading) noexcept nogil:
-    """Append a null; to a column without nulls an empty value, which a null above it hides."""
+    """Append a null; to a column without nulls an empty value: its parent is null in this row."""
     cdef char *value
     cdef int i
     if not put_validity(column, False, reading):
@@ -234,7 +234,7 @@ cdef inline bint put_null(Building *column, Reading *reading) noexcept nogil:
 
 
 cdef inline void cut(Building *columns, Building *column, int64_t length) noexcept nogil:
-    """Take back what was appended beyond so many values: parts may have one more than the whole."""
+    """Cut a column and its children to `length` values; a child may have one value more than its parent."""
     cdef int i
     if column.length > length:
         column.length = length
@@ -248,7 +248,7 @@ cdef inline void cut(Building *columns, Building *column, int64_t length) noexce
 
 
 cdef inline bint is_ascii(const char *data, int64_t size) noexcept nogil:
-    """Whether no byte has its highest bit set; the last word may have bytes of the one before it."""
+    """Whether no byte has its highest bit set; the last word may overlap the one before it."""
     cdef uint64_t word, last
     cdef uint32_t half, last_half
     cdef int64_t at = 0

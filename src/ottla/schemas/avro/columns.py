@@ -1,4 +1,4 @@
-"""Which Arrow column an Avro type becomes: a tree of `Column`, plain data that the kernels read.
+"""Which Arrow column an Avro type becomes: a tree of `Column`, from which the compiled code is set up.
 
 A union of null and one type is that type's column, with nulls. A union of several types is a struct with a nullable
 field for each of them but null, `member0`, `member1` and so on, as Spark has it; one of them is set in each row.
@@ -32,7 +32,7 @@ _LOGICAL_FORMATS: Final = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class Column:
-    """A column to be made: its name, its type as the C data interface writes it, and its parts."""
+    """A column to be made: its name, its format in the Arrow C data interface, and its children."""
 
     name: str
     format: str
@@ -104,7 +104,7 @@ class ColumnTree:
 
 
 def row_column(type_: AvroType, made: dict[AvroType, Column]) -> Column:
-    """What stands for a type's column where values become objects of Python: a type that contains itself may."""
+    """The tree of `Column`s for decoding to Python objects; here a type may contain itself."""
     known = made.get(type_)
     if known is not None:
         return known

@@ -1,11 +1,11 @@
-"""A column of Avro payloads -> Arrow columns, a payload at a time and never an object per row (compiled).
+"""A column of Avro payloads -> Arrow columns, without a Python object per row (compiled).
 
 `AvroDecoder` turns a writer's schema, and a reader's where there is one, into steps (`resolution.py`); `decode` runs
 them for every payload, without the interpreter lock (`reading.pxd`). Decoders keep no state between two calls, so
 threads may share one.
 
-Invariant: what a payload says is checked before it is believed, and the columns take no more memory than
-`memory_bytes_max` says, whatever payloads and schemas claim.
+Invariant: every length and count in a payload is checked before it is used, and the columns take no more memory than
+`memory_bytes_max`, whatever payloads and schemas say.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ottla.schemas.avro.reasons import told
 from ottla.schemas.avro.resolution import Resolver
 from ottla.schemas.avro.schema import SchemaError, parse_schema
 
-# Items that take no bytes (of type null, say): so many are believed of a row, and of all rows so many more for each.
+# Limits of items that take no bytes (of type null, say): for a row, and what each row adds for all rows together.
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
 _EMPTY_ITEMS_ROW = cython.declare(int64_t, 1 << 10)
 _NO_ID = -(1 << 40)
@@ -109,7 +109,7 @@ class DecodedRows:
                 continue
             size = 64
             if layout.is_row[i] and column.width <= 16:
-                # As many as there are rows.
+                # It has a value for each row.
                 size += rows // 8 if column.storage == STORE_BITS else rows * (column.width if column.width else 4)
             if size > reading.room_bytes // layout.count:
                 size = 64
@@ -153,7 +153,7 @@ class DecodedRows:
             if column.storage != STORE_FIELDS:
                 array.buffers[1] = column.values.data
             if column.storage == STORE_BLOBS:
-                # Some readers want a place even for no bytes.
+                # Some readers need a pointer even for no bytes.
                 array.buffers[2] = column.data.data if column.data.data != cython.NULL else column.values.data
         return None
 
@@ -183,20 +183,20 @@ def _cannot_grow(reason: int, row: int) -> object:
 @cython.final
 @cython.cclass
 class _Job:
-    """One decoding: the columns that it fills, and by whose steps. Without ids there is one program, for all rows."""
+    """One decoding: the columns that it fills, and the writers' programs; without ids there is one for all rows."""
 
     rows = cython.declare(DecodedRows)
     programs = cython.declare(list)
     is_lenient = cython.declare(cython.bint)
     skip = cython.declare(int64_t)
-    # How many items that take no bytes are believed of all rows that are still to come.
+    # How many items that take no bytes are allowed in all rows that are still to come.
     empty_left = cython.declare(int64_t)
     reading = cython.declare(Reading)
     # The ids of the writers' schemas, and the steps of each.
     ids = cython.declare(cython.pointer(int64_t))
     roots = cython.declare(cython.pointer(cython.pointer(Step)))
     count = cython.declare(cython.int)
-    # The writer of the row at hand, and where its payload begins.
+    # The writer of the current row, and where its payload begins.
     writer = cython.declare(cython.int)
     begin = cython.declare(cython.p_const_char)
 
@@ -271,7 +271,7 @@ class _Job:
     @cython.nogil
     @cython.exceptval(check=False)
     def _decode_rows(self, payloads: cython.pointer(Blobs), row: int64_t, until: int64_t) -> int64_t:
-        """Decode up to the first row that cannot be; its number, or `until`."""
+        """Decode up to the first row that cannot be decoded; return its number, or `until`."""
         reading: cython.pointer(Reading) = cython.address(self.reading)
         data: cython.p_const_char = cython.NULL
         behind: cython.p_const_char
@@ -304,7 +304,7 @@ class _Job:
                 reading.at = behind
                 reading.reason = BYTES_LEFT
                 return row
-            # Those of a row that fails do not count.
+            # Items of a row that fails are not counted.
             self.empty_left -= empty_items - reading.empty_items
             row += 1
         return until
@@ -313,7 +313,7 @@ class _Job:
     @cython.nogil
     @cython.exceptval(check=False)
     def _find_writer(self, data: cython.p_const_char) -> cython.bint:
-        """Look up the id in front of a payload; rows of one writer come one after the other, mostly."""
+        """Look up the schema id in front of a payload; mostly it is that of the row before."""
         schema_id: int64_t = get_big_endian(data + 1, 4)
         k: cython.int
         if data[0] != 0:
@@ -352,10 +352,10 @@ class _Job:
 @cython.final
 @cython.cclass
 class AvroDecoder:
-    """Decodes payloads written with one schema, as another where one is given.
+    """Decodes payloads written with one schema, as a reader's schema if one is given.
 
     `references` are the schemas that either names without defining them: name to text. SchemaError for schemas that
-    cannot be used, or cannot be read as one another.
+    cannot be used, or if payloads of the writer's cannot be read as the reader's.
     """
 
     _layout = cython.declare(Layout)
@@ -370,7 +370,7 @@ class AvroDecoder:
         self._program = Program(Resolver().resolve(writer, reader, root), self._layout)
 
     def __arrow_c_schema__(self) -> object:
-        """The type of what `decode` gives."""
+        """The Arrow type of the result of `decode`."""
         return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
 
     def decode(
@@ -378,10 +378,10 @@ class AvroDecoder:
     ) -> DecodedRows:
         """Decode a column of byte strings: a row for each, null where it is null.
 
-        `skip` bytes in front of each payload are passed over (5 for what names a schema by its id). A payload that is
-        not of the schema raises RecordError with its row and field, or with mode "null" becomes a null row.
-        `memory_bytes_max` limits what the columns take: by default 1 GiB, or 256 times the payloads' bytes if that is
-        more.
+        `skip` bytes in front of each payload are passed over (5 for the prefix with a schema id). A payload that does
+        not fit the schema raises RecordError with its row and field, or with mode "null" becomes a null row.
+        `memory_bytes_max` limits the memory of the columns: by default 1 GiB, or 256 times the payloads' bytes if that
+        is more.
         """
         given: list = list(chunks(column))
         return _Job(self._layout, [self._program], [], given, skip, mode, memory_bytes_max).run(given)
@@ -392,7 +392,7 @@ class AvroDecoder:
 class FramedAvroDecoder:
     """Decodes payloads that name their schemas by ids in front of them, as one reader's schema.
 
-    `add` says what schema an id stands for; `missing` tells the ids in a column that were not added yet.
+    `add` adds the schema of an id; `missing` returns the ids in a column that were not added yet.
     """
 
     _reader = cython.declare(object)
@@ -404,15 +404,15 @@ class FramedAvroDecoder:
         self._reader = parse_schema(reader_text, references)
         self._root = ColumnTree().make(self._reader, "", is_nullable=True)
         self._layout = Layout(self._root)
-        # No payload has this id: there is a program from the start.
+        # A program that no payload uses (ids are not negative): `_Job` needs at least one.
         self._programs = {_NO_ID: Program(Resolver().resolve(self._reader, self._reader, self._root), self._layout)}
 
     def __arrow_c_schema__(self) -> object:
-        """The type of what `decode` gives."""
+        """The Arrow type of the result of `decode`."""
         return schema_capsule(cython.address(self._layout.schemas[0]), self._layout)
 
     def add(self, schema_id: int, writer_text: object, *, references: object = None) -> None:
-        """Take payloads with this id as written with this schema; SchemaError if the reader's cannot read it."""
+        """Add the schema of payloads with this id; SchemaError if they cannot be read as the reader's schema."""
         writer = parse_schema(writer_text, references)
         program: Program = Program(Resolver().resolve(writer, self._reader, self._root), self._layout)
         # A new dict: another thread may be decoding.
@@ -423,7 +423,7 @@ class FramedAvroDecoder:
         return [each for each in _ids(list(chunks(column))) if each not in self._programs]
 
     def decode(self, column: object, *, mode: str = "fail", memory_bytes_max: object = None) -> DecodedRows:
-        """Decode a column of byte strings, as `AvroDecoder.decode` does; a payload of an unknown id is none."""
+        """Decode a column of byte strings, as `AvroDecoder.decode` does; an unknown id is an error of its row."""
         given: list = list(chunks(column))
         programs: dict = self._programs
         return _Job(
@@ -433,7 +433,7 @@ class FramedAvroDecoder:
 
 @cython.cfunc
 def _ids(given: list) -> list:
-    """The schema ids in front of payloads; what names none is left out."""
+    """The schema ids in front of payloads; payloads without an id are left out."""
     chunk: Chunk
     payloads = cython.declare(Blobs)
     data: cython.p_const_char = cython.NULL

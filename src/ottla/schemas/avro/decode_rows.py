@@ -1,9 +1,9 @@
-"""One payload of Avro -> one object of Python (compiled): for schemas that columns cannot hold, and for a few records.
+"""One Avro payload -> one Python object (compiled): for schemas that columns cannot hold, and for few records.
 
-Records become dicts, arrays lists, maps dicts; logical types have Python's own objects (`objects.py`). The steps are
-those of `resolution.py`; a type that contains itself is met again there as the same step.
+Records and maps become dicts, arrays lists; logical types become Python's own objects (`objects.py`). The steps are
+those of `resolution.py`; for a type that contains itself they form a cycle.
 
-Invariant: a payload that the columns' decoder refuses is refused here, too.
+Invariant: a payload that `AvroDecoder` refuses is refused here, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ottla.schemas.avro.schema import parse_schema
 
 _DEPTH_MAX = cython.declare(cython.int, 200)
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
-# Of a default: so many bytes count as one such item, together 64 MiB.
+# So many bytes of a default count as one such item: 64 MiB of defaults at most.
 _EMPTY_ITEM_BYTES = cython.declare(int64_t, 64)
 _EMPTY_RECORDS_MAX = cython.declare(int64_t, 1 << 16)
 
@@ -61,7 +61,7 @@ _EMPTY_RECORDS_MAX = cython.declare(int64_t, 1 << 16)
 @cython.final
 @cython.cclass
 class _RowStep:
-    """A step of `resolution.py`, as it is done for one object."""
+    """A step of `resolution.py`, for decoding to a Python object."""
 
     op = cython.declare(str)
     code = cython.declare(cython.int)
@@ -73,7 +73,7 @@ class _RowStep:
     number = cython.declare(int64_t)
     scale = cython.declare(cython.int)
     bound = cython.declare(object)
-    # For counts of items: whether an item takes bytes.
+    # For `get_count`: whether an item takes bytes.
     counting = cython.declare(Step)
 
     def __init__(self, plan: object) -> None:
@@ -110,7 +110,7 @@ def _row_step(plan: object, made: dict) -> _RowStep:
     made[plan] = step
     for child in plan.children:
         step.children.append(_row_step(child, made))
-    # A map's key takes a byte, always.
+    # An entry of a map always takes bytes: its key does.
     step.counting.size = 0 if plan.op == "array" and is_empty(plan.children[0]) else 1
     return step
 
@@ -118,9 +118,9 @@ def _row_step(plan: object, made: dict) -> _RowStep:
 @cython.final
 @cython.cclass
 class AvroRowDecoder:
-    """Decodes payloads written with one schema, as another where one is given, to objects of Python.
+    """Decodes payloads written with one schema to Python objects, as a reader's schema if one is given.
 
-    SchemaError for schemas that cannot be used, or cannot be read as one another.
+    SchemaError for schemas that cannot be used, or if payloads of the writer's cannot be read as the reader's.
     """
 
     _root = cython.declare(_RowStep)
@@ -131,7 +131,7 @@ class AvroRowDecoder:
         self._root = _row_step(Resolver().resolve(writer, reader, row_column(reader, {})), {})
 
     def decode_one(self, payload: object, skip: int = 0) -> object:
-        """The object of a payload, of which the first `skip` bytes are passed over; RecordError if it is none."""
+        """The object of a payload after its first `skip` bytes; RecordError if it does not fit the schema."""
         data: bytes = payload if isinstance(payload, bytes) else bytes(payload)
         begin: cython.p_const_char = data
         reading = cython.declare(Reading)
@@ -254,7 +254,7 @@ def _read_record(step: _RowStep, reading: cython.pointer(Reading), begin: cython
             made[name] = _read(step.children[i], reading, begin)
     reading.depth -= 1
     if reading.at == at:
-        # Without a limit, a few types that hold each other twice are records without end, of no bytes.
+        # Without a limit, a few record types that each contain the next one twice make endless records of no bytes.
         reading.empty_records += 1
         if reading.empty_records > _EMPTY_RECORDS_MAX:
             raise _refused(step, reading, begin, EMPTY_ITEMS)
@@ -280,7 +280,7 @@ def _read_items(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
         if count == 0:
             return items if step.code == OP_ARRAY else entries
         if step.plan.column is None and block_end != cython.NULL:
-            # Nobody wants what is in it.
+            # The reader's schema has no place for it.
             reading.at = block_end
             continue
         while count > 0:
@@ -300,7 +300,7 @@ def _read_items(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
 
 @cython.cfunc
 def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char) -> object:
-    """What comes more seldom: promotions, decimals, defaults, and what is passed over."""
+    """The rarer steps: promotions, decimals, defaults, and values that are skipped."""
     op: str = step.op
     number: int64_t = 0
     single: cython.float = 0
@@ -348,11 +348,11 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
 
 @cython.cfunc
 def _read_default(step: _RowStep, whole: cython.pointer(Reading), whole_begin: cython.p_const_char) -> object:
-    """A new object of a default each time: it may be a list."""
+    """Decode a default anew each time: the object may be a list, which its user may change."""
     reading = cython.declare(Reading)
     constant: bytes = step.plan.constant
     begin: cython.p_const_char = constant
-    # It takes no bytes of the payload, and as many objects as there are items that have it.
+    # A default takes no bytes of the payload, but makes new objects for each item.
     whole.empty_items -= len(constant) // _EMPTY_ITEM_BYTES
     if whole.empty_items < 0:
         raise _refused(step, whole, whole_begin, EMPTY_ITEMS)

@@ -1,4 +1,4 @@
-"""The default of a field, as JSON has it -> the bytes that a payload would have in its place."""
+"""A field's default in JSON -> the bytes that a payload would have for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLOATS = {"NaN", "Infinity", "-Infinity"}
 
 
 class Defaults:
-    """Encodes the defaults of one schema's fields, each once; all together they have so many values and bytes."""
+    """Encodes the defaults of one schema's fields, each once; their values and bytes together are limited."""
 
     def __init__(self) -> None:
         self._values_left = VALUES_MAX
@@ -37,7 +37,7 @@ class Defaults:
         if depth > DEPTH_MAX or self._values_left < 0 or len(to) > self._bytes_left:
             raise SchemaError(f"The default of '{path}' is too large, or the defaults of all fields together are.")
         if kind == "union":
-            # The specification once had it be of the first branch, and now of any.
+            # In older specifications it must fit the first branch, now any branch.
             for index, branch in enumerate(type_.branches):
                 if _fits(branch, value):
                     _put_varint(to, index)
@@ -87,7 +87,7 @@ def _put_plain(to: bytearray, type_: AvroType, value: Any, path: str) -> None:
 
 
 def _fits(type_: AvroType, value: Any) -> bool:
-    """Whether a default is of this type, its parts aside."""
+    """Whether a default is of this type; its parts are not checked."""
     kind = type_.kind
     if kind == "null":
         return value is None

@@ -1,4 +1,4 @@
-"""The Avro schema that Arrow columns have by themselves, for who sends a table without giving one."""
+"""Derives an Avro schema from Arrow columns, for a table that is sent without a schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 def derive_schema(fields: pa.Schema, name: str) -> str:
     """The text of a record schema with a field for each column; a column that may be null is a union with null.
 
-    `name` is made a name of Avro's. RecordError names the column that Avro has no type for.
+    Characters of `name` that Avro does not allow become "_". RecordError names a column that Avro has no type for.
     """
     record = _record(list(fields), _named(name), "")
     return json.dumps(record, separators=(",", ":"))
@@ -46,7 +46,7 @@ def _item(field: Any, name: str, place: str) -> Any:
 
 
 def _type(kind: Any, name: str, place: str) -> Any:
-    """What Avro calls it; `name` is for types that need one."""
+    """The Avro type of an Arrow type; `name` is for types that need one."""
     import pyarrow as pa
 
     is_ = pa.types
@@ -94,7 +94,7 @@ def _time(kind: Any) -> dict[str, str] | None:
         return {"type": "int", "logicalType": "date"}
     if is_.is_time(kind) and kind.unit in ("s", "ms"):
         return {"type": "int", "logicalType": "time-millis"}
-    # Avro has no times in nanoseconds, which is all that polars has: they must be whole microseconds.
+    # Avro has no times in nanoseconds, but polars has no others: they must be whole microseconds.
     if is_.is_time(kind) and kind.unit in ("us", "ns"):
         return {"type": "long", "logicalType": "time-micros"}
     units = {"s": "millis", "ms": "millis", "us": "micros", "ns": "nanos"}

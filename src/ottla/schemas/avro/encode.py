@@ -1,10 +1,10 @@
-"""Arrow columns -> a column of Avro payloads, a row at a time and without an object per row (compiled).
+"""Arrow columns -> a column of Avro payloads, without a Python object per row (compiled).
 
-Fields are found by name. For each chunk the columns and the schema become a tree of `Source`s, C structs that know
-where values lie and how they are written; the rows then are written without the interpreter lock (`writing.pxd`).
+Fields are found by name. For each chunk the columns and the schema become a tree of `Source`s: C structs with the place
+of the values and how to write them. The rows are then written without the interpreter lock (`writing.pxd`).
 
-Invariant: nothing is lost and nothing is guessed. A column that the schema has no field for, a type that would have to
-be converted with a loss, or a value that is not of the schema's type is refused, with its column and row.
+Invariant: nothing is lost or guessed. A column without a field, a type that could only be converted with a loss, and a
+value that does not fit the schema's type are errors with the column and the row.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Sources:
         parent_offset: int64_t,
         path: str,
     ) -> object:
-        """Say how the values of a column are written as this type; RecordError where they cannot be."""
+        """Set how a column's values are written as this type; RecordError if they cannot be."""
         memset(source, 0, cython.sizeof(Source))
         source.branch = -1
         source.null_branch = -1
@@ -307,7 +307,7 @@ class _Sources:
 
     @cython.cfunc
     def _fill_symbols(self, source: cython.pointer(Source), symbols: tuple) -> object:
-        """Of each symbol its size, its place and its number, by size and then by bytes."""
+        """Make the table of symbols: size, place and number of each, sorted by size and then by bytes."""
         ordered = sorted((len(symbol), symbol.encode(), number) for number, symbol in enumerate(symbols))
         table: cython.pointer(int64_t) = cython.cast(
             cython.pointer(int64_t), self._memory(3 * len(symbols), cython.sizeof(int64_t))
@@ -376,7 +376,7 @@ _KEYS = parse_schema('"string"')
 
 @cython.cfunc
 def _names(schema: cython.pointer(ArrowSchema)) -> list:
-    """The names of a struct's fields; [] where it is none."""
+    """The names of a struct's fields; [] for other types."""
     if cython.cast(bytes, schema.format) != b"+s":
         return []
     return [
@@ -480,7 +480,7 @@ class EncodedRows:
     @cython.nogil
     @cython.exceptval(check=False)
     def _mark_null(self) -> cython.bint:
-        """Say that the next row has no payload."""
+        """Mark the next row as null."""
         bits: cython.pointer(uint8_t)
         while self._validity.size <= self._length >> 3:
             if not extend(cython.address(self._validity), b"\xff", 1):
@@ -492,7 +492,7 @@ class EncodedRows:
 
     @cython.cfunc
     def finish(self) -> object:
-        """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
+        """Turn the rows' ends into Arrow's offsets, of 32 bits if that is enough, and fill in what is exported."""
         width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._text.size)
         if width < 0 or not reserve(cython.address(self._text), 1):
             raise MemoryError
@@ -524,9 +524,9 @@ class AvroEncoder:
         self._type = parse_schema(schema_text, references)
 
     def encode(self, data: object, *, prefix: bytes = b"") -> EncodedRows:
-        """Encode each row, with `prefix` in front; a row of a struct column that is null has no payload.
+        """Encode each row, with `prefix` in front; a null row of a struct column becomes a null.
 
-        RecordError, with the column and the row, for what is not of the schema.
+        RecordError, with the column and the row, for what does not fit the schema.
         """
         rows: EncodedRows = EncodedRows()
         chunk: Chunk

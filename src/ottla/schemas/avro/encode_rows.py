@@ -1,10 +1,10 @@
-"""One object of Python -> one payload of Avro (compiled): for `send`.
+"""One Python object -> one Avro payload (compiled): for `send`.
 
-Records are dicts, arrays lists or tuples, maps dicts; logical types take Python's own objects (`objects.py`). A schema
-becomes a tree once; a type that contains itself is met again there as the same node.
+Records and maps are dicts, arrays lists or tuples; logical types take Python's own objects (`objects.py`). A schema
+becomes a tree of nodes once; for a type that contains itself it has a cycle.
 
-Invariant: as with columns, nothing is lost and nothing is guessed. A key that the schema has no field for, a number out
-of range and an object of another type are refused, with the path to them.
+Invariant: as with columns, nothing is lost or guessed. A key without a field, a number out of range and an object of
+another type are errors with the path.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _UTC = cython.declare(object, datetime.UTC)
 _DEPTH_MAX = cython.declare(cython.int, 200)
 # An encoder keeps memory of this size at most from one object to the next.
 _KEPT_BYTES_MAX = cython.declare(int64_t, 1 << 16)
-# How a record has its fields' types, a byte each: the `op` of what is written as it stands, and of a union with null
-# which number null has.
+# A record has a byte for each field's type, see `_plain`: the `op` of a type that `_write_plain` can write (_OTHER for
+# others), and for a union with null the number of the branch null.
 _OTHER = cython.declare(cython.int, 31)
 _NULL_FIRST = cython.declare(cython.int, 32)
 _NULL_SECOND = cython.declare(cython.int, 64)
-# What a time is in, as `_Node.time` has it.
+# The unit of a logical time type, as in `_Node.time`.
 _DAYS = cython.declare(cython.int, 1)
 _TIMES = {
     "date": (_DAYS, False),
@@ -92,7 +92,7 @@ _KINDS = {
 @cython.final
 @cython.cclass
 class _Node:
-    """A type, as it is written."""
+    """A type, with what is needed to write its values."""
 
     op = cython.declare(cython.int)
     type_ = cython.declare(object)
@@ -102,12 +102,12 @@ class _Node:
     # Of a record: the names of its fields, and the encoded defaults (None for none).
     names = cython.declare(list)
     constants = cython.declare(list)
-    # How each child is noted, see `_plain`.
+    # A byte for each child, see `_plain`.
     plain = cython.declare(bytes)
     symbols = cython.declare(dict)
     size = cython.declare(int64_t)
     null_branch = cython.declare(cython.int)
-    # Of what datetime's own objects are made into without Python: units in a second (`_DAYS` for dates), 0 for others.
+    # Of types that take datetime's objects: units in a second (`_DAYS` for dates), 0 for other types.
     time = cython.declare(int64_t)
     is_instant = cython.declare(cython.bint)
 
@@ -133,7 +133,7 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
     made[type_] = node
     for each in type_.fields:
         at = f"{path}.{each.name}" if path else each.name
-        # As the keys of dicts that are written out in a program.
+        # Keys in a program's source are interned, too: then comparing pointers is enough.
         node.names.append(sys.intern(each.name))
         node.children.append(_node(each.type, at, made, defaults))
         node.constants.append(None if each.default is MISSING else defaults.encoded(each, at))
@@ -152,7 +152,7 @@ def _node(type_: object, path: str, made: dict, defaults: object) -> _Node:
 
 @cython.cfunc
 def _plain(node: _Node) -> object:
-    """How a record notes the type of a field."""
+    """The byte for a field's type."""
     inner: _Node = node
     null: cython.int = 0
     if node.op == OP_OPTIONAL:
@@ -168,7 +168,7 @@ class AvroRowEncoder(RowEncoder):
     """Encodes objects by a schema; SchemaError for a schema that cannot be used."""
 
     _root = cython.declare(_Node)
-    # Memory of the last object, unless another thread is using it.
+    # The buffer of the last object, to be used again; NULL while another thread uses it.
     _kept = cython.declare(Growing)
 
     def __cinit__(self) -> None:
@@ -181,7 +181,7 @@ class AvroRowEncoder(RowEncoder):
         self._root = _node(parse_schema(schema_text, references), "", {}, Defaults())
 
     def encode_one(self, value: object, prefix: bytes = b"") -> bytes:
-        """The payload of an object, with `prefix` in front; RecordError for what is not of the schema."""
+        """The payload of an object, with `prefix` in front; RecordError for what does not fit the schema."""
         return self.encode(value, prefix)
 
     @cython.cfunc
@@ -204,7 +204,7 @@ class AvroRowEncoder(RowEncoder):
 @cython.inline
 @cython.exceptval(-1)
 def _extend(to: cython.pointer(Growing), data: cython.p_const_char, size: int64_t) -> cython.int:
-    # Room for a number behind it, too.
+    # With room for a number after it.
     if not reserve(to, size + 128):
         raise MemoryError
     memcpy(to.data + to.size, data, size)
@@ -312,7 +312,7 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
     for i in range(len(node.names)):
         found = cython.NULL
         if is_in_order:
-            # Most dicts have the schema's order: then nothing has to be looked up.
+            # Most dicts have the schema's order: then no key is looked up.
             is_in_order = PyDict_Next(
                 value, cython.address(place), cython.address(key), cython.address(found)
             ) and key == cython.cast(cython.pointer(PyObject), node.names[i])
@@ -338,7 +338,7 @@ def _write_record(node: _Node, value: object, to: cython.pointer(Growing), depth
 
 @cython.cfunc
 def _no_field(node: _Node, value: object) -> object:
-    # A generator makes whatever function it is in slower, also where it does not get there.
+    # In a function of its own: a generator would slow down the whole function that contains it.
     other = next(key for key in value if key not in node.names)
     shown = f"{node.path}.{other}" if node.path else str(other)
     return RecordError(f"The Avro schema has no field for '{shown[:200]}': leave it out.")
@@ -348,7 +348,7 @@ def _no_field(node: _Node, value: object) -> object:
 @cython.inline
 @cython.exceptval(-1)
 def _write_plain(plain: cython.int, value: object, to: cython.pointer(Growing)) -> cython.int:
-    """Write what takes no more than to be copied, as most values do; 0, and nothing written, where it takes more."""
+    """Write a value that is simply copied, as most are; 0, with nothing written, for other values."""
     op: cython.int = plain & _OTHER
     null: cython.int = plain & (_NULL_FIRST | _NULL_SECOND)
     size: int64_t = 0
@@ -444,7 +444,7 @@ def _whole(node: _Node, value: object) -> int64_t:
             raise _not_of(node, value)
         return number
     if not isinstance(value, int):
-        # numpy's numbers, for one.
+        # For example a number of numpy's.
         if not isinstance(value, Integral):
             raise _not_of(node, value)
         value = int(value)
@@ -483,7 +483,7 @@ def _write_text(node: _Node, value: str, to: cython.pointer(Growing)) -> cython.
 @cython.cfunc
 @cython.exceptval(-1)
 def _write_time(node: _Node, value: object, to: cython.pointer(Growing)) -> cython.int:
-    """Write one of datetime's own objects; 0 where it is left to `_converted`: other objects, zones and roundings."""
+    """Write a date or datetime; 0 if `_converted` has to do it: other objects, time zones, and roundings."""
     days: int64_t
     micros: int64_t
     if node.time == _DAYS:
@@ -539,7 +539,7 @@ def _not_of(node: _Node, value: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1)
 def _branch(node: _Node, value: object) -> cython.int:
-    """Which branch of a union of several types a value is of: the first that takes it, or the one that is named."""
+    """The branch of a union for a value: the first that fits, or the one that a tuple (name, value) names."""
     i: cython.Py_ssize_t
     child: _Node
     for i in range(len(node.children)):
@@ -555,7 +555,7 @@ def _branch(node: _Node, value: object) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1)
 def _takes(node: _Node, value: object) -> cython.bint:
-    """Whether a value is of a type, its parts aside."""
+    """Whether a value is of a type; its parts are not checked."""
     op: cython.int = node.op
     if node.convert is not None:
         try:

@@ -1,7 +1,7 @@
-"""Values of JSON -> objects that a schema of Avro takes: JSON has neither times nor decimals.
+"""JSON values -> objects that an Avro schema takes: JSON has neither times nor decimals.
 
-Dates and times are texts of ISO 8601, decimals are numbers or texts, as `ottla read` shows them. What cannot be
-understood so stays as it is: who encodes it says what it must be.
+Dates and times are texts in ISO 8601, decimals are numbers or texts, as `ottla read` shows them. A value that cannot be
+converted stays as it is: the encoder then raises its error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Python's own objects for Avro's logical types: dates, times, decimals and UUIDs, and the numbers and bytes they are.
+"""Python's objects for Avro's logical types (dates, times, decimals, UUIDs) <-> Avro's numbers, bytes and texts.
 
-What has no object in Python stays a number: nanoseconds, and times that datetime cannot hold. Each function of
-`TO_AVRO` takes an object and the type, and gives a number, bytes or text; ValueError or TypeError, in words, for what
-the type cannot hold. What is no such object passes unchanged: numbers are taken as they are.
+Values that Python's objects cannot hold stay numbers: nanoseconds, and times outside of datetime's range. Each function
+of `TO_AVRO` takes an object and the type, and returns a number, bytes or text. ValueError or TypeError, with a text for
+the user, means that the type cannot hold the object. Other objects are returned unchanged; so numbers are allowed, too.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _or_number(made: Any, number: int) -> Any:
     return number if made is None else made
 
 
-# By Arrow's format of the column that it would be.
+# By the Arrow format of the type's column.
 FROM_AVRO: Final[Mapping[str, Callable[[int], Any]]] = {
     "tdD": _date,
     "ttm": lambda number: _or_number(_time(number * 1000), number),
@@ -135,5 +135,5 @@ FROM_AVRO: Final[Mapping[str, Callable[[int], Any]]] = {
 
 
 def decimal_of(data: bytes, scale: int) -> Decimal:
-    """The decimal that these bytes are."""
+    """The decimal of a big-endian number in two's complement."""
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)

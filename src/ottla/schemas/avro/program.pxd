@@ -10,14 +10,14 @@ from ottla.schemas.avro.building cimport Building, Step
 
 @cython.final
 cdef class Layout:
-    # The columns as they are before the first row; each one's parts are next to each other.
+    # The columns before the first row; each one's children are next to each other.
     cdef Building *columns
     cdef ArrowSchema *schemas
     cdef ArrowSchema **_pointers
     cdef int count
     cdef list _texts  # keeps names and formats in memory
-    cdef dict numbers  # the place of each column of the plan
-    cdef list is_row  # whether it has a value for each row, being in no list
+    cdef dict numbers  # the index of each `Column`
+    cdef list is_row  # whether a column has one value for each row (it is in no list)
 
     cdef object _fill(self, int i, object column, int first_child)
 

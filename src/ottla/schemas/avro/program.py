@@ -1,7 +1,7 @@
 """The plan of a decoder as C structs (compiled): the columns of a schema, and the steps that read payloads into them.
 
-`columns.py` and `resolution.py` say what both are; here they are laid out in memory, for `decode.py` to run. Neither is
-changed afterwards, so that threads may share them.
+The columns come from `columns.py`, the steps from `resolution.py`; here they are laid out in memory for `decode.py`.
+Neither is changed afterwards, so threads may share them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WIDTHS = {"i": 4, "l": 8, "f": 4, "g": 8, "tdD": 4, "ttm": 4, "ttu": 8}
 @cython.final
 @cython.cclass
 class Layout:
-    """The columns of a schema: what a decoding begins with, and what Arrow is told of them."""
+    """The columns of a schema: their state before a decoding, and their exported Arrow schemas."""
 
     def __dealloc__(self):
         free(self.columns)
@@ -202,7 +202,7 @@ class Program:
 
     @cython.cfunc
     def _fill_symbols(self, step: cython.pointer(Step), symbols: tuple) -> object:
-        """Of each symbol its begin, negative where it is none, and its length."""
+        """Write two numbers for each symbol: where it begins (-1 if the reader has no such symbol), and its length."""
         begin: int64_t = 0
         k: cython.Py_ssize_t
         step.size = len(symbols)

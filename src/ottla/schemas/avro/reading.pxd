@@ -1,9 +1,8 @@
 """One payload of Avro -> one row of the columns (inline pieces of the compiled decoder).
 
-Nothing that is read is believed: every length and count is held against the bytes that are left before it is used, and
-columns grow with the bytes that are there, never with what they claim. Functions take the place where the bytes go on and
-return the place behind what they read. NULL, or False, says that the row cannot be read: `reading.reason` then says why,
-`failed` which step was at work, and `at` where.
+Every length and count is checked against the bytes that are left before it is used, so columns grow only with bytes
+that are there. Functions take the position in the payload and return the position after what they read. NULL or False
+means that the row cannot be read: then `reading.reason` says why, `failed` is the step, and `at` the position.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -13,12 +12,12 @@ from ottla.records.wire cimport bits, get_varint, likely, unlikely, unzigzag
 from ottla.schemas.avro.building cimport *
 
 cdef enum:
-    # A type that contains itself may be passed over so deep; threads may have small stacks.
+    # How deep records may nest, when a type that contains itself is skipped; threads may have small stacks.
     DEPTH_MAX = 200
 
 
 cdef inline const char *fail(Step *step, Reason reason, const char *at, Reading *reading) noexcept nogil:
-    """The innermost step that fails is kept, with the reason that there is already or the one given."""
+    """Keep the innermost step that fails; `reason` counts if none was set before."""
     if reading.failed == NULL:
         reading.failed = step
         reading.at = at
@@ -38,7 +37,7 @@ cdef inline const char *get_long(const char *at, Reading *reading, int64_t *numb
         memcpy(&word, at, 8)
         stops = ~word & <uint64_t> 0x8080808080808080ULL
         if likely(stops != 0):
-            # All bits below the first byte that is the last: of each byte seven, moved together step by step.
+            # Seven bits of each byte up to the varint's last one, moved together step by step.
             word &= (stops ^ (stops - 1)) & <uint64_t> 0x7F7F7F7F7F7F7F7FULL
             word = ((word & <uint64_t> 0x7F007F007F007F00ULL) >> 1) | (word & <uint64_t> 0x007F007F007F007FULL)
             word = ((word & <uint64_t> 0x3FFF00003FFF0000ULL) >> 2) | (word & <uint64_t> 0x00003FFF00003FFFULL)
@@ -70,7 +69,7 @@ cdef inline bint has(const char *at, int64_t size, Reading *reading) noexcept no
 
 
 cdef inline const char *get_sized(const char *at, Reading *reading, int64_t *size) noexcept nogil:
-    """The place of the bytes behind a length; `size` is the length."""
+    """Read a length into `size`; return the position of the bytes after it."""
     at = get_long(at, reading, size)
     if unlikely(at == NULL):
         return NULL
@@ -186,7 +185,7 @@ cdef inline bint put_decimal(
 cdef inline const char *get_count(
     Step *step, const char *at, Reading *reading, int64_t *count, const char **block_end
 ) noexcept nogil:
-    """How many items come next, 0 at the end; `block_end` is where they end if that is written down, else NULL."""
+    """How many items come next, 0 at the end; `block_end` is where they end if the payload says so, else NULL."""
     cdef int64_t size = 0
     block_end[0] = NULL
     at = get_long(at, reading, count)
@@ -266,7 +265,7 @@ cdef inline const char *read_items(Step *step, const char *at, Building *column,
 
 
 cdef inline const char *skip_items(Step *step, const char *at, Reading *reading) noexcept nogil:
-    """Pass over the blocks of an array or a map."""
+    """Skip the blocks of an array or a map."""
     cdef const char *block_end = NULL
     cdef const char *behind
     cdef int64_t count = 0
@@ -304,7 +303,7 @@ cdef inline const char *read_branch(Step *step, const char *at, Reading *reading
 
 
 cdef inline const char *read_member(Step *step, const char *at, Building *column, Reading *reading) noexcept nogil:
-    """Read into one field of a struct that stands for a union; the others are null."""
+    """Read a union's value into its field of the struct; the other fields are null."""
     cdef int i
     if not put_validity(column, True, reading):
         return fail(step, FINE, at, reading)
@@ -320,7 +319,7 @@ cdef inline const char *read_member(Step *step, const char *at, Building *column
 
 
 cdef inline const char *read_constant(Step *step, const char *at, Reading *reading) noexcept nogil:
-    """Read a default, which stands encoded in the step."""
+    """Read the default of a step; it takes no bytes of the payload."""
     cdef const char *end = reading.end
     reading.end = step.data + step.data_bytes
     if read_value(step.children[0], step.data, reading) == NULL:
@@ -330,7 +329,7 @@ cdef inline const char *read_constant(Step *step, const char *at, Reading *readi
 
 
 cdef inline const char *read_parts(Step *step, const char *at, Reading *reading) noexcept nogil:
-    """Read the parts of a record one after the other, into it or past it."""
+    """Read or skip the parts of a record one after the other."""
     cdef int i
     reading.depth += 1
     if unlikely(reading.depth > DEPTH_MAX):
@@ -348,14 +347,14 @@ cdef inline const char *read_parts(Step *step, const char *at, Reading *reading)
 
 
 cdef inline const char *read_value(Step *step, const char *at, Reading *reading) noexcept nogil:
-    """Do one step: read a value into its column, or pass over it."""
+    """Do one step: read a value into its column, or skip it."""
     cdef Building *column = reading.columns + step.column
     cdef Op op = step.op
     cdef int64_t size = 0
     cdef const char *behind = NULL
     if op == OP_INT:
         behind = get_int(at, reading, &size)
-        # The lower half comes first in memory.
+        # Little-endian: the lower half is the first in memory.
         if likely(behind != NULL and put_number(column, <const char *> &size, 4, reading)):
             return behind
     elif op == OP_LONG:

@@ -1,4 +1,4 @@
-"""Why a payload cannot be decoded, in words. The numbers are those of `Reason` in building.pxd."""
+"""Texts for why a payload cannot be decoded, or a row encoded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MESSAGE: Final = 15
 
 
 def told(reason: int, path: str, message: str, at: int, size: int, symbol: str = "") -> str:
-    """The reason, with the field where it was found and the byte; `symbol` is that of an enum."""
+    """The text of a `Reason` (building.pxd), with field and byte; `symbol` is an enum's, `message` a step's."""
     place = f"field '{path}': " if path else ""
     if reason == _MESSAGE:
         return message[:1].lower() + message[1:]
@@ -63,6 +63,6 @@ def unfit_value(reason: int, row: int, path: str, type_: AvroType) -> str:
 
 
 def no_field(name: str, known: Collection[str]) -> str:
-    """What to do about a column that no field is for."""
+    """What the user can do about a column without a field."""
     meant = nearest_name(name, known)
     return "leave it out" if meant is None else f"rename it to {meant!r}, or leave it out"

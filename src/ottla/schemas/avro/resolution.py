@@ -1,11 +1,11 @@
 """How payloads of one schema, the writer's, are read as another, the reader's: a tree of `Step`.
 
-It follows "Schema Resolution" in the specification. What can only be known from a payload (a branch of a union, a
-symbol of an enum) and has no place in the reader's schema becomes a step that fails when a payload gets there; whatever
-never fits is a `SchemaError` here.
+It follows "Schema Resolution" in the specification. If only the payload decides (a branch of a union, a symbol of an
+enum), what the reader's schema cannot hold becomes a step that fails when a payload gets there. What never fits is a
+`SchemaError` here.
 
-Where the specification would give a number another meaning in silence, it is refused: both schemas have a logical type,
-and these differ (milliseconds read as microseconds, decimals of another scale).
+One thing is stricter than the specification: if both schemas have a logical type and these differ (milliseconds read as
+microseconds, decimals of another scale), it is an error, because the number would silently get another meaning.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 class Step:
     """What to do next with a payload. `column` is where the value goes; None where it is skipped.
 
-    `op` says what, see `Op` in building.pxd; `number` is a size, the branch that is null, or the member; `symbols` are
-    what the writer's symbols are read as; `names` are a record's fields, as the reader calls them (None for one that it
-    does not have), or the symbols of an enum, as the writer calls them; `constant` is an encoded default; `message` is
-    why a step fails.
+    `op` is the operation, see `Op` in building.pxd. `number` is a size, the branch that is null, or the member.
+    `symbols` are what the writer's symbols are read as. `names` are the reader's names of a record's fields (None for
+    one that it does not have), or the writer's symbols of an enum. `constant` is an encoded default; `message` is why
+    the step fails.
     """
 
     op: str
@@ -58,13 +58,13 @@ class Step:
 
 
 class Resolver:
-    """Makes the steps from one writer's schema to a reader's columns."""
+    """Makes the steps that read payloads of one writer's schema into a reader's columns."""
 
     def __init__(self) -> None:
         self._count = 0
         self._defaults = Defaults()
         self._skipped: dict[AvroType, Step] = {}
-        # What contains itself meets itself again here, where columns allow for that (`row_column`).
+        # The steps of records so far: a type that contains itself gets the same step again (only with `row_column`).
         self._records: dict[tuple[AvroType, AvroType, Column], Step] = {}
 
     def resolve(self, writer: AvroType, reader: AvroType, column: Column, path: str = "") -> Step:
@@ -138,7 +138,7 @@ class Resolver:
         if kind == "enum":
             return Step(kind, column, path, symbols=_symbols(writer, reader), names=[*writer.symbols])
         if reader.logical == "decimal":
-            # More digits in front of the point take nothing away.
+            # A reader's decimal may have more digits before the point.
             if writer.logical and (writer.scale != reader.scale or writer.precision > reader.precision):
                 raise _mismatch(writer, reader, path)
             return Step(f"decimal_{kind}", column, path, number=reader.size)
@@ -155,7 +155,7 @@ class Resolver:
         for each in writer.fields:
             at = f"{path}.{each.name}" if path else each.name
             number = numbers.get(each.name, aliases.get(each.name))
-            # A field that has come already, by its name or another alias, does not come again.
+            # A reader's field is filled once, also if several names and aliases match.
             if number is None or number in written:
                 step.children.append(self.skip(each.type, at))
                 step.names.append(None)
@@ -180,10 +180,10 @@ class Resolver:
         step.constant = constant
         return step
 
-    # ------------------------------------------------------------------ what the reader does not want
+    # ------------------------------------------------------------------ values that are skipped
 
     def skip(self, writer: AvroType, path: str) -> Step:
-        """The step that passes over a value; a type that contains itself has a step that does so, too."""
+        """The step that skips a value; a type that contains itself gets a step that contains itself."""
         self._counted()
         if writer.kind in _SKIPS:
             size = writer.size or _SIZES.get(writer.kind, 0)
@@ -194,7 +194,7 @@ class Resolver:
         step = self._skipped[writer] = Step(writer.kind, None, path)
         if writer.kind == "record":
             parts = [self.skip(each.type, f"{path}.{each.name}") for each in writer.fields]
-            # What takes no bytes takes no time, either, however often such types hold each other.
+            # Without the parts that take no bytes: types that contain each other many times would take endless time.
             step.children += [part for part in parts if part.op != "skip_nothing"]
             if not step.children:
                 step.op = "skip_nothing"
@@ -215,7 +215,7 @@ def _symbols(writer: AvroType, reader: AvroType) -> tuple[bytes | None, ...]:
 
 
 def _match(writer: AvroType, reader: AvroType) -> bool:
-    """Whether the specification calls them a match; what is inside of records and unions comes later."""
+    """Whether two types match, as the specification defines it; parts of records and unions are checked later."""
     if writer.kind == "union" or reader.kind == "union":
         return True
     if writer.kind != reader.kind:
@@ -237,7 +237,7 @@ def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:
 
 
 def is_empty(step: Step, known: dict[Step, bool] | None = None) -> bool:
-    """Whether a value takes no bytes in a payload; one that contains itself, or that fails, never gets so far."""
+    """Whether a step's value takes no bytes; False for a step that contains itself, or that fails."""
     known = {} if known is None else known
     if step in known:
         return known[step]

@@ -1,8 +1,8 @@
-"""An Avro schema, parsed: a tree of `AvroType`, in which a recursive type is met again as the same object.
+"""Parses an Avro schema to a tree of `AvroType`; a recursive type contains itself as the same object.
 
-Written after the specification (https://avro.apache.org/docs/1.12.0/specification/). A schema comes from a registry
-that anybody may write to, so its text, its depth and its number of types are limited, and what is wrong with it is one
-sentence that names the place. A logical type that does not fit its type is ignored, as the specification says.
+It follows the specification (https://avro.apache.org/docs/1.12.0/specification/). A schema may come from a registry
+that anybody can write to. So its text, its depth and its number of types are limited, and an error is one sentence that
+names the place. A logical type that does not fit its type is ignored, as the specification says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DECIMAL_DIGITS_MAX: Final = 76  # Arrow's decimal256
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-# A logical type, and the types that it is of.
+# The types that each logical type can annotate.
 _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
     "date": ("int",),
     "time-millis": ("int",),
@@ -37,7 +37,7 @@ _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
     "uuid": ("string", "fixed"),
     "decimal": ("bytes", "fixed"),
 }
-# "No default": None is one.
+# Means "no default": None would be the default null.
 MISSING: Final[Any] = object()
 
 
@@ -51,12 +51,12 @@ class SchemaError(UserMistake, ValueError):
 
 @dataclass(slots=True, eq=False, repr=False)
 class AvroType:
-    """A type. `kind` is Avro's word for it ("record" for errors, too); the other fields are of the kinds they fit."""
+    """A type. `kind` is Avro's name of it ("record" for errors, too); which other fields are set depends on it."""
 
     kind: str
     name: str = ""  # the full name of a record, an enum, a fixed
     aliases: tuple[str, ...] = ()
-    # Its own name and its aliases, full and without their namespaces: what the writer of a payload may have called it.
+    # Its name without the namespace, and its aliases with and without: a writer's type of such a name matches.
     called: frozenset[str] = frozenset()
     logical: str = ""
     precision: int = 0
@@ -80,7 +80,7 @@ class AvroType:
 
 @dataclass(slots=True, eq=False, repr=False)
 class AvroField:
-    """A field of a record; `default` is as JSON has it, MISSING where there is none."""
+    """A field of a record; `default` is a JSON value, or MISSING."""
 
     name: str
     type: AvroType
@@ -151,12 +151,12 @@ class _Parser:
         if name in PRIMITIVES:
             return AvroType(name)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        # The specification has no second look without the namespace; Java's and Python's readers take one.
+        # The second look-up, without the namespace, is not in the specification, but Java's and Python's Avro do it.
         for known in (full, name):
             if known in self.named:
                 return self.named[known]
             if known in self.references:
-                # Taken out first: it may name itself.
+                # Removed first: it may refer to itself.
                 self.parse_text(self.references.pop(known), known, depth + 1)
                 if known in self.named:
                     return self.named[known]
@@ -209,7 +209,7 @@ class _Parser:
         )
         called = {name.rpartition(".")[2] for name in (full, *made.aliases)}
         made.called = frozenset({*called, *made.aliases})
-        # Before its parts: they may name it.
+        # Before its parts: they may refer to it.
         self.named[full] = made
         if kind == "fixed":
             made.size = _whole(given.get("size", MISSING), where, '"size"', 0, (1 << 31) - 1)
@@ -253,7 +253,7 @@ class _Parser:
             if "type" not in part:
                 raise _wrong(at, 'the field has no "type"')
             type_ = self._parse(part["type"], namespace, at, depth + 1)
-            # Some write the logical type into the field itself; that has no meaning, and Java's Avro ignores it, too.
+            # A logicalType in the field itself has no meaning; Java's Avro ignores it, too.
             fields.append(AvroField(name, type_, _texts(part, "aliases", at), part.get("default", MISSING)))
         made.fields = tuple(fields)
 
@@ -268,12 +268,12 @@ def _read_logical(made: AvroType, given: dict[str, Any]) -> None:
         precision, scale = given.get("precision"), given.get("scale", 0)
         if not _is_whole(precision) or not _is_whole(scale) or not 0 <= scale <= precision or precision < 1:
             return
-        # As many digits as the bytes can hold, at least.
+        # The bytes must be able to hold so many digits.
         if made.kind == "fixed" and (
             made.size < 1 or precision > len(str((1 << (8 * min(made.size, 64) - 1)) - 1)) - 1
         ):
             return
-        # Arrow has no type for more; they stay bytes.
+        # Arrow has no decimals with more digits; such values stay bytes.
         if precision > DECIMAL_DIGITS_MAX:
             return
         made.precision, made.scale = precision, scale

@@ -1,4 +1,4 @@
-"""Which Arrow columns an Avro type takes, and what their numbers are multiplied with, or divided by."""
+"""Which Arrow columns an Avro type takes, and by what their numbers are multiplied or divided."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ ALLOWED: Final[Mapping[str, str]] = {
 
 
 def whole_numbers(type_: AvroType, kind: str) -> tuple[str, int, int] | None:
-    """How a column of this format holds an int or a long: the letter of its numbers, multiplied with, divided by.
+    """How a column of this format becomes an int or a long: (format letter, multiply by, divide by).
 
-    None where it holds something else.
+    None if it cannot.
     """
     logical = type_.logical
     if kind in _WHOLE:

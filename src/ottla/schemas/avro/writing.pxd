@@ -1,7 +1,7 @@
 """One row of Arrow columns -> one payload of Avro (inline pieces of the compiled encoder).
 
-A `Source` is a column, or a part of a nested one, with the Avro type that it is written as. A function that returns
-False has said why in `writing.reason`, and `failed` is the source whose value cannot be written.
+A `Source` is a column, or a part of a nested one, with the Avro type as which it is written. When a function returns
+False, `writing.reason` says why, and `failed` is the source whose value cannot be written.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -49,7 +49,7 @@ cdef enum Unfit:
 
 cdef struct Source:
     Put put
-    int number  # its place among the sources, by which Python knows its path
+    int number  # its index among the sources, to look up its path
     char type
     bint is_large
     bint may_be_null
@@ -58,17 +58,17 @@ cdef struct Source:
     const void *values
     Blobs blobs
     int64_t width
-    # Of a union: which branch the value is, and which one is null; -1 where it is in none.
+    # Of a union: the branch of the value, and the branch null; -1 if there is none.
     int branch
     int null_branch
-    # Of whole numbers: what they are multiplied with, or divided by, and what then is allowed. `is_plain`: they are of
-    # 64 bits, and written as they are.
+    # Of whole numbers: by what they are multiplied or divided, and the allowed range after that. `is_plain`: they have
+    # 64 bits and are written as they are.
     bint is_plain
     int64_t multiply
     int64_t divide
     int64_t low
     int64_t high
-    # Of an enum, by size and then by their bytes: the symbols, their places, and each one's number.
+    # Of an enum: size, place in `data` and number of each symbol, sorted by size and then by bytes.
     int64_t symbol_count
     const int64_t *symbols
     # Symbols, an encoded default, or the bound of a decimal.
@@ -130,7 +130,7 @@ cdef inline bint put_whole(Source *source, int64_t i, Writing *writing) noexcept
 
 
 cdef inline int64_t symbol_of(Source *source, const char *data, int64_t size) noexcept nogil:
-    """The number of a symbol; -1 where it is none."""
+    """The number of a symbol; -1 if the enum does not have it."""
     cdef int64_t low = 0
     cdef int64_t high = source.symbol_count
     cdef int64_t middle
@@ -190,7 +190,7 @@ cdef inline bint put_plain(Source *source, int64_t i, Writing *writing) noexcept
 
 
 cdef inline bint put_decimal_of(Source *source, int64_t i, Writing *writing) noexcept nogil:
-    """Write a little-endian number in two's complement as a big-endian one, as short as it can be or of the size."""
+    """Write a little-endian number in two's complement as big-endian: as short as possible, or of the fixed size."""
     cdef const uint8_t *value = <const uint8_t *> source.values + i * source.width
     cdef int64_t width = source.width
     cdef uint8_t sign = 0xFF if value[width - 1] & 0x80 else 0
@@ -253,7 +253,7 @@ cdef inline bint is_null(Source *source, int64_t row) noexcept nogil:
 
 
 cdef inline bint put_member(Source *source, int64_t i, Writing *writing) noexcept nogil:
-    """Write the one field of a struct that is set, as a branch of the union that the struct stands for."""
+    """Write the only field of a struct that is not null, as a branch of the union."""
     cdef int k
     cdef int found = -1
     for k in range(source.child_count):

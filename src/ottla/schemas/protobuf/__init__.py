@@ -1,1 +1,1 @@
-"""Protobuf: `.proto` text without protoc, messages <-> Arrow columns by compiled loops, and single messages."""
+"""Protobuf: a parser of `.proto` text, and messages <-> Arrow columns (compiled) or Python dicts."""

@@ -1,7 +1,7 @@
-"""A column of Protobuf messages -> a struct column, a row at a time and without an object per row (compiled).
+"""A column of Protobuf messages -> a struct column, without a Python object per row (compiled).
 
-`ProtobufDecoder` makes the plan once per schema; each `decode` makes a tree of parts from it, has `decode_rows` fill
-them, and hands their memory on as Arrow arrays, without a copy.
+`ProtobufDecoder` makes the plan once per schema. Each `decode` makes a tree of parts from it, `decode_rows` fills them,
+and their memory becomes the Arrow arrays, without a copy.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _KINDS = {
     "map": Kind.AS_MAP,
 }  # fmt: skip
 _NUMERIC = ("bool", "varint32", "varint64", "zigzag32", "zigzag64", "fixed32", "fixed64", "enum")
-# Numbers of fields up to this one are looked up in an array.
+# Field numbers up to this one are looked up in an array.
 _DENSE_MAX = 1023
-# What columns may take if the caller does not say: so much, and so many times what the payloads take.
+# The default limit of the columns' memory: so many bytes, plus so many times the payloads' bytes.
 _MEMORY_BYTES = 1 << 30
 _MEMORY_TIMES = 256
 _FAILED_ROWS = 100
@@ -152,7 +152,7 @@ class DecodedMessages:
         else:
             part.store = IN_4 if plan.format in ("i", "I", "f") else IN_8
         if plan.format in ("u", "z", "+l", "+m"):
-            # The first of the ends.
+            # The first offset, 0.
             if not reserve(cython.address(part.values), 64):
                 raise MemoryError
             memset(part.values.data, 0, 4)
@@ -191,7 +191,7 @@ class DecodedMessages:
         for i in range(count):
             part.child_arrays[i] = cython.address(part.children[i].array)
             part.child_schemas[i] = cython.address(part.children[i].schema)
-            # From now on they are there to be freed.
+            # From now on `_free` reaches this child.
             part.child_count = i + 1
             self._open(cython.address(part.children[i]), plan.children[i])
         if part.kind == Kind.AS_LIST or part.kind == Kind.AS_MAP:
@@ -301,7 +301,7 @@ class DecodedMessages:
         """Fill in what is exported of a part."""
         i: cython.int
         array: cython.pointer(ArrowArray) = cython.address(part.array)
-        # Buffers of no bytes are there all the same.
+        # Buffers of no bytes must exist, too.
         if not reserve(cython.address(part.values), 8) or not reserve(cython.address(part.data), 8):
             raise MemoryError
         array.length = part.length
@@ -329,7 +329,7 @@ class DecodedMessages:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _pack(data: cython.p_char, count: int64_t) -> int64_t:
-    """Bytes of 0 and 1 to bits, in place (what is written lies behind what is read); how many are 1."""
+    """Turn bytes of 0 and 1 into bits, in place (each byte is read before it is overwritten); return how many are 1."""
     word: uint64_t = 0
     ones: int64_t = 0
     bits: uint8_t
@@ -360,7 +360,7 @@ def _unframed(
     indexes: cython.pointer(int64_t),
     index_count: int64_t,
 ) -> int64_t:
-    """Step over the magic byte, the id and the message indexes; how many bytes are left, or -1."""
+    """Skip the magic byte, the id and the message indexes; return how many bytes are left, or -1."""
     at: cython.p_const_char = data[0]
     end: cython.p_const_char = at + size
     number: uint64_t = 0
@@ -383,7 +383,7 @@ def _unframed(
             return -1
         if i == 0:
             cython.cast(int64_t, number >> 1)
-            # A single 0 stands for the first message.
+            # A single 0 means the first message.
             if number == 0 and index_count == 1 and indexes[0] == 0:
                 break
             if number != cython.cast(uint64_t, index_count << 1):
@@ -400,8 +400,8 @@ def _unframed(
 class ProtobufDecoder:
     """Decodes columns of one message of a schema.
 
-    `message` is its whole name, or its name in the schema's package; without it, the schema's first one is meant. Times
-    are of `time_unit`: "ns" is exact and refuses times before 1677 and after 2262, "us" cuts off what is smaller.
+    `message` is its full name, or its name in the schema's package; by default it is the schema's first one. Times are
+    in `time_unit`: "ns" is exact, but has no times before 1677 and after 2262; "us" cuts off nanoseconds.
     """
 
     _schema = cython.declare(object)
@@ -431,10 +431,10 @@ class ProtobufDecoder:
     ) -> DecodedMessages:
         """Decode a column of bytes; a null row stays null.
 
-        Each row's first `skip` bytes are left out. With `framed` each row begins as the wire format of a schema
-        registry says, and has to hold this message (and to name the schema `schema_id`, if that is given). A row that
-        is no message raises ProtobufDataError, which counts rows from `first_row`, or is null in mode "null".
-        `memory_bytes_max` limits what the columns take: by default 1 GiB and 256 times the payloads' bytes.
+        Each row's first `skip` bytes are passed over. With `framed` each row has the prefix of a schema registry's wire
+        format, which must name this message (and the schema `schema_id`, if that is given). A row that is no message
+        raises ProtobufDataError, which counts rows from `first_row`, or in mode "null" becomes null.
+        `memory_bytes_max` limits the memory of the columns: by default 1 GiB plus 256 times the payloads' bytes.
         """
         if mode not in ("fail", "null"):
             raise ProtobufDataError(f"mode is 'fail' or 'null', not {mode!r}.")

@@ -1,4 +1,4 @@
-"""What `decode` calls for each row."""
+"""The functions that `decode` calls for each row."""
 
 from libc.stdint cimport int64_t
 

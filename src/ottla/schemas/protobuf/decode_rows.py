@@ -1,19 +1,18 @@
 """One Protobuf message -> the next row of each column, without the interpreter's lock (compiled).
 
-`read_message` goes through the bytes and leaves in each part the value that counts so far: fields may come in any
-order and more than once. The last one wins, messages are merged, lists go on, a member of a oneof takes the place of
-another one. Items of lists and entries of maps are appended as they come. `append_row` then appends the row to all
-other columns.
+`read_message` reads the bytes and keeps in each part the value so far: fields may come in any order and more than once.
+The last value counts; messages are merged, lists continued, and a member of a oneof replaces another one. Items of
+lists and entries of maps are appended at once. `append_row` then appends the row to all other columns.
 
-A field that is not known is read over, and so is one of another wire type, as Protobuf's runtimes do; a number that a
-closed enum has no name for counts as a field that is not known.
+An unknown field is skipped, and so is a field of another wire type, as in Protobuf's runtimes. A number without a name
+in a closed enum counts as an unknown field.
 
 Invariants
-- A part that was not seen has nothing in its children, so it need not be cleared.
-- A part stands for one place in the message, because no type contains itself: what one row has open, no other one has.
-- Memory grows no further than `bytes_left` allows, however few bytes make a row of many columns.
+- A part that was not seen has no values in its children, so it need not be cleared.
+- A part is one place in the message, because no type contains itself: a row has at most one value under way in it.
+- Memory grows no further than `bytes_left` allows, also if a few bytes make a row of many columns.
 
-The file is long because its functions call each other for every field: Cython makes C calls of that within a module.
+The file is long because its functions call each other for every field: only within a module Cython makes them C calls.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ _DURATION_MAX = cython.declare(int64_t, 315576000000)
 def read_message(
     reading: cython.pointer(Reading), root: cython.pointer(Part), data: cython.p_const_char, size: int64_t
 ) -> cython.bint:
-    """Read a whole message into the parts; False where something is wrong with it."""
+    """Read a whole message into the parts; False if it has an error."""
     root.seen = True
     return _read(reading, root, data, data + size, 0, 0) != cython.NULL
 
@@ -175,7 +174,7 @@ def _read(
     group: int64_t,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """Read fields until `end`, or to the end of the group of this number; where that was, or NULL."""
+    """Read fields until `end`, or until the end of the group of this number; return the position, or NULL."""
     tag: uint64_t = 0
     wire: cython.int
     child: cython.pointer(Part)
@@ -216,7 +215,7 @@ def _skip(
     end: cython.p_const_char,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """Read over a field."""
+    """Skip a field."""
     size: uint64_t = 0
     wire: cython.int = cython.cast(cython.int, tag & 7)
     if wire == WIRE_VARINT:
@@ -261,7 +260,7 @@ def _take(
     end: cython.p_const_char,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """Read a field that is known."""
+    """Read a known field."""
     wire: cython.int = cython.cast(cython.int, tag & 7)
     item: cython.pointer(Part)
     other: cython.pointer(Part)
@@ -302,7 +301,7 @@ def _value(
     end: cython.p_const_char,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """Read a single value; a part that a closed enum's unknown number is for stays as it is."""
+    """Read a single value; an unknown number of a closed enum does not change the part."""
     size: uint64_t = 0
     if part.kind == AS_GROUP:
         part.seen = True
@@ -372,7 +371,7 @@ def _scalar(
 @cython.nogil
 @cython.exceptval(check=False)
 def _decoded(kind: Kind, bits: uint64_t) -> uint64_t:
-    """What a varint stands for."""
+    """The bits of a varint's value, as the column stores them."""
     narrow: uint32_t
     if kind in (AS_VARINT32, AS_ENUM):
         return cython.cast(uint32_t, bits)
@@ -395,7 +394,7 @@ def _packed(
     at: cython.p_const_char,
     end: cython.p_const_char,
 ) -> cython.p_const_char:
-    """Numbers side by side, appended to a list's items."""
+    """Append packed numbers to a list's items."""
     size: uint64_t = 0
     bits: uint64_t = 0
     count: int64_t
@@ -423,7 +422,7 @@ def _packed(
                 return cython.NULL
         return at
     width = 8 if item.store == IN_8 else 4 if item.store == IN_4 else 1
-    # As many as there are bytes that end one.
+    # As many numbers as there are last bytes of varints.
     count = _ends(at, end)
     if not _room(reading, item, width * count, count):
         return cython.NULL
@@ -454,7 +453,7 @@ def _ends(at: cython.p_const_char, end: cython.p_const_char) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def _room(reading: cython.pointer(Reading), part: cython.pointer(Part), more: int64_t, rows: int64_t) -> cython.bint:
-    """Make room for values; False when there is too much or no memory. Little-endian, as Arrow and Protobuf are."""
+    """Make room for values; False if the limit is reached or there is no memory."""
     reading.bytes_left -= more
     if reading.bytes_left < 0 or part.length + rows > _OFFSET_MAX:
         _fail(reading, part, TOO_MUCH)
@@ -475,7 +474,7 @@ def _small(
     end: cython.p_const_char,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """A message that is one value here: a Timestamp, a Duration or a wrapper; a second one is merged with the first."""
+    """Read a message that is one value here (Timestamp, Duration, wrapper); a second one is merged with the first."""
     tag: uint64_t = 0
     bits: uint64_t = 0
     if not part.seen:
@@ -534,7 +533,7 @@ def _entry(
     end: cython.p_const_char,
     depth: cython.int,
 ) -> cython.p_const_char:
-    """An entry of a map; it is remembered where it lies, in case that its key comes again."""
+    """Append an entry of a map, and keep the position of its bytes, because its key may come again."""
     size: uint64_t = 0
     entry: cython.pointer(Part) = part.children
     at = _number(reading, part, at, end, cython.address(size))
@@ -563,7 +562,7 @@ def _entry(
 @cython.nogil
 @cython.exceptval(check=False)
 def _append_entry(reading: cython.pointer(Reading), entry: cython.pointer(Part)) -> cython.bint:
-    # A value that is not written is there all the same, as its default.
+    # A key or value that is not in the bytes has its default.
     entry.children[1].seen = entry.children[1].seen or entry.children[1].kind == AS_MESSAGE
     return append_row(reading, entry)
 
@@ -575,7 +574,7 @@ Key = cython.struct(data=cython.p_const_char, size=int64_t, number=int64_t, inde
 @cython.nogil
 @cython.exceptval(check=False)
 def _compare(left: cython.p_const_void, right: cython.p_const_void) -> cython.int:
-    """Order of two keys, of the same key by their place."""
+    """Compare two entries by key, and for the same key by position."""
     one: cython.pointer(cython.const[Key]) = cython.cast(cython.pointer(cython.const[Key]), left)
     two: cython.pointer(cython.const[Key]) = cython.cast(cython.pointer(cython.const[Key]), right)
     order: cython.int = 0
@@ -615,7 +614,7 @@ def _read_key(column: cython.pointer(Part), row: int64_t, key: cython.pointer(Ke
 @cython.nogil
 @cython.exceptval(check=False)
 def _settle_entries(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> cython.bint:
-    """Of the entries of a row with the same key, keep the last one."""
+    """Keep only the last of a row's entries with the same key."""
     entry: cython.pointer(Part) = part.children
     count: int64_t = part.entries.size // cython.sizeof(Slice)
     begin: int64_t = entry.length - count
@@ -624,7 +623,7 @@ def _settle_entries(reading: cython.pointer(Reading), part: cython.pointer(Part)
     slices: cython.pointer(Slice)
     doubles: int64_t = 0
     i: int64_t
-    # The keys are put behind the slices.
+    # The keys are written after the slices in the same buffer.
     if not reserve(cython.address(part.entries), count * cython.sizeof(Key)):
         _fail(reading, part, NO_MEMORY)
         return False
@@ -662,7 +661,7 @@ def _settle_entries(reading: cython.pointer(Reading), part: cython.pointer(Part)
 @cython.nogil
 @cython.exceptval(check=False)
 def append_row(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> cython.bint:
-    """Append the value that a part has, or that it has none, and begin anew; False where the row cannot be."""
+    """Append a part's value (or null or default), and clear it for the next row; False if the row has an error."""
     i: cython.int
     child: cython.pointer(Part)
     if part.nullable:
@@ -694,7 +693,7 @@ def append_row(reading: cython.pointer(Reading), part: cython.pointer(Part)) -> 
                 _fail(reading, child, MISSING)
                 return False
             if child.store <= IN_8 and not child.nullable:
-                # The call is saved for most.
+                # Most parts need no call here.
                 if not _append_number(reading, child):
                     return False
                 child.length += 1
@@ -773,11 +772,11 @@ def _append_text(reading: cython.pointer(Reading), part: cython.pointer(Part)) -
 @cython.nogil
 @cython.exceptval(check=False)
 def _name_of(part: cython.pointer(Part), number: int32_t) -> int64_t:
-    """Which name an enum's number has, -1 for none."""
+    """The index of the name of an enum's number, -1 if it has none."""
     low: int64_t = 0
     high: int64_t = part.name_count
     middle: int64_t
-    # Most enums count from 0 on.
+    # Most enums are numbered from 0 on.
     if number >= 0 and number < high and part.name_numbers[number] == number:
         return number
     while low < high:
@@ -795,7 +794,7 @@ def _name_of(part: cython.pointer(Part), number: int32_t) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def _time(reading: cython.pointer(Reading), part: cython.pointer(Part), value: cython.pointer(uint64_t)) -> cython.bint:
-    """The units since 1970, or that a duration has."""
+    """Write the time since 1970, or the duration, in the column's unit into `value`."""
     seconds: int64_t = cython.cast(int64_t, part.bits)
     nanos: int64_t = part.nanos
     most: int64_t = cython.cast(int64_t, 0x7FFFFFFFFFFFFFFF) // part.per_second
@@ -816,7 +815,7 @@ def _time(reading: cython.pointer(Reading), part: cython.pointer(Part), value: c
     if seconds >= most or seconds <= -most:
         _fail(reading, part, TIME_TOO_FAR)
         return False
-    # A duration's fraction goes towards zero; a timestamp's is never negative.
+    # A duration is rounded towards zero; a timestamp's fraction is never negative.
     value[0] = cython.cast(uint64_t, seconds * part.per_second + _towards_zero(nanos, 1_000_000_000 // part.per_second))
     return True
 
@@ -836,7 +835,7 @@ def _towards_zero(number: int64_t, by: int64_t) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def forget(part: cython.pointer(Part)) -> cython.void:
-    """Clear what a row has so far, with items and entries that were appended for it."""
+    """Clear the values of the current row, with the items and entries that were appended for it."""
     i: cython.int
     if not part.seen:
         return
@@ -856,7 +855,7 @@ def forget(part: cython.pointer(Part)) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def truncate(part: cython.pointer(Part), length: int64_t) -> cython.void:
-    """Take back rows, down to `length`."""
+    """Cut the columns back to `length` rows."""
     i: cython.int
     if part.length > length:
         part.length = length

@@ -1,8 +1,8 @@
 """A table or a struct column -> a column of Protobuf messages, without an object per row (compiled).
 
-`ProtobufEncoder` makes the plan once per schema; for each chunk, every field of it finds its column by name, and
-`encode_rows` writes the rows. A field without a column is not set. A column without a field is refused, so that nothing
-is left out in silence.
+`ProtobufEncoder` makes the plan once per schema. For each chunk, the column of every field is found by name, and
+`encode_rows` writes the rows. A field without a column is not set. A column without a field is an error, so no data is
+left out silently.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class EncodedMessages:
         plan: object,
         columns: object,
     ) -> object:
-        """Find a column for each field of a message; None for `schema` is for a message without any."""
+        """Find the column of each field of a message; `schema` is None if there are no columns."""
         fields: list = sorted(plan.children, key=_by_number)
         names: list = []
         i: cython.Py_ssize_t
@@ -165,7 +165,7 @@ class EncodedMessages:
 
     @cython.cfunc
     def _field(self, source: cython.pointer(Source), plan: object) -> object:
-        """What the schema says of a field."""
+        """Set up a source from the schema of its field."""
         source.kind = _KINDS[plan.kind]
         source.inner = _KINDS[plan.inner] if plan.inner else source.kind
         source.tag = plan.number << 3 | plan.wire
@@ -188,7 +188,7 @@ class EncodedMessages:
         parent_offset: int64_t,
         plan: object,
     ) -> object:
-        """Find the buffers of a field's column; ProtobufDataError where its type does not fit."""
+        """Find the buffers of a field's column; ProtobufDataError if its type does not fit."""
         kind: str = cython.cast(bytes, schema.format).decode("ascii", "replace")
         values_kind: str = kind
         if schema.dictionary != cython.NULL:
@@ -267,7 +267,7 @@ class EncodedMessages:
             if not source.children.has_column:
                 source.packed = False
             return None
-        # A map, or what stands for one where there are none: a list of structs of a key and a value.
+        # A map, or instead of one a list of structs of a key and a value.
         if cython.cast(bytes, schema.children[0].format) != b"+s" or schema.children[0].n_children != 2:
             raise _does_not_fit(plan, schema)
         entry = source.children
@@ -348,14 +348,14 @@ class EncodedMessages:
 
     @cython.cfunc
     def _finish(self) -> object:
-        """Turn the rows' ends into Arrow's offsets, 32 bits wide where that will do, and fill in what is exported."""
+        """Turn the rows' ends into Arrow's offsets, of 32 bits if that is enough, and fill in what is exported."""
         width: cython.int = turn_into_offsets(cython.address(self._ends), self._length, self._writing.out.size)
         if width < 0 or not reserve(cython.address(self._writing.out), 1):
             raise MemoryError
         i: int64_t
         with cython.nogil:
             for i in range(self._length):
-                # A byte is read before its bit, which lies further in front, is written.
+                # In place: each byte is read before the bits at its position are written.
                 if i & 7 == 0:
                     self._valid.data[i >> 3] = self._valid.data[i]
                 elif self._valid.data[i]:
@@ -406,7 +406,7 @@ def _does_not_fit(plan: object, schema: cython.pointer(ArrowSchema)) -> object:
 class ProtobufEncoder:
     """Encodes tables and struct columns as one message of a schema.
 
-    `message` is its whole name, or its name in the schema's package; without it, the schema's first one is meant.
+    `message` is its full name, or its name in the schema's package; by default it is the schema's first one.
     """
 
     _plan = cython.declare(object)
@@ -418,10 +418,10 @@ class ProtobufEncoder:
     def encode(
         self, data: object, *, prefix: bytes = b"", columns: object = None, first_row: int = 0
     ) -> EncodedMessages:
-        """Encode each row as a message behind `prefix`: all columns, or those named. A null struct stays null.
+        """Encode each row as a message after `prefix`, of all columns, or of those named. A null struct stays null.
 
-        `data` is what `ottla.records.arrow_data.chunks` takes. Raises ProtobufDataError, naming the column, for types
-        and values that the message cannot hold, and counts rows from `first_row`.
+        `data` is what `ottla.records.arrow_data.chunks` takes. ProtobufDataError, with the column and the row (counted
+        from `first_row`), for types and values that the message cannot hold.
         """
         made: EncodedMessages = EncodedMessages()
         chunk: Chunk

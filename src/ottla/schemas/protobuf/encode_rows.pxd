@@ -1,4 +1,4 @@
-"""What `encode` calls for each row."""
+"""The function that `encode` calls for each row."""
 
 from libc.stdint cimport int64_t
 

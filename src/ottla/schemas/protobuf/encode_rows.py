@@ -1,8 +1,7 @@
 """A row of Arrow columns -> one Protobuf message, without the interpreter's lock (compiled).
 
-`put_message` writes the fields of a message in the order of their numbers, behind what is there. The length of what is
-inside another message stands in front of it and is not known before: a byte is left for it, and what was written is
-moved where that is not enough, which it is for most.
+`put_message` appends the fields of a message in the order of their numbers. The length of an inner message is written
+before it, but known only after it. So one byte is left for it, mostly enough; if not, what was written is moved.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _UINT32_MAX = cython.declare(int64_t, 4294967295)
 @cython.nogil
 @cython.exceptval(check=False)
 def put_message(writing: cython.pointer(Writing), message: cython.pointer(Source), row: int64_t) -> cython.bint:
-    """Write the fields of a message; False, and why in `writing`, where it cannot be."""
+    """Write the fields of a message; False, with the reason in `writing`, if that is not possible."""
     i: cython.int
     before: int64_t
     child: cython.pointer(Source)
@@ -115,7 +114,7 @@ def _put_field(writing: cython.pointer(Writing), source: cython.pointer(Source),
 @cython.nogil
 @cython.exceptval(check=False)
 def _is_text(source: cython.pointer(Source)) -> cython.bint:
-    """Whether it is read from a column of text or bytes, and written as them."""
+    """Whether the source is a column of text or bytes that is written as it is."""
     return source.kind == AS_STRING or source.kind == AS_BYTES
 
 
@@ -188,7 +187,7 @@ def _put_one(
 @cython.nogil
 @cython.exceptval(check=False)
 def _put_inner(writing: cython.pointer(Writing), source: cython.pointer(Source), row: int64_t) -> cython.bint:
-    """The value inside a wrapper, which has field number 1; its default is not written."""
+    """Write the value in a wrapper: field number 1; its default is not written."""
     bits: uint64_t = 0
     if source.inner == AS_STRING or source.inner == AS_BYTES:
         return _put_text(writing, source, row, 8 + WIRE_BYTES, True)
@@ -235,7 +234,7 @@ def _bits_of(
     row: int64_t,
     bits: cython.pointer(uint64_t),
 ) -> cython.bint:
-    """A number's bits as it is written; a varint's sign is extended to 64 of them."""
+    """A number's bits as they are written; for a varint the sign is extended to 64 bits."""
     i: int64_t = row + source.offset
     number: int64_t
     single: cython.float
@@ -358,7 +357,7 @@ def _put_time(
 @cython.nogil
 @cython.exceptval(check=False)
 def _begin(writing: cython.pointer(Writing), tag: uint64_t) -> int64_t:
-    """Write a tag and leave a byte for a length; where what it is the length of begins."""
+    """Write a tag and leave a byte for a length; return where the contents begin."""
     _put_number(writing, tag)
     writing.out.size += 1
     return writing.out.size
@@ -438,7 +437,7 @@ def _put_items(writing: cython.pointer(Writing), source: cython.pointer(Source),
 def _put_item(
     writing: cython.pointer(Writing), item: cython.pointer(Source), row: int64_t, tag: uint64_t
 ) -> cython.bint:
-    """Write an item, or the key or value of an entry; there is no null among those."""
+    """Write an item, or the key or value of an entry; a null is an error."""
     before: int64_t = writing.out.size
     if not reserve(cython.address(writing.out), 32):
         return _fail(writing, item, row, MEMORY_SHORT)

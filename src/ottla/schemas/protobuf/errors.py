@@ -1,4 +1,4 @@
-"""What is wrong with a Protobuf schema, a payload or a column."""
+"""Errors of Protobuf schemas, payloads and columns."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ class ProtobufSchemaError(UserMistake, ValueError):
 
 
 class ProtobufDataError(RecordError):
-    """A payload is not a message of the schema, or a column does not fit it; the row and the field are named."""
+    """A payload is not a message of the schema, or a column does not fit it; the text has the row and the field."""

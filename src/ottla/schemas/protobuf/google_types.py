@@ -1,4 +1,4 @@
-"""The files `google/type/*.proto` that Confluent's registry has built in: what is in their messages, without comments.
+"""The files `google/type/*.proto` that Confluent's registry has built in: their messages, without comments.
 
 https://github.com/googleapis/googleapis/tree/master/google/type
 """

@@ -29,7 +29,7 @@ def json_name(name: str) -> str:
 
 
 def _number(token: Token) -> int | float | None:
-    """What a number is worth; None for a name other than inf and nan."""
+    """The value of a number, inf or nan; None for other names."""
     text = token.text
     sign = -1 if text[0] == "-" else 1
     text = text.lstrip("-")
@@ -57,7 +57,7 @@ def _shortest(value: float, single: bool) -> str:
 
 
 def default_text(value: Token | bytes, field: pb.FieldDescriptorProto, where: str) -> str:
-    """A default as a FileDescriptorProto has it; that it suits the field's type is checked here."""
+    """A default as in a FileDescriptorProto; an error if it does not fit the field's type."""
     kind = field.type
     if isinstance(value, bytes):
         if kind == _Field.TYPE_STRING:

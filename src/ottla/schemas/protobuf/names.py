@@ -1,10 +1,10 @@
-"""The names of types in a file's descriptor, resolved to whole names, by the scoping rules of C++ as in protoc.
+"""Resolves the type names in a file's descriptor to full names, by the scoping rules of C++, as protoc does.
 
 A name is looked up in the innermost message first, then outwards, then in the packages. The first part of a dotted name
-decides; if it names a message or a package there, the rest has to be in it.
+decides: if it is a message or a package there, the rest has to be in it.
 
-The message that a map's entries are is the business of that map alone: Protobuf's runtimes rely on its fields, so one
-that is made otherwise, or that another field names, is refused.
+A map has a message for its entries, which only the map itself may use. Protobuf's runtimes rely on its fields, so
+such a message with other fields, or one that another field uses, is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_KEYS: Final = {
 
 
 def declared(proto: pb.FileDescriptorProto) -> dict[str, str]:
-    """What a file declares, by whole name: messages, enums, and its package with the packages around it."""
+    """What a file declares, by full name: messages, enums, and its package with the packages around it."""
     found: dict[str, str] = {}
     parts = proto.package.split(".") if proto.package else []
     for length in range(1, len(parts) + 1):
@@ -47,7 +47,7 @@ def _declare(scope: str, messages: Any, enums: Any, found: dict[str, str]) -> No
 
 
 def resolve(proto: pb.FileDescriptorProto, visible: Iterable[dict[str, str]]) -> None:
-    """Replace every name of a type by its whole name; `visible` is what the file and its imports declare."""
+    """Replace every type name by its full name; `visible` is what the file and its imports declare."""
     known: dict[str, str] = {}
     for each in visible:
         known.update(each)

@@ -1,9 +1,9 @@
 """Single messages: a dict <-> bytes, by Protobuf's own runtime and without generated classes.
 
-A message is a dict of its fields' names, a list a list, a map a dict, an enum's value its name (a number without a name
-stays a number). A field that knows whether it was set is None where it was not. Timestamp and Duration are datetime (in
-UTC) and timedelta, which hold microseconds: what is smaller is cut off. A wrapper is its value; Struct, Value and
-ListValue are what JSON makes of them. Recursive messages are taken here, unlike in columns.
+A message is a dict by field names, a repeated field a list, a map a dict, an enum's value its name (a number without a
+name stays a number). A field with presence that was not set is None. Timestamp and Duration are datetime (in UTC) and
+timedelta, which have microseconds: nanoseconds are cut off. A wrapper is its value; Struct, Value and ListValue are
+their JSON values. Unlike in columns, recursive messages are allowed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WRAPPERS: Final = {
 
 
 class ProtobufObjects:
-    """Encodes and decodes single messages of one kind; `indexes` is how the wire format names it."""
+    """Encodes and decodes single messages of one type; `indexes` are its message indexes in the wire format."""
 
     def __init__(
         self, schema: ProtobufSchema | str, message: str | None = None, *, references: Mapping[str, str] | None = None
@@ -47,7 +47,7 @@ class ProtobufObjects:
         return self._schema.indexes_of(self._descriptor)
 
     def encode_one(self, value: Mapping[str, Any] | Message) -> bytes:
-        """The bytes of a dict, or of a message of any class of this name; ProtobufDataError names the field."""
+        """The bytes of a dict, or of a message object of this full name; ProtobufDataError has the field."""
         if isinstance(value, Message):
             if value.DESCRIPTOR.full_name != self._descriptor.full_name:
                 raise ProtobufDataError(
@@ -120,7 +120,7 @@ def _value(value: Any, field: Any) -> Any:
 
 
 def _time(value: Any, name: str, since: Any) -> Any:
-    # Towards zero: nanos have the sign of the seconds of a duration, and are positive in a timestamp.
+    # Rounded towards zero: a duration's nanos have the sign of its seconds, a timestamp's are positive.
     micros = abs(value.nanos) // 1000 * (-1 if value.nanos < 0 else 1)
     try:
         return since + timedelta(seconds=value.seconds, microseconds=micros)
@@ -163,7 +163,7 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
         except ProtobufDataError:
             raise
         except TypeError:
-            # The library's own text names neither the value nor the type.
+            # The library's own text has neither the value nor the type.
             shown = repr(each)[:_SHOWN_MOST]
             raise ProtobufDataError(
                 f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}."
@@ -177,7 +177,7 @@ def _kind(value: Any) -> str:
 
 
 def _type(field: Any) -> str:
-    """A field's type as a .proto file has it."""
+    """A field's type as in a .proto file."""
     if _is_map(field):
         of = field.message_type.fields_by_name
         return f"map<{_type(of['key'])}, {_type(of['value'])}>"
@@ -229,7 +229,7 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
     if value is None:
         raise ProtobufDataError(f"Field {path!r} is None, which lists and maps of Protobuf cannot hold.")
     if name == "google.protobuf.Timestamp" and isinstance(value, datetime):
-        # A datetime without a time zone is in UTC.
+        # A datetime without a time zone is taken as UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         inner.FromDatetime(aware)
     elif name == "google.protobuf.Duration" and isinstance(value, timedelta):

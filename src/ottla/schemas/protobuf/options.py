@@ -1,4 +1,4 @@
-"""The options of a `.proto` file put in order, with all else as it is written."""
+"""Sorts the options of a `.proto` file; all else stays as it is written."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ottla.schemas.protobuf.tokens import Token, tokens
 
-# Where an option begins, and where it ends.
+# An option in the text: where it begins and ends.
 Span = tuple[int, int]
 
 
 def sorted_options(text: str, name: str = "schema.proto") -> str:
-    """The text with `option` statements in the order of their words, block by block, and so those in brackets."""
+    """The text with its options sorted by their words: `option` statements in each block, and those in brackets."""
     words = tokens(text, name)
     pieces: list[tuple[Span, Span]] = []
     for group in _groups(words):
@@ -25,7 +25,7 @@ def sorted_options(text: str, name: str = "schema.proto") -> str:
 
 
 def _groups(words: list[Token]) -> Iterator[list[Span]]:
-    """The options that belong together."""
+    """The groups of options that are sorted together."""
     blocks: list[list[Span]] = [[]]
     at = 0
     while at < len(words) - 1:
@@ -56,7 +56,7 @@ def _in_brackets(words: list[Token], at: int) -> tuple[list[Span], int]:
 
 
 def _end(words: list[Token], at: int, marks: str) -> int:
-    """The word from here on that is one of the marks, outside of all brackets."""
+    """The index of the first word from here on that is one of the marks, outside of all brackets."""
     depth = 0
     while at < len(words) - 1:
         word = words[at].text

@@ -1,8 +1,8 @@
 """`.proto` text -> FileDescriptorProto, as protoc makes it, without protoc (proto2 and proto3).
 
-A parser by recursive descent over `tokens`. Names of types are left as they are written; `names` resolves them once the
-imported files are there. Options that the file's imports define (in parentheses) are read over: no payload depends on
-them. Messages nest at most 30 deep, as in protoc.
+A recursive descent parser over `tokens`. Type names stay as they are written; `names` resolves them when the imported
+files are parsed. Options that imported files define (in parentheses) are skipped: no payload depends on them. Messages
+nest at most 30 deep, as in protoc.
 
 https://protobuf.dev/reference/protobuf/proto2-spec/ and proto3-spec
 """
@@ -36,7 +36,7 @@ _NAME_MAX: Final = 500
 
 
 def parse_file(text: str, name: str) -> pb.FileDescriptorProto:
-    """The descriptor of a `.proto` file; ProtobufSchemaError says the line of what is not one."""
+    """The descriptor of a `.proto` file; ProtobufSchemaError has the line of an error."""
     return _Parser(text, name).file()
 
 
@@ -56,7 +56,7 @@ class _Parser:
 
     @property
     def _after(self) -> Token:
-        """The word behind the next one."""
+        """The word after the next one."""
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
 
     def _wrong(self, expected: str, token: Token | None = None) -> ProtobufSchemaError:
@@ -91,7 +91,7 @@ class _Parser:
         return token.text
 
     def _dotted(self) -> str:
-        """A name with dots in it, perhaps one in front."""
+        """A dotted name, perhaps with a dot in front."""
         name = ("." if self._accept(".") else "") + self._identifier()
         while self._accept("."):
             name += "." + self._identifier()
@@ -112,7 +112,7 @@ class _Parser:
         return -number if negative else number
 
     def _string(self) -> bytes:
-        """A string, or several that stand side by side."""
+        """A string, or several in a row, joined."""
         if self._next.kind != "string":
             raise self._wrong("a string in quotes")
         parts = []
@@ -178,7 +178,7 @@ class _Parser:
     # ------------------------------------------------------------------ options
 
     def _option(self, options: Any) -> None:
-        """`name = value`, put into a message of options; nothing is put for options that others define."""
+        """Read `name = value` and set it in a message of options, unless an imported file defines the option."""
         name = self._option_name()
         self._expect("=")
         if self._accept("{"):
@@ -256,7 +256,7 @@ class _Parser:
         while not self._accept("}"):
             self._element(message)
         self._nested -= 1
-        # A field that is marked optional in proto3 is alone in a oneof, behind those that are written.
+        # A proto3 field marked optional is the only one in a oneof of its own, after the written oneofs.
         taken = {field.name for field in message.field} | {oneof.name for oneof in message.oneof_decl}
         for field in message.field:
             if field.proto3_optional:
@@ -268,7 +268,7 @@ class _Parser:
                 message.oneof_decl.add(name=name)
 
     def _element(self, message: pb.DescriptorProto) -> None:
-        # Words of the language may be names of types, too: `message.Type field = 1;`
+        # Keywords may be type names, too: `message.Type field = 1;`
         follows = self._after
         named = follows.kind in ("name", "string", "integer") or follows.text == "("
         if self._accept(";"):
@@ -388,7 +388,7 @@ class _Parser:
                 self._field(message.field, message.nested_type, index)
 
     def _ranges(self, ranges: Any, least: int, most: int, past: int) -> None:
-        """`1, 3 to 5, 9 to max`; `past` is 1 where a range's end is the first number behind it."""
+        """Read `1, 3 to 5, 9 to max`; `past` is 1 if a range's end is the first number after it."""
         while True:
             first = last = self._integer(most, least)
             if self._accept("to"):
@@ -476,7 +476,7 @@ class _Parser:
 
 
 def _entry_name(field: str) -> str:
-    """The name of the message that a map's entries are, as protoc makes it."""
+    """The name of the message of a map's entries, as protoc makes it."""
     made = []
     capital = True
     for letter in field:

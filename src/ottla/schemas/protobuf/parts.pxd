@@ -1,4 +1,4 @@
-"""What columns are decoded into: a tree of parts, each with the value that its row has so far, and its column."""
+"""The tree of parts into which messages are decoded: each has the current row's value so far, and its column."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -27,8 +27,8 @@ cdef enum Kind:
 
 
 cdef enum Store:
-    # How a column is laid out: a byte (made a bit in the end), 4 or 8 bytes, or text; parts of a message have none.
-    # Numbers come first.
+    # How a column is stored: a byte a value (turned into bits at the end), 4 or 8 bytes, text, or children.
+    # The stores of numbers come first.
     IN_BITS
     IN_4
     IN_8
@@ -53,7 +53,7 @@ cdef enum Status:
     OTHER_SCHEMA
     OTHER_MESSAGE
     NOT_ARROW
-    # From here on it is not the row's own fault.
+    # From here on it is no error of the row.
     TOO_MUCH
     NO_MEMORY
 
@@ -63,7 +63,7 @@ cdef struct Part:
     Kind inner
     Store store
     int wire
-    # Whether several values may be written side by side.
+    # Whether its values may be packed.
     bint packable
     bint nullable
     bint required
@@ -73,11 +73,11 @@ cdef struct Part:
     int oneof
     Part *children
     int child_count
-    # Which child has a field's number: an index where numbers are small, else the children's indexes by their numbers.
+    # The child of a field number: `dense` by number if it is small; `sorted` are the children's indexes by number.
     int32_t *dense
     int64_t dense_count
     int32_t *sorted
-    # The member of each oneof that counts so far.
+    # The member of each oneof that is set so far.
     Part **chosen
     int chosen_count
     # An enum's names.
@@ -96,9 +96,9 @@ cdef struct Part:
     int64_t nanos
     const char *text
     int64_t text_bytes
-    Growing entries  # of a map: where each entry lies, as Slice
+    Growing entries  # of a map: the bytes of each entry, as Slice
 
-    # The column: `valid` has a byte for each row, and nothing where a part cannot be null.
+    # The column: `valid` has a byte for each row; it is empty if the part cannot be null.
     Growing values
     Growing data
     Growing valid
@@ -117,7 +117,7 @@ cdef struct Slice:
 
 
 cdef struct Reading:
-    # What has gone wrong, and where; how many bytes may still be made.
+    # The error and its part; how many bytes of memory the columns may still take.
     Status status
     Part *part
     int64_t bytes_left

@@ -1,15 +1,14 @@
 """How a message becomes columns: a tree of parts, made from the message's descriptor once per schema.
 
 - bool, whole numbers, floats, string, bytes: the Arrow type of the same width and sign. An enum is text, the value's
-  name, so that tables can be joined and put behind one another without a common dictionary; a number without a name is
-  text of its digits.
-- A message is a struct, `repeated` a list, a map a map, a group a struct. Lists and maps are empty where nothing was
-  written, never null.
-- A field that knows whether it was set (optional, in a oneof, a message, all of proto2) is null where it was not.
+  name: so tables can be joined and concatenated without a common dictionary. A number without a name is its digits.
+- A message or a group is a struct, `repeated` a list, a map a map. Lists and maps that are not in the bytes are empty,
+  never null.
+- A field with presence (optional, in a oneof, a message, all of proto2) is null if it was not set.
 - google.protobuf.Timestamp and Duration are timestamps in UTC and durations; wrappers (`Int64Value`) are values that
   may be null.
 
-Columns have no types that contain themselves: a recursive message is refused, naming the path.
+Columns cannot contain themselves: a recursive message is an error with the path.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ TIME_UNITS: Final = {"ns": "n", "us": "u"}
 
 @dataclass(slots=True)
 class Part:
-    """A field of a message, or a part of one; `path` is its name with the names of the messages around it."""
+    """A field of a message, or a part of one; `path` is its name after those of the fields around it."""
 
     name: str
     path: str
@@ -54,13 +53,13 @@ class Part:
     required: bool = False
     # Of a wrapper: the kind of its value.
     inner: str = ""
-    # Which oneof of its message it is in, -1 for none.
+    # The index of its oneof, -1 for none.
     oneof: int = -1
     # Whether its default is not written.
     implicit: bool = False
-    # Of a list: whether its numbers are written side by side.
+    # Of a list: whether its numbers are written packed.
     packed: bool = False
-    # Of an enum: names by number; whether a number without a name counts as a field that is not known.
+    # Of an enum: names by number, numbers by name; `closed`: a number without a name counts as an unknown field.
     names: dict[int, bytes] = field(default_factory=dict)
     numbers: dict[bytes, int] = field(default_factory=dict)
     closed: bool = False
@@ -69,7 +68,7 @@ class Part:
 
     @property
     def wire(self) -> int:
-        """The wire type that a value is written with; of a list that is not packed, each of its items."""
+        """The wire type of a value; of a list that is not packed, that of each item."""
         if self.kind == "list":
             return 2 if self.packed else self.children[0].wire
         return _WIRES.get(self.kind, 0)
@@ -148,7 +147,7 @@ class _Planner:
         kind, shape = _SCALARS[each.type]
         made = Part(name, path, kind, shape)
         if kind == "enum":
-            # Of several names for a number the first one is read; all are written.
+            # If a number has several names, decoding gives the first; encoding takes all.
             for value in each.enum_type.values:
                 made.names.setdefault(value.number, value.name.encode())
                 made.numbers[value.name.encode()] = value.number

@@ -1,11 +1,11 @@
 """A Protobuf schema as a registry keeps it: one file, the files it imports, and the messages in it.
 
-Each file is `.proto` text, or its FileDescriptorProto in base64 (what registries return for `format=serialized`). What
-Protobuf itself brings (`google/protobuf/timestamp.proto` and so on) and what Confluent's registry has built in
-(`google/type/money.proto` and so on) need not be given. Protobuf's own runtime checks the whole (names, numbers,
-ranges) in a pool of the schema's own.
+Each file is `.proto` text, or its FileDescriptorProto in base64 (what registries return for `format=serialized`). The
+files of Protobuf itself (`google/protobuf/timestamp.proto` and so on) and those that are built into Confluent's
+registry (`google/type/money.proto` and so on) need not be given. Protobuf's own runtime checks names, numbers and
+ranges, in a descriptor pool for this schema alone.
 
-Invariant: what is read is bounded, in bytes, files and depth, however the schema was made.
+Invariant: bytes, files and depth of a schema are limited.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CONFLUENT: Final = {
 
 
 def is_serialized(text: str) -> bool:
-    """Whether a schema is no `.proto` text, but may be a FileDescriptorProto in base64."""
+    """Whether a schema may be a FileDescriptorProto in base64, and is no `.proto` text."""
     return _BASE64.fullmatch(text) is not None
 
 
@@ -94,7 +94,7 @@ class ProtobufSchema:
         for imported in proto.dependency:
             self._import(imported, name)
         self._open.pop()
-        # Each file once, by however many ways it is imported: the ways double with every file between.
+        # Each file only once: the number of import paths to a file can double with every file between.
         visible = dict.fromkeys(imported for each in proto.dependency for imported in self._seen_by_importers[each])
         public = [self._seen_by_importers[proto.dependency[index]] for index in proto.public_dependency]
         self._seen_by_importers[name] = list(dict.fromkeys([name, *(seen for each in public for seen in each)]))
@@ -122,7 +122,7 @@ class ProtobufSchema:
             )
 
     def _add_own(self, name: str) -> None:
-        """A file that Protobuf brings."""
+        """Add a file of Protobuf itself."""
         proto = pb.FileDescriptorProto()
         proto.ParseFromString(import_module(_GOOGLE[name]).DESCRIPTOR.serialized_pb)
         for imported in proto.dependency:
@@ -143,7 +143,7 @@ class ProtobufSchema:
     # ------------------------------------------------------------------ messages
 
     def message(self, name: str | None = None) -> Any:
-        """The descriptor of a message: by its whole name, by its name in the file's package, or the file's first."""
+        """The descriptor of a message: by its full name, by its name in the file's package, or the file's first."""
         if name is None:
             return self.message_at((0,))
         for whole in (name, f"{self.file.package}.{name}"):
@@ -190,7 +190,7 @@ class ProtobufSchema:
         return tuple(indexes)
 
     def message_class(self, name: str | None = None) -> Any:
-        """The class of Protobuf's own runtime for a message."""
+        """The class of a message in Protobuf's own runtime."""
         return GetMessageClass(self.message(name))
 
     def serialized(self) -> str:
@@ -212,13 +212,13 @@ def _read(text: str, name: str) -> pb.FileDescriptorProto:
         raise ProtobufSchemaError(f"{name}: a name or a text in the FileDescriptorProto is not UTF-8.")
     if len(proto.package) > _PACKAGE_MAX:
         raise ProtobufSchemaError(f"{name}: the package's name is longer than {_PACKAGE_MAX} letters.")
-    # A registry's schema has no name of its own, or that of another place.
+    # A schema from a registry has no file name, or that of another place.
     proto.name = name
     return proto
 
 
 def _is_text(message: Any) -> bool:
-    """Whether all texts are UTF-8; the runtime hands over others as bytes, since descriptors are proto2."""
+    """Whether all texts are UTF-8; others are bytes in the runtime, because descriptors are proto2."""
     for field, value in message.ListFields():
         for each in value if field.is_repeated else [value]:
             if field.type == field.TYPE_STRING and not isinstance(each, str):

@@ -1,4 +1,4 @@
-"""What messages are encoded from: a tree of sources, each a field with the column that its values come from."""
+"""The tree of sources from which messages are encoded: each is a field with the column of its values."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -7,7 +7,7 @@ from ottla.schemas.protobuf.parts cimport Kind
 
 
 cdef enum Range:
-    # What whole numbers a field holds.
+    # The range of a field's whole numbers.
     OF_INT32
     OF_UINT32
     OF_INT64
@@ -57,7 +57,7 @@ cdef struct Source:
     int32_t *name_numbers
     Source *children
     int child_count
-    # Which member of each oneof the message that is being written has, as an index of children, or -1.
+    # The child that is set in each oneof of the current message, or -1.
     int *chosen
     int chosen_count
 

@@ -87,7 +87,7 @@ def unquoted(token: Token, file: str) -> bytes:
 
 
 def whole(text: str) -> int | None:
-    """The number that digits stand for: decimal, octal behind a 0, hexadecimal behind 0x."""
+    """The value of digits: decimal, octal after a 0, hexadecimal after 0x."""
     try:
         return int(text, 16 if text[:2] in ("0x", "0X") else 8 if text[0] == "0" else 10)
     except ValueError:

@@ -17,7 +17,7 @@ cdef enum Wire:
 
 
 cdef inline const char *get_varint(const char *at, const char *end, uint64_t *value) noexcept nogil:
-    """Where the varint ends, its value in `value`; NULL where the bytes end first, `end` + 1 where it is too long."""
+    """Read a varint into `value`; return its end, NULL if the bytes end first, `end` + 1 if it is too long."""
     cdef uint64_t number
     cdef uint64_t byte
     cdef int shift
@@ -81,7 +81,7 @@ cdef inline bint is_utf8(const char *text, int64_t size) noexcept nogil:
         elif first < 0xF0:
             if end - at < 3 or at[1] & 0xC0 != 0x80 or at[2] & 0xC0 != 0x80:
                 return False
-            # No longer forms than needed, and no halves of surrogate pairs.
+            # Forms that are longer than needed, and halves of surrogate pairs, are not UTF-8.
             if (first == 0xE0 and at[1] < 0xA0) or (first == 0xED and at[1] > 0x9F):
                 return False
             at += 3
