@@ -140,7 +140,7 @@ JUMP = Field("jump_ms", whole(-_YEAR_MS, _YEAR_MS), "how far the clock moves, in
 DRIFT = Field("drift_ppm", whole(-900_000, 9_000_000), "how much too fast the clock runs, in parts per million")
 SHARE = Field("probability", _SHARE, "the chance that it fires, each time")
 SILENTLY = Field(
-    "silently", YES_OR_NO, "True: a request gets no answer until its sender's timeout. False: it fails at once"
+    "silently", YES_OR_NO, "True: a request gets no answer for a second, then it fails. False: it fails at once"
 )
 OPERATIONS = READ, WRITE, SYNC = ("read", "write", "sync")
 OPERATION = Field("operation", one_of(OPERATIONS), "which operation fails")

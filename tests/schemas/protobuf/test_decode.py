@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import json_format
+from google.protobuf import descriptor_pb2, json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
@@ -268,3 +269,22 @@ def test_a_schema_that_has_no_columns_is_refused(text: str, words: str) -> None:
 def test_a_message_that_is_not_there_is_refused() -> None:
     with pytest.raises(ProtobufSchemaError, match=r"no message 'N' in schema.proto; it has 'shop.M', 'shop.Other'"):
         ProtobufDecoder(SCHEMA, "N")
+
+
+def test_a_message_inside_more_messages_than_protoc_allows_is_refused_by_name() -> None:
+    def deep(messages: int) -> ProtobufDecoder:
+        file = descriptor_pb2.FileDescriptorProto(name="deep.proto", syntax="proto3")
+        message = file.message_type.add(name="M0")
+        for number in range(1, messages):
+            message = message.nested_type.add(name=f"M{number}")
+        message.field.add(name="a", number=1, type=5, label=1)
+        schema = ProtobufSchema(base64.b64encode(file.SerializeToString()).decode())
+        return ProtobufDecoder(schema, ".".join(f"M{number}" for number in range(messages)))
+
+    def framed(messages: int) -> pa.Array:
+        payload = b"\0\0\0\0\1" + bytes([2 * messages, *bytes(messages)]) + b"\x08\x07"
+        return pa.array([payload], pa.binary())
+
+    assert pa.array(deep(32).decode(framed(32), framed=True)).to_pylist() == [{"a": 7}]
+    with pytest.raises(ProtobufSchemaError, match=r"M39 lies inside 39 other messages.*at most 31"):
+        deep(40).decode(framed(40), framed=True)

@@ -43,7 +43,7 @@ from cython.cimports.ottla.schemas.protobuf.parts import (
 from cython.cimports.ottla.schemas.protobuf.wire import get_varint
 
 from ottla.records.arrow_data import chunks
-from ottla.schemas.protobuf.errors import ProtobufDataError
+from ottla.schemas.protobuf.errors import ProtobufDataError, ProtobufSchemaError
 from ottla.schemas.protobuf.plan import TIME_UNITS, plan
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
@@ -242,7 +242,7 @@ class DecodedMessages:
         index_count: int64_t = len(frame[3])
         fine: cython.bint = True
         i: int64_t
-        for i in range(min(index_count, 32)):
+        for i in range(index_count):
             indexes[i] = frame[3][i]
         while row < rows:
             with cython.nogil:
@@ -382,7 +382,6 @@ def _unframed(
             reading.status = CUT_SHORT if at == cython.NULL else VARINT_TOO_LONG
             return -1
         if i == 0:
-            cython.cast(int64_t, number >> 1)
             # A single 0 means the first message.
             if number == 0 and index_count == 1 and indexes[0] == 0:
                 break
@@ -442,6 +441,11 @@ class ProtobufDecoder:
         blobs = cython.declare(Blobs)
         chunk: Chunk
         indexes = self._schema.indexes_of(self._descriptor) if framed else ()
+        if len(indexes) > 32:
+            raise ProtobufSchemaError(
+                f"{self._descriptor.full_name} lies inside {len(indexes) - 1} other messages: with the prefix of a "
+                "schema registry, messages inside at most 31 others are decoded (protoc allows no more either)."
+            )
         frame = (skip, framed, -1 if schema_id is None else schema_id, indexes)
         decoded._open(cython.address(decoded._root), self._plan)
         decoded._reading.bytes_left = _MEMORY_BYTES if memory_bytes_max is None else memory_bytes_max
