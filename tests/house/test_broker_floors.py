@@ -21,6 +21,7 @@ FLOORS: list[list[list[str]]] = [
         [
             "",
             "apis",
+            "authorized_operations",
             "bearer_tokens",
             "client_metrics_settings",
             "client_quotas",
