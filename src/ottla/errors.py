@@ -19,6 +19,9 @@ from typing import Any, TypeVar
 
 _Error = TypeVar("_Error", bound=BaseException)
 
+TOPIC_NAMES = "up to 249 letters, digits, '.', '_' and '-'"
+"""What may be the name of a topic, for texts of errors."""
+
 
 class OttlaError(Exception):
     """The root of all errors raised by ottla; the message is one clear sentence.

@@ -10,6 +10,7 @@ from tests.audit.scene import Scene
 from ottla.audit.chronicles.chronicle import InstanceSeen, Leadership, ProducerPromise, ProduceSeen
 from ottla.audit.chronicles.failures import RECOVERED_US, check_failures
 from ottla.audit.findings import Finding
+from ottla.ledger.schema import NO_CRC
 
 ERROR = "INVALID_TXN_STATE: the record was not part of an ongoing transaction"
 
@@ -201,6 +202,45 @@ def test_a_transaction_that_began_before_may_still_fail(scene: Scene) -> None:
     record.told_us = transaction.ended_us = record.sent_us + 1_000
     assert found(scene).passed
     transaction.began_us = record.sent_us
+    assert found(scene).count == 2
+
+
+def compact(scene: Scene, *unkeyed: int) -> None:
+    """The topic is compacted, and these records have no key."""
+    scene.chronicle.topics[0] = replace(scene.chronicle.topics[0], cleanup=True, is_compacted=True)
+    for number in unkeyed:
+        scene.record(number).key_crc = NO_CRC
+
+
+def test_a_compacted_topic_refuses_a_record_without_a_key_with_its_batch(scene: Scene) -> None:
+    fail(scene, 1)
+    fail(scene, 2)
+    compact(scene, 1)
+    assert found(scene).passed
+    assert dict(found(scene).tallies) == {"failed as a record without a key was sent to a compacted topic": 2}
+    scene.record(2).told_us += 1  # another batch
+    assert [piece.sequence for piece in found(scene).evidence] == [2]
+
+
+@pytest.mark.parametrize(("is_compacted", "unkeyed"), [(False, (1,)), (True, ()), (True, (2,))])
+def test_without_a_refused_record_without_a_key_a_failure_has_no_cause(
+    scene: Scene, is_compacted: bool, unkeyed: tuple[int, ...]
+) -> None:
+    fail(scene, 1)
+    compact(scene, *unkeyed)
+    scene.chronicle.topics[0] = replace(scene.chronicle.topics[0], is_compacted=is_compacted)
+    assert [piece.sequence for piece in found(scene).evidence] == [1]
+
+
+def test_a_record_without_a_key_takes_its_transaction_with_it(scene: Scene) -> None:
+    fail(scene, 10)
+    fail(scene, 11)
+    scene.record(11).told_us += 1
+    scene.chronicle.transactions[0].outcome = "aborted"
+    assert found(scene).count == 3
+    compact(scene, 10)
+    assert found(scene).passed
+    scene.record(10).outcome = "acked"
     assert found(scene).count == 2
 
 

@@ -234,6 +234,23 @@ def test_a_copy_that_was_cleaned_away_leaves_a_later_one(scene: Scene) -> None:
     assert not {"wrong offset", "reordered"} & {*kinds(scene.chronicle)}
 
 
+@pytest.mark.parametrize(("idempotent", "cleanup", "found"), [(False, True, 0), (True, True, 1), (False, False, 1)])
+def test_the_second_copy_of_a_record_whose_first_one_was_cleaned_away_is_not_out_of_order(
+    scene: Scene, idempotent: bool, cleanup: bool, found: int
+) -> None:
+    """Record 1 was stored at 1 and, after a lost acknowledgement, at 7, of which the producer was told."""
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, idempotent, None, 5_000, 1)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, cleanup=cleanup)
+    scene.record(1).offset = 7
+    scene.final().records[1:2] = []
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    reordered = next(each for each in judge(scene.chronicle) if each.kind == "reordered")
+    assert reordered.count == found
+    if not found:
+        assert reordered.tallies == (("late, and an earlier copy may have been cleaned up", 1),)
+
+
 @pytest.mark.parametrize(("idempotent", "cleanup"), [(True, True), (False, False)])
 def test_an_offset_is_wrong_where_no_copy_was_made_or_none_is_cleaned_away(
     scene: Scene, idempotent: bool, cleanup: bool

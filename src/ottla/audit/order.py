@@ -9,6 +9,9 @@ connection. So without idempotence, and with one request in flight, order is pro
 producer was told; not for unknown ones, nor for those whose copy was lost again, which a late copy may outlive. The
 same holds for transactions that coordinators have forgotten: their producer gets another identity, and late requests
 under the old one are not fenced.
+
+Nor is order seen of a producer without idempotence in a topic that cleans up: where it stored a record twice, the first
+copy may be gone and the second one be left, which then looks like the first.
 """
 
 from __future__ import annotations
@@ -25,14 +28,16 @@ def check_order(
     evidence_max: int = EVIDENCE_MAX,
     *,
     only_where_told: bool = False,
+    may_lack_copies: bool = False,
     excused_behind: Mapping[int, str] | None = None,
 ) -> Finding:
     """First copies out of input order, against the highest record number seen before each.
 
     `only_where_told`: where late requests are not told; the others that stand behind a later one are tallied.
+    `may_lack_copies`: where what is left of a record need not be its first copy; what stands late there is tallied.
     `excused_behind`: offset -> why what was sent earlier may stand behind the record there; tallied, too.
     """
-    count = late = 0
+    count = late = left = 0
     excuses: dict[str, int] = {}
     evidence: list[Anomaly] = []
     sent_row = history.sent_row
@@ -54,6 +59,9 @@ def check_order(
         if only_where_told and (history.sent.outcome[sent] != ACKED or history.sent.offset[sent] == NO_OFFSET):
             late += 1
             continue
+        if may_lack_copies:
+            left += 1
+            continue
         why = excused_behind.get(highest_at) if excused_behind else None
         if why is not None:
             excuses[why] = excuses.get(why, 0) + 1
@@ -62,6 +70,7 @@ def check_order(
         if len(evidence) < evidence_max:
             evidence.append(_anomaly(history, sequence, (highest_at, offset), highest))
     tallies = [("in doubt, and stored late", late)] if late else []
+    tallies += [("late, and an earlier copy may have been cleaned up", left)] if left else []
     tallies += [(f"excused: {why}", times) for why, times in excuses.items()]
     return Finding(REORDERED, count, tuple(evidence), (), tuple(tallies))
 

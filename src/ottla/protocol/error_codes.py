@@ -12,7 +12,7 @@ PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE is similar. Fo
 
 from __future__ import annotations
 
-from ottla.errors import KafkaError, ProducerFenced, shown_name
+from ottla.errors import TOPIC_NAMES, KafkaError, ProducerFenced, shown_name
 
 
 class ErrorCode:
@@ -227,7 +227,7 @@ _MEANINGS = {
     14: "the coordinator is still loading its state",
     15: "the coordinator is not available",
     16: "the broker is not the coordinator (any more)",
-    17: "the topic name is not allowed",
+    17: f"the topic name is not allowed; names have {TOPIC_NAMES}",
     18: "the batch is larger than a log segment",
     19: "fewer replicas are in sync than min.insync.replicas asks for; nothing was appended",
     20: "the records were appended, then fewer replicas were in sync than min.insync.replicas asks for",

@@ -61,6 +61,11 @@ class TopicPlan:
     replication_factor: int = 3
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether brokers compact it."""
+        return "compact" in self.settings.get("cleanup_policy", "")
+
 
 @dataclass(slots=True)
 class ProducerPlan:

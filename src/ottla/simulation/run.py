@@ -71,6 +71,7 @@ class Run:
                     topic.settings.get("min_insync_replicas", 1),
                     topic.settings.get("unclean_leader_election_enable", False),
                     "cleanup_policy" in topic.settings or "retention_ms" in topic.settings,
+                    topic.is_compacted,
                 )
                 for topic in plan.topics
             ],

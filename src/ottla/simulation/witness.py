@@ -82,7 +82,7 @@ class Witness:
         self._dark: dict[tuple[int, int], None] = {}
         self._names = [*(topic.name for topic in run.plan.topics), *INTERNAL_TOPICS]
         self._compacted = [
-            *(topic.name for topic in run.plan.topics if "compact" in topic.settings.get("cleanup_policy", "")),
+            *(topic.name for topic in run.plan.topics if topic.is_compacted),
             *INTERNAL_TOPICS,
         ]
         # A log's bytes -> its batches; most replicas have the same bytes.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.client.offset_lookup import OffsetLookup
-from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.errors import TOPIC_NAMES, ConfigError, KafkaError, OttlaError, UserMistake
 from ottla.sink.settings import SINK_TOPICS
 from ottla.spark.filters import begin_at, narrow_ranges, oldest_ms
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET, Limit
@@ -28,7 +28,7 @@ _log = logging.getLogger("ottla.spark")
 
 _REFUSED_TOPICS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "does not exist: check its name, or create it first",
-    "INVALID_TOPIC_EXCEPTION": "is no name of a topic: allowed are up to 249 letters, digits, '.', '_' and '-'",
+    "INVALID_TOPIC_EXCEPTION": f"is no name of a topic: allowed are {TOPIC_NAMES}",
     "TOPIC_AUTHORIZATION_FAILED": "this user may not read: have it granted DESCRIBE and READ on the topic",
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import KafkaError, UserMistake
+from ottla.errors import TOPIC_NAMES, KafkaError, UserMistake
 from ottla.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def check_topic(options: SinkOptions) -> None:
                 "on the topic.",
                 "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
                 f"{block_ms} ms; kafka.max.block.ms says how long).",
-                "INVALID_TOPIC_EXCEPTION": "which cannot be a topic's name: allowed are up to 249 letters, digits, "
-                "'.', '_' and '-'.",
+                "INVALID_TOPIC_EXCEPTION": f"which cannot be a topic's name: allowed are {TOPIC_NAMES}.",
             }.get(error.name)
             if why is None:
                 raise

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, frozen=True)
 class TopicPromise:
-    """What a topic's settings promise; `cleanup` says whether records may go by retention, compaction or deletion."""
+    """What a topic's settings promise; `cleanup` says whether records may go by retention, compaction or deletion.
+
+    `is_compacted`: brokers compact it, and refuse records without a key.
+    """
 
     topic: str
     partitions: int
@@ -23,6 +26,7 @@ class TopicPromise:
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
     cleanup: bool = False
+    is_compacted: bool = False
 
 
 @dataclass(slots=True, frozen=True)

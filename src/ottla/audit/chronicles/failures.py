@@ -18,7 +18,9 @@ transactional producer that has stored nothing in their partition for `producer.
 forgotten the producer by then. All that it knows of the producer afterwards is the marker of a transaction that stored
 nothing there, and the next sequence number is out of order; Apache Kafka's brokers do the same. Nor records without
 retries whose partition got another leader since the producer's last record there was acknowledged: the next request
-goes to the former leader. A commit that has no answer is for the checker `liveness`.
+goes to the former leader. Nor records without a key for a compacted topic, which brokers refuse, and what fails with
+them: the other records of their batch and of their transaction, and its commit. A commit that has no answer is for the
+checker `liveness`.
 
 Not observable: runs whose faults began at unknown times, and runs in which it is not known whether producers died.
 """
@@ -32,7 +34,7 @@ from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import InstanceSeen, ProducerPromise, SentRecord, TransactionSeen
 from ottla.audit.chronicles.durability import FOREVER
 from ottla.audit.findings import EVIDENCE_MAX, UNCAUSED, Finding, Findings
-from ottla.ledger.schema import ACKED
+from ottla.ledger.schema import ACKED, FAILED, NO_CRC
 
 # So long after something is over nothing of it is left: sessions of idle brokers take two minutes to end.
 RECOVERED_US = 300_000_000
@@ -55,6 +57,9 @@ def check_failures(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
     """Returns the transactions that may fail because one of their records may."""
     late: dict[int, None] = {}
+    refused = [record for record in case.chronicle.sent if _is_refused_without_key(case, record)]
+    unkeyed = dict.fromkeys(map(_batch_of, refused))
+    unkeyed_transactions = dict.fromkeys(record.transaction for record in refused if record.transaction >= 0)
     for record in case.chronicle.sent:
         promise = case.producers.get(record.producer)
         if promise is None or not promise.acks or record.outcome == ACKED or record.told_us < 0:
@@ -64,6 +69,10 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
             continue
         began_us = record.sent_us if transaction is None else transaction.began_us
         if not calm.holds(record.producer, record.instance, began_us, record.told_us):
+            continue
+        if _batch_of(record) in unkeyed or record.transaction in unkeyed_transactions:
+            late[record.transaction] = None
+            found.tally("failed as a record without a key was sent to a compacted topic")
             continue
         if _is_forgotten(case, record):
             late[record.transaction] = None
@@ -84,6 +93,16 @@ def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
             at_us=record.told_us,
         )
     return late
+
+
+def _is_refused_without_key(case: Case, record: SentRecord) -> bool:
+    topic = case.topics.get(record.topic)
+    return record.key_crc == NO_CRC and record.outcome == FAILED and topic is not None and topic.is_compacted
+
+
+def _batch_of(record: SentRecord) -> tuple[str, int, str, int, int]:
+    """The same for records of one batch that was refused: all of them are told of at once."""
+    return record.producer, record.instance, record.topic, record.partition, record.told_us
 
 
 def _is_forgotten(case: Case, record: SentRecord) -> bool:

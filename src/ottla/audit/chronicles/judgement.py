@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ottla.audit import findings as kinds
 from ottla.audit.chronicles.aborted_reads import check_aborted_reads
-from ottla.audit.chronicles.case import UNCOMMITTED, Case
+from ottla.audit.chronicles.case import UNCOMMITTED, Case, Place
 from ottla.audit.chronicles.changes import check_changes
 from ottla.audit.chronicles.chronicle import Chronicle, ProducerPromise, ReadSeen, SentRecord
 from ottla.audit.chronicles.claims import check_claims, forbidden
@@ -114,7 +114,12 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
         never = () if promise is None else forbidden(promise, is_redelivered=case.is_redelivered)
         found_here = [check(history) for check in _BY_INSTANCE]
         excused = taken_with_a_gap(case, (history.topic, history.partition)) if _may_overtake(promise) else {}
-        in_order = check_order(history, only_where_told=may_be_late, excused_behind=excused)
+        in_order = check_order(
+            history,
+            only_where_told=may_be_late,
+            may_lack_copies=_may_lack_copies(case, producer, (history.topic, history.partition)),
+            excused_behind=excused,
+        )
         for finding in (in_order, *found_here):
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
             if finding.count and promise is not None and finding.kind not in never:
@@ -186,7 +191,13 @@ def _history(case: Case, sent: list[SentRecord], read: ReadSeen) -> PartitionHis
 def _may_be_gone(case: Case, record: SentRecord, standing: dict[int, None]) -> bool:
     if case.excuse(record) is not None:
         return True
-    # Compaction and retention take one copy before the other; who is idempotent makes no second one.
-    promise = case.producers.get(record.producer)
-    repeats = promise is not None and not promise.idempotent
-    return repeats and record.offset not in standing and case.cleans_up((record.topic, record.partition))
+    return record.offset not in standing and _may_lack_copies(case, record.producer, (record.topic, record.partition))
+
+
+def _may_lack_copies(case: Case, producer: str, place: Place) -> bool:
+    """Whether one copy of a record may have been cleaned up, and another one be left.
+
+    Compaction and retention take one copy before the other; who is idempotent makes no second one.
+    """
+    promise = case.producers.get(producer)
+    return promise is not None and not promise.idempotent and case.cleans_up(place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.authorized_operations import grant_all
 from ottla.broker.groups.assignors import TopicPartition
 from ottla.broker.groups.consumer_group import ConsumerGroup, partitions_by_topic
 from ottla.broker.refused import Refused
@@ -31,9 +31,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
     groups = [_describe(broker, group_id, now_us) for group_id in request.message.group_ids]
     if request.message.include_authorized_operations:
-        for group in groups:
-            if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+        grant_all(groups)
     broker.answer(request, ConsumerGroupDescribeResponse(groups=groups), now_us)
 
 

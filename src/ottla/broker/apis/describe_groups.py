@@ -8,7 +8,7 @@ Members' hosts are not known to a broker core and are empty.
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.authorized_operations import grant_all
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupState
@@ -24,9 +24,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
     described = [_describe(broker, group_id, request.version, now_us) for group_id in request.message.groups]
     if request.message.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+        grant_all(described)
     broker.answer(request, DescribeGroupsResponse(groups=described), now_us)
 
 
