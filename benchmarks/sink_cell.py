@@ -141,7 +141,7 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
         Entry(task, identity, Totals(partitions, chance.getrandbits(64)), 123_400_000 + chance.randrange(100_000))
         for task, identity in enumerate(identities)
     ]
-    message = Prepared(planned._replace(idle=()), batch, Attempt(0, 0), totals, entries[-1])
+    message = Prepared(planned, batch, Attempt(0, 0), totals, entries[-1])
     decision = Decision(_SINK, batch, totals, tasks, tuple(entries), coordinator, 1_764_000_000_000)
     return {
         "plan_bytes": len(pickle.dumps(planned)),

@@ -214,7 +214,8 @@ def test_address_that_is_none(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nope",), "no such command 'nope'"),
+        (("nope",), "no such command 'nope'; see ottla --help"),
+        (("sink", "lst"), "no such command 'lst'. Did you mean 'list'? See ottla sink --help"),
         (("run", "--nope"), "no such option: --nope"),
         (("run", "--port", "x"), "--port x is no whole number from 0 to 65,535: give one such as 9092"),
         (("run", "--port", "70000"), "--port 70000 is no whole number from 0 to 65,535: give one such as 9092"),

@@ -226,11 +226,11 @@ SINKS: dict[str, dict[str, Any]] = {
 
 REFUSED: dict[str, tuple[str, str]] = {
     "offsets of some": ("don't match what are assigned", "it must name exactly those"),
-    "offsets beyond": ("start offset 99 is greater than the", "which holds offsets 0 to 10"),
+    "offsets beyond": ("start offset 99 is greater than the", "which has the offsets from 0 to 10"),
     "latest": ("starting offset can't be latest for batch queries", "The option startingOffsets is 'latest'"),
     "ends at earliest": ("ending offset can't be earliest for batch queries", "The option endingOffsets is 'earliest'"),
     "no time that late": ("No offset matched from request", "has none that young"),
-    "gone, strictly": ("Some data may have been lost", "which holds offsets 12 to 30"),
+    "gone, strictly": ("Some data may have been lost", "which has the offsets from 12 to 30"),
     "unknown": ("UnknownTopicOrPartitionException", "names topic 'unknown', which does not exist"),
     "two ways": ("Only one of the following options can be specified", "not with subscribe, assign together"),
     "no way": ("One of the following options must be specified", "none of them is given"),
@@ -268,7 +268,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "Invalid value serializable",
         "isolation.level='serializable' is not known; allowed are",
     ),
-    "stream of what is gone": ("Some data may have been lost", "which holds offsets 12 to 30"),
+    "stream of what is gone": ("Some data may have been lost", "which has the offsets from 12 to 30"),
     "stream of nonsense at a time": ('For input string: "many"', "maxOffsetsPerTrigger is 'many': it must be a whole"),
     "stream with a nonsense delay": (
         "Failed to parse time string: soon",

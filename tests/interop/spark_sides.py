@@ -1,4 +1,4 @@
-"""Does each case of `spark_cases` with Spark's own connector and with ours, and prints what came of it.
+"""Does each case of `spark_cases` with Spark's own connector and with ours, and prints what came of it, a line a case.
 
 In a process of its own, as the connector must be on the class path when Spark's Java starts. Arguments: bootstrap
 servers, settings of the session as JSON, a folder for checkpoints, the cases of each kind as JSON.
@@ -87,22 +87,19 @@ class Sides:
         finally:
             self._spark.conf.unset(_CONFIGURED)
 
-    def move(self) -> Any:
-        """What either format reads with the checkpoint of a stream that the other one has begun."""
-        found = {}
-        for first, second in (FORMS, FORMS[::-1]):
-            topic = topic_of("moved", first)
-            told = []
-            for form in (first, second):
-                with ottla.Producer(self._servers["kafka.bootstrap.servers"]) as producer:
-                    for number in range(3):
-                        producer.send(topic, f"{form} {number}", partition=number)
-                source = (
-                    self._spark.readStream.format(form).options(**(self._servers | EARLY | {"subscribe": topic})).load()
-                )
-                told.append(self._drain(source, topic, {"availableNow": True}))
-            found[first] = told
-        return found
+    def move(self, first: str, _case: str, _options: dict[str, Any]) -> Any:
+        """What this format reads in a stream, and then the other one with the checkpoint of that stream."""
+        topic = topic_of("moved", first)
+        told = []
+        for form in (first, *(form for form in FORMS if form != first)):
+            with ottla.Producer(self._servers["kafka.bootstrap.servers"]) as producer:
+                for number in range(3):
+                    producer.send(topic, f"{form} {number}", partition=number)
+            source = (
+                self._spark.readStream.format(form).options(**(self._servers | EARLY | {"subscribe": topic})).load()
+            )
+            told.append(self._drain(source, topic, {"availableNow": True}))
+        return told
 
     def _drain(self, source: DataFrame, place: str, trigger: dict[str, Any]) -> dict[str, Any]:
         found: list[str] = []
@@ -152,19 +149,16 @@ def _rows(records: DataFrame) -> list[str]:
     return sorted(repr(tuple(row)) for row in records.selectExpr(*names).collect())
 
 
-def _either(act: Callable[[str, str, dict[str, Any]], Any], case: str, options: dict[str, Any]) -> list[Any]:
-    """What comes of a case with either format: an error in words where it is refused."""
-    found: list[Any] = []
-    for form in FORMS:
-        try:
-            found.append(act(form, case, options))
-        except Exception as refusal:
-            found.append(f"refused: {type(refusal).__name__}: {refusal}")
-    return found
+def _outcome(act: Callable[[str, str, dict[str, Any]], Any], form: str, case: str, options: dict[str, Any]) -> Any:
+    """What comes of a case with one format: an error in words where it is refused."""
+    try:
+        return act(form, case, options)
+    except Exception as refusal:
+        return f"refused: {type(refusal).__name__}: {refusal}"
 
 
 def main() -> None:
-    """Do all cases, and print what came of them as JSON."""
+    """Do all cases, and print what came of each with either format as JSON."""
     servers, settings, folder, cases = sys.argv[1:]
     try:
         spark = local_session("ottla-tests", settings=json.loads(settings))
@@ -172,12 +166,11 @@ def main() -> None:
         sys.stdout.write(json.dumps({"missing": str(reason)}))
         return
     sides = Sides(spark, servers, Path(folder))
-    found = {
-        case: _either(getattr(sides, kind), case, options)
-        for kind, these in json.loads(cases).items()
-        for case, options in these.items()
-    }
-    sys.stdout.write(json.dumps({"cases": found, "moved": sides.move()}))
+    for kind, these in json.loads(cases).items():
+        for case, options in these.items():
+            both = [_outcome(getattr(sides, kind), form, case, options) for form in FORMS]
+            sys.stdout.write(json.dumps({"case": case, "both": both}) + "\n")
+            sys.stdout.flush()
     spark.stop()
 
 

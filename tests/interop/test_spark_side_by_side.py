@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tests.interop.spark_cases import (
     WRITES,
     topic_of,
 )
+from tests.interop.spark_sides import FORMS
 from tests.spark.sink_driver import QUICK_START
 
 import ottla
@@ -36,49 +39,81 @@ from ..needs import lacking
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
+MOVED = "moved"
 _PATIENCE_S = 900
 _REFUSED = "refused: "
 # Ours makes no task for a partition in which there is nothing to read.
 _EACH_ITS_OWN = ("tasks", "description")
-_ALIKE = [case for case in (*READS, *STREAMS, *WRITES, *SINKS) if case not in (*REFUSED, *REFUSED_BY_OURS, *DIFFERENT)]
+_CASES = (*READS, *STREAMS, *WRITES, *SINKS)
+_ALIKE = [case for case in _CASES if case not in (*REFUSED, *REFUSED_BY_OURS, *DIFFERENT)]
+
+
+class Told:
+    """What the program says of each case, as soon as it has said it; of writes also what they have stored."""
+
+    def __init__(self, cluster: Cluster, program: subprocess.Popen[str], complaints: Path) -> None:
+        self._cluster, self._program, self._complaints = cluster, program, complaints
+        self._cases: dict[str, list[Any]] = {}
+        self.times_written: list[list[int]] = []
+
+    def case(self, case: str) -> list[Any]:
+        """What came of it with Spark's own connector, and with ours."""
+        while case not in self._cases:
+            self._take()
+        return self._cases[case]
+
+    def _take(self) -> None:
+        assert self._program.stdout is not None
+        line = self._program.stdout.readline()
+        assert line, f"the program ended with status {self._program.wait()}: {self._complaints.read_text()[-6000:]}"
+        found = json.loads(line)
+        if "missing" in found:
+            lacking("spark", found["missing"])
+        case, both = found["case"], found["both"]
+        if case in (*WRITES, *SINKS):
+            for number, form in enumerate(FORMS):
+                topic = topic_of(case, form)
+                stored = written(self._cluster, topic)
+                both[number] = both[number] if both[number] else stored
+                if case == "write times":
+                    self.times_written.append(times(self._cluster, topic))
+                if isinstance(both[number], str):
+                    assert stored == [], f"{case}: {form} has refused, and written"
+        self._cases[case] = both
 
 
 @pytest.fixture(scope="module")
-def told(spark_connector: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program says, and what it has written."""
+def told(spark_connector: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """The cases, which a program begins to do."""
     with Cluster() as cluster:
         fill(cluster)
-        for case in (*WRITES, *SINKS, "moved"):
-            for form in ("kafka", "ottla"):
+        for case in (*WRITES, *SINKS, MOVED):
+            for form in FORMS:
                 cluster.create_topic(topic_of(case, form), partitions=3)
         settings = json.dumps(QUICK_START | {"spark.jars": ",".join(spark_connector)})
-        folder = str(tmp_path_factory.mktemp("checkpoints"))
-        cases = json.dumps({"read": READS, "stream": STREAMS, "write": WRITES, "sink": SINKS})
-        program = [sys.executable, "-m", "tests.interop.spark_sides"]
+        folder = tmp_path_factory.mktemp("checkpoints")
+        cases = json.dumps({"read": READS, "stream": STREAMS, "write": WRITES, "sink": SINKS, "move": {MOVED: {}}})
+        command = [sys.executable, "-m", "tests.interop.spark_sides", cluster.bootstrap_servers, settings, str(folder)]
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        done = subprocess.run(
-            [*program, cluster.bootstrap_servers, settings, folder, cases],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=False,
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": path},
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        if "missing" in found:
-            lacking("spark", found["missing"])
-        for case in (*WRITES, *SINKS):
-            both = found["cases"][case]
-            for number, form in enumerate(("kafka", "ottla")):
-                stored = written(cluster, topic_of(case, form))
-                both[number] = both[number] if both[number] else stored
-                if case == "write times":
-                    found.setdefault("times written", []).append(times(cluster, topic_of(case, form)))
-                if isinstance(both[number], str):
-                    assert stored == [], f"{case}: {form} has refused, and written"
-    return found
+        complaints = tmp_path_factory.mktemp("program") / "stderr"
+        with (
+            complaints.open("w") as stderr,
+            subprocess.Popen(
+                [*command, cases],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": path},
+            ) as program,
+        ):
+            patience = threading.Timer(_PATIENCE_S, program.kill)
+            patience.start()
+            try:
+                yield Told(cluster, program, complaints)
+            finally:
+                patience.cancel()
+                program.kill()
 
 
 def written(cluster: Cluster, topic: str) -> list[str]:
@@ -124,8 +159,8 @@ def fill(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("case", _ALIKE)
-def test_the_same_comes_of_it(told: dict[str, Any], case: str) -> None:
-    theirs, ours = told["cases"][case]
+def test_the_same_comes_of_it(told: Told, case: str) -> None:
+    theirs, ours = told.case(case)
     assert not isinstance(theirs, str), theirs
     if isinstance(theirs, dict):
         theirs, ours = ({**side, **dict.fromkeys(_EACH_ITS_OWN)} for side in (theirs, ours))
@@ -133,48 +168,49 @@ def test_the_same_comes_of_it(told: dict[str, Any], case: str) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_sparks_own_connector_refuses_is_refused_for_the_same_reason(told: dict[str, Any], case: str) -> None:
-    for said, words in zip(told["cases"][case], REFUSED[case], strict=True):
+def test_what_sparks_own_connector_refuses_is_refused_for_the_same_reason(told: Told, case: str) -> None:
+    for said, words in zip(told.case(case), REFUSED[case], strict=True):
         assert str(said).startswith(_REFUSED)
         assert words in said
 
 
 @pytest.mark.parametrize("case", REFUSED_BY_OURS)
-def test_what_ours_alone_refuses_is_said_in_one_sentence(told: dict[str, Any], case: str) -> None:
-    theirs, ours = told["cases"][case]
+def test_what_ours_alone_refuses_is_said_in_one_sentence(told: Told, case: str) -> None:
+    theirs, ours = told.case(case)
     assert not isinstance(theirs, str), theirs
     assert ours.startswith(_REFUSED)
     assert REFUSED_BY_OURS[case] in ours
 
 
-@pytest.mark.parametrize("first", ["kafka", "ottla"])
-def test_a_stream_moves_with_its_checkpoint(told: dict[str, Any], first: str) -> None:
-    before, after = told["moved"][first]
+@pytest.mark.parametrize("first", FORMS)
+def test_a_stream_moves_with_its_checkpoint(told: Told, first: str) -> None:
+    before, after = told.case(MOVED)[FORMS.index(first)]
     assert (len(before["rows"]), len(after["rows"])) == (3, 3)
     assert before["offsets"] != after["offsets"]
     assert not set(before["rows"]) & set(after["rows"])
 
 
-def test_a_source_written_in_python_is_described_by_an_address(told: dict[str, Any]) -> None:
-    theirs, ours = (side["description"] for side in told["cases"]["stream"])
+def test_a_source_written_in_python_is_described_by_an_address(told: Told) -> None:
+    theirs, ours = (side["description"] for side in told.case("stream"))
     assert theirs == "KafkaV2[Subscribe[plain]]"
     assert re.fullmatch(r"org\.apache\.spark\..*\.PythonMicroBatchStream\w*@[0-9a-f]+", ours)
 
 
-def test_a_column_of_times_is_written_by_ours_alone(told: dict[str, Any]) -> None:
-    theirs, ours = told["times written"]
+def test_a_column_of_times_is_written_by_ours_alone(told: Told) -> None:
+    told.case("write times")
+    theirs, ours = told.times_written
     assert ours == [SENT_MS] * 3
     assert all(at > SENT_MS for at in theirs)
 
 
-def test_large_ranges_are_cut(told: dict[str, Any]) -> None:
-    assert all(side["tasks"] >= 11 for side in told["cases"]["pieces"])
-    theirs, ours = told["cases"]["small pieces"]
+def test_large_ranges_are_cut(told: Told) -> None:
+    assert all(side["tasks"] >= 11 for side in told.case("pieces"))
+    theirs, ours = told.case("small pieces")
     assert (theirs["tasks"], ours["tasks"]) == (3, 12)
-    theirs, ours = told["cases"]["empty"]
+    theirs, ours = told.case("empty")
     assert theirs["tasks"] == 2
     assert ours["tasks"] <= 1
 
 
-def test_most_cases_are_rows(told: dict[str, Any]) -> None:
-    assert sum(not isinstance(theirs, str) and bool(theirs) for theirs, _ in told["cases"].values()) >= 50
+def test_most_cases_are_rows(told: Told) -> None:
+    assert sum(not isinstance(theirs, str) and bool(theirs) for theirs, _ in map(told.case, _CASES)) >= 50

@@ -50,6 +50,7 @@ class Job:
     run_id: str = ""
     same_rows: bool = False
     of_checkpoint: bool = False
+    of_stream: bool = False
     # The last task of this batch fails, and takes no row back: as one that was killed.
     failing_batch: int = -1
 
@@ -62,6 +63,7 @@ class Job:
             margin_ms=self.margin_ms,
             same_rows=self.same_rows,
             of_checkpoint=self.of_checkpoint,
+            of_stream=self.of_stream,
         )
 
     def rows_of(self, batch: int, task: int) -> list[int]:

@@ -24,7 +24,7 @@ def test_the_command_of_a_refusal_works_as_it_is_pasted(job: Job, name: str) -> 
     other = dataclasses.replace(own, tasks=2, run_id="second")
     with pytest.raises(ottla.UserMistake) as refused:
         driver.main(other.text())
-    program, *words = shlex.split(str(refused.value).partition("without them: ")[2])
+    program, *words = shlex.split(str(refused.value).partition("without the lost rows: ")[2])
     assert program == "ottla"
     assert main(words) == 0
     driver.main(other.text())

@@ -5,7 +5,7 @@ Meanwhile another attempt at the same partition comes by, with the same number, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -20,14 +20,13 @@ from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import SLOTS, prefix_of
-from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
-from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
 from .conftest import assert_every_row_once, busy
 from .driver import Job, run_batch, run_task, send, totals_of
+from .held_up import HeldUp
 
 
 @pytest.fixture(scope="module", params=[2, 1])
@@ -40,39 +39,6 @@ def version(request: pytest.FixtureRequest) -> int:
 def cluster(version: int) -> Iterator[ottla.Cluster]:
     with ottla.Cluster(brokers=3, settings={"transaction_version": version}) as cluster:
         yield cluster
-
-
-class HeldUp(Kafka):
-    """A way to Kafka on which `meanwhile` happens, once, when an id was looked at and is about to be taken."""
-
-    def __init__(self, settings: SinkSettings, meanwhile: Callable[[], None]) -> None:
-        super().__init__(settings)
-        self._looked_at: set[str] = set()
-        self._meanwhile: Callable[[], None] | None = meanwhile
-
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
-        asked = list(transactional_ids)
-        self._looked_at.update(asked)
-        return super().describe_transactions(asked)
-
-    def next_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
-        self._about_to_take(transactional_id)
-        return super().next_identity(transactional_id, timeout_ms)
-
-    def first_identity(
-        self, transactional_id: str, timeout_ms: int, ticket: TransactionIdentity
-    ) -> TransactionIdentity | None:
-        self._about_to_take(transactional_id)
-        return super().first_identity(transactional_id, timeout_ms, ticket)
-
-    def begin(self, identity: TransactionIdentity, topic: str) -> bool:
-        self._about_to_take(identity.transactional_id)
-        return super().begin(identity, topic)
-
-    def _about_to_take(self, transactional_id: str) -> None:
-        if transactional_id in self._looked_at and self._meanwhile is not None:
-            happen, self._meanwhile = self._meanwhile, None
-            happen()
 
 
 def attempt_held_up(job: Job, planned: Plan, meanwhile: Callable[[], None], batch: int = 0) -> Prepared | OttlaError:
@@ -213,7 +179,7 @@ def test_held_up_for_four_batches_it_takes_nothing(version: int, first: int, is_
         # Here it can be taken by fencing only: what was prepared is aborted, and written again.
         assert len(entries(fourth)) == 1 + len(busy(job)) == job.tasks
         if not is_decided:
-            with pytest.raises(ottla.TransactionError, match=r"task 1 of batch \d+ .* has lost its transaction"):
+            with pytest.raises(ottla.TransactionError, match=r"task 1 of batch \d+ .* lost its transaction"):
                 commit(session_of(job.settings()), fourth)
     run_batch(job, job.settings(), first + SLOTS - 1)
     assert_every_row_once(job, batches=first + SLOTS)
@@ -224,20 +190,18 @@ def described(job: Job, transactional_ids: list[str]) -> list[TransactionDescrip
         return list(admin.describe_transactions(transactional_ids).values())
 
 
-def test_plans_stay_small_however_many_attempts_died_with_an_id_and_no_row(cluster: ottla.Cluster, job: Job) -> None:
+def test_attempts_that_died_with_an_id_and_no_row_are_in_nobodys_way(
+    cluster: ottla.Cluster, version: int, job: Job
+) -> None:
+    job.tasks, job.rows_per_batch = 10, 40
     session = session_of(job.settings())
     plan(session)
-    ids = [f"{prefix_of(job.sink_id)}{task}/0/{slot}" for task in range(30) for slot in range(SLOTS)]
+    timeout = f"/{job.settings().transaction_timeout_ms}" if version == 2 else ""
+    ids = [f"{prefix_of(job.sink_id)}{task}/0/{slot}{timeout}" for task in range(30) for slot in range(SLOTS)]
     for transactional_id in ids:
         session.port.next_identity(transactional_id, 60_000)
     planned = plan(session)
-    if len(planned.idle) == 0:
-        # From transaction version 2 on they can be ended.
-        described = session.port.describe_transactions(ids)
-        assert {each.state for each in described.values()} == {"CompleteAbort"}
-    assert len(planned.idle) in (0, 100)
-    message = run_task(job, job.settings(), planned, 0, 0, 0)
-    assert message.plan == planned._replace(idle=())
-    messages = [message, *(run_task(job, job.settings(), planned, 0, task, task) for task in (1, 2))]
-    commit(session, messages)
+    described = session.port.describe_transactions(ids)
+    assert {each.state for each in described.values()} == {"CompleteAbort"}
+    commit(session, [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)])
     assert_every_row_once(job, batches=1)

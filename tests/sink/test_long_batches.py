@@ -84,7 +84,7 @@ def test_what_ends_in_time_is_decided_and_the_next_run_writes_the_rest(
     messages = run(job, late, in_time, in_time)
     with pytest.raises(
         ottla.TransactionError,
-        match=r"40 of 60 rows are there.*transaction.timeout.ms=60000.*Start the query again: only .* write \(0\)",
+        match=r"40 of 60 rows are there.*transaction.timeout.ms=60000.*Start the query again: .* write their rows: 0\.",
     ):
         commit(session, messages)
     # Nobody has to wait for those that are not there.
@@ -156,7 +156,7 @@ def test_where_rows_need_not_repeat_it_is_refused_with_both_remedies(job: Job) -
 def test_other_rows_are_refused_where_a_part_is_there(job: Job, settings: SinkSettings) -> None:
     with pytest.raises(ottla.TransactionError):
         commit(session_of(settings), run(job, timed_out, in_time, in_time))
-    with pytest.raises(ottla.UserMistake, match=r"partition 0 of batch 0 .* --accept-loss"):
+    with pytest.raises(ottla.UserMistake, match=r"task 0 of batch 0 .* --accept-loss"):
         run_batch(dataclasses.replace(job, rows_per_batch=50), settings, 0)
     assert visible(job) == rows_of(job, 1, 2)
 
@@ -269,7 +269,7 @@ def test_a_task_that_begins_when_the_first_transactions_may_be_over_says_so(
     run_task(job, job.settings(), planned, 0, 0, 0)
     assert caplog.text == ""
     run_task(job, job.settings(), planned._replace(planned_ms=planned.planned_ms - 60_000), 0, 1, 1)
-    assert "partition 1 of batch 0 of query query-1 begins to write" in caplog.text
+    assert "task 1 of batch 0 of query query-1 begins to write" in caplog.text
     assert "transactions of the first tasks may have timed out (transaction.timeout.ms=60000)" in caplog.text
     plan(session_of(job.settings()))
 
@@ -300,9 +300,7 @@ def test_a_task_that_takes_longer_than_its_own_transaction_says_what_to_raise(jo
         taken.send(job.topic, b"1", partition=1).result()
         raise AssertionError("it is taken")
 
-    told = (
-        r"partition 0 of batch 0 .* takes longer than its transaction may \(transaction.timeout.ms=60000\): raise that"
-    )
+    told = r"task 0 of batch 0 .* takes longer than its transaction may \(transaction.timeout.ms=60000\): raise that"
     with pytest.raises(ottla.TransactionError, match=told):
         prepare(session, planned, BatchId(job.query_id, 0), Attempt(0, 0), write, Totals)
     session.close()

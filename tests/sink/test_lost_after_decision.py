@@ -101,9 +101,9 @@ def test_rows_lost_again_are_written_again(job: Job) -> None:
     [
         (
             {"tasks": 2},
-            r"partition . of batch 0 .* rows where .* were decided: the rows that were lost by a timeout",
+            r"task . of batch 0 .* rows where .* were decided: the rows that were lost by a timeout",
         ),
-        ({"tasks": 4}, r"run it with the number of partitions it had"),
+        ({"tasks": 4}, r"run it with as many tasks as it had"),
         ({"rows_per_batch": 50}, r"rows where 20 were decided"),
     ],
 )
@@ -180,14 +180,14 @@ def test_a_write_that_lost_rows_is_not_told_as_done_where_fewer_tasks_come_again
 def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:
     decided(job, (1,))
     settings = job.settings()
-    with pytest.raises(ottla.UserMistake, match="20 rows of batch 0 of query query-1 are lost to sink"):
+    with pytest.raises(ottla.UserMistake, match="20 rows of batch 0 of query query-1 are missing in Kafka"):
         run_batch(job, settings, 1)
 
 
 def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> None:
     last = Last(BatchId("monday", WRITE), Totals(3, 1), 2, {1: Totals(2, 0)}, {0: Totals(1, 1)})
     with pytest.raises(
-        ottla.UserMistake, match=r"2 rows of write monday are lost .* run again with write.id=monday, b"
+        ottla.UserMistake, match=r"2 rows of write monday are missing .* Run that write again with write.id=monday: "
     ):
         role(SinkSettings("orders", "localhost:9092"), last, BatchId("tuesday", WRITE), 0)
     assert role(SinkSettings("orders", "localhost:9092"), last, BatchId("monday", WRITE), 1) is Role.REWRITE
@@ -231,7 +231,8 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
 
     monkeypatch.setattr("ottla.sink.commit.reach", reach)
     with pytest.raises(
-        ottla.TransactionError, match=r"is decided, and 40 of 60 rows are there: .* only the tasks .* write \(1\)"
+        ottla.TransactionError,
+        match=r"is decided, and 40 of 60 rows are there: .* only these tasks write their rows: 1\.",
     ):
         commit(session_of(settings), messages)
     driver.main(job.text())

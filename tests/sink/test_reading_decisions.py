@@ -232,28 +232,30 @@ class TestIdentities:
         }
 
     @pytest.mark.parametrize(
-        ("state", "is_idle", "free"),
+        ("state", "free"),
         [
-            ("CompleteCommit", False, True),
-            ("CompleteAbort", False, True),
-            ("Ongoing", False, False),
-            ("PrepareCommit", False, False),
-            ("Empty", False, False),
-            ("Empty", True, True),
+            ("CompleteCommit", True),
+            ("CompleteAbort", True),
+            ("Ongoing", False),
+            ("PrepareCommit", False),
+            ("Empty", False),
         ],
     )
-    def test_an_id_that_may_have_an_owner_is_not_free(self, state: str, is_idle: bool, free: bool) -> None:
-        of = identity("t", 4, 7)
-        assert is_free(described(of, state), [of] if is_idle else []) is free
-        # Given an identity since it was planned.
-        if state == "Empty":
-            assert not is_free(described(of._replace(producer_epoch=8), state), [of])
-        assert is_free(None, [])
+    def test_an_id_that_may_have_an_owner_is_not_free(self, state: str, free: bool) -> None:
+        assert is_free(described(identity("t", 4, 7), state)) is free
+        assert not is_free(described(identity("t", 4, 32_767), state))
+
+    def test_confirmed_tickets_lead_to_all_slots(self) -> None:
+        tickets = [identity(ticket_id(prefix_of("orders"), 17, 0), 5, epoch) for epoch in range(0, 2 * SLOTS, 2)]
+        assert len({task_transactional_id(ticket, 60_000) for ticket in tickets}) == SLOTS
+
+    def test_an_id_that_does_not_exist_is_free(self) -> None:
+        assert is_free(None)
 
     def test_an_id_whose_epochs_are_used_up_is_not_free(self) -> None:
         # A timeout leaves it so, and Kafka could not end a transaction of this epoch.
-        assert is_free(described(identity("t", 4, 32_766), "CompleteAbort"), [])
-        assert not is_free(described(identity("t", 4, 32_767), "CompleteAbort"), [])
+        assert is_free(described(identity("t", 4, 32_766), "CompleteAbort"))
+        assert not is_free(described(identity("t", 4, 32_767), "CompleteAbort"))
 
 
 class TestRecords:

@@ -147,7 +147,7 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     assert len(recover(session_of(settings)).aborted) == 3
-    with pytest.raises(ottla.ProducerFenced, match="end this one"):
+    with pytest.raises(ottla.ProducerFenced, match="another query or write has planned a batch"):
         driver.committing.commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)
@@ -167,7 +167,7 @@ def test_who_is_overtaken_by_another_recovery_is_told_so(
     monkeypatch.setattr("ottla.sink.planning.reach", reach)
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 1
     said = capsys.readouterr().err
-    assert f"another ottla sink recover has taken sink '{job.sink_id}' over meanwhile" in said
+    assert f"another ottla sink recover has begun to end the transactions of sink '{job.sink_id}' meanwhile" in said
     assert said.count("\n") == 1
 
 
@@ -197,7 +197,7 @@ def test_a_sink_nobody_knows_is_a_plain_sentence(
         assert run(verb, "ordres", "-b", cluster.bootstrap_servers, *more) == 2
         said = capsys.readouterr().err
         assert "no sink 'ordres' is known at 127.0.0.1:" in said
-        assert "ottla sink list shows all sinks" in said
+        assert "ottla sink list shows the sinks there" in said
         assert said.count("\n") == 1
 
 
@@ -257,7 +257,7 @@ def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
     assert "recover" in capsys.readouterr().out
     assert run("recover", "--help") == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "A query that is writing a batch is fenced" in said
+    assert "A query that is writing a batch meanwhile is fenced" in said
     assert "1 when rows of the last batch are lost" in said
 
 

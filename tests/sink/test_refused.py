@@ -82,6 +82,28 @@ def test_a_checkpoint_that_was_moved_is_recognised_by_its_query(job: Job, is_kno
     assert_every_row_once(named, batches=2)
 
 
+def test_a_sink_id_that_was_changed_before_the_batch_was_noted_is_refused(job: Job) -> None:
+    job.query_id, job.of_stream = f"query-of-{job.topic}", True
+    run_batch(job, job.settings(), 0)
+    changed = dataclasses.replace(job, sink_id=f"{job.sink_id}-2")
+    # The driver died before the engine noted that the batch is done.
+    told = f"sink '{job.sink_id}' has decided batch 0 .* written twice.*the option sink.id='{job.sink_id}'"
+    with pytest.raises(ottla.UserMistake, match=told):
+        run_batch(changed, changed.settings(), 0)
+    assert busy(changed) == []
+    run_batch(job, job.settings(), 0)
+    # Now it is noted.
+    run_batch(changed, changed.settings(), 1)
+    assert_every_row_once(dataclasses.replace(job, sink_id=changed.sink_id), batches=2)
+
+
+def test_one_query_may_have_several_sinks_in_foreach_batch(job: Job) -> None:
+    job.query_id = f"query-of-{job.topic}"
+    run_batch(job, job.settings(), 0)
+    other = dataclasses.replace(job, sink_id=f"{job.sink_id}-2")
+    run_batch(other, other.settings(), 0)
+
+
 def test_two_queries_that_are_named_after_their_checkpoints_do_not_meet(job: Job, tmp_path: Path) -> None:
     job.query_id, job.of_checkpoint = f"query-of-{job.topic}", True
     other = dataclasses.replace(job, sink_id=f"{job.sink_id}-2", query_id=f"{job.query_id}-2")
@@ -106,7 +128,7 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     [
         (
             {"run_id": "first"},
-            "two writes of a micro-batch have the same sink.id: the write whose rows are stored keeps it",
+            "two writes of a micro-batch have the same sink.id: give the second one another sink.id",
         ),
         ({"run_id": ""}, "two writes of a micro-batch have the same sink.id"),
         ({"run_id": "second", "same_rows": True}, "and same_rows=True refuses that; restore the checkpoint"),
@@ -117,7 +139,9 @@ def test_a_decided_batch_with_other_rows_is_refused(changed: dict[str, Any], tol
     driver.main(job.text())
     Checkpoint(job.checkpoint).roll_back(1)
     other = dataclasses.replace(job, rows_per_batch=50, **changed)
-    with pytest.raises(ottla.UserMistake, match=rf"has 50 rows where 60 were decided .* nothing was written: .*{told}"):
+    with pytest.raises(
+        ottla.UserMistake, match=rf"has 50 rows where 60 were decided .* Nothing was written this time; .*{told}"
+    ):
         driver.main(other.text())
     assert_every_row_once(job)
 
@@ -130,7 +154,7 @@ def test_a_batch_that_is_done_and_comes_again_with_other_rows_is_done_and_that_i
     for run_id in ("second", "third"):
         # Other rows in another number of tasks, as after a shuffle.
         run_batch(dataclasses.replace(job, run_id=run_id, rows_per_batch=50, tasks=2), job.settings(), 2)
-        assert "None of these is written. (If two writes" in caplog.text
+        assert "This run wrote nothing. (If two writes" in caplog.text
         caplog.clear()
     assert describe(session_of(job.settings())).decisions[-1].differed == 2
     assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers]) == 0
@@ -152,7 +176,7 @@ def test_a_write_that_comes_again_with_other_rows_is_done_only_if_the_settings_s
     write(list(range(60)))
     if same_rows is False:
         write(list(range(50)))
-        assert "It was run again, with 50 rows that are other ones or for another topic" in caplog.text
+        assert "It was run again, with 50 rows that are not all the same, or go to another topic" in caplog.text
         assert describe(session).decisions[-1].differed == 1
     else:
         with pytest.raises(ottla.UserMistake, match=r"50 rows where 60 were decided.* set same_rows=False: then it is"):
@@ -171,7 +195,7 @@ def test_two_writes_of_one_run_with_one_id_are_refused_whatever_the_settings_say
         commit(session, [prepare_rows(settings, planned, batch, 0, job, rows, Attempt(0, 0, run_id="first"))])
 
     write(list(range(60)))
-    with pytest.raises(ottla.UserMistake, match=r"in this same run of the query.* the other one gets one of its own"):
+    with pytest.raises(ottla.UserMistake, match=r"in this same run of the query.* give the second one another sink.id"):
         write(list(range(50)))
 
 
@@ -335,7 +359,7 @@ def test_a_marker_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Clu
     cluster.create_topic(f"{topic}_markers", configs={"cleanup.policy": "compact", "max.message.bytes": "200"})
     settings = dataclasses.replace(job.settings(), control_topic=topic)
     told = (
-        rf"^the marker of partition 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
+        rf"^the marker of task 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
         rf"ottla topics alter {topic}_markers --config max\.message\.bytes=65536 -b \S+\)$"
     )
     with pytest.raises(ottla.UserMistake, match=told):

@@ -103,7 +103,7 @@ def test_where_markers_were_deleted_recover_ends_the_batch_with_what_is_there(
     command = [job.sink_id, "-b", job.bootstrap_servers]
     assert main(["sink", "show", *command, "--json"]) == 0
     assert [task["state"] for task in json.loads(capsys.readouterr().out)["tasks"]] == ["unknown"] * job.tasks
-    with pytest.raises(ottla.OttlaError, match=f"nothing tells it any more.*recover {job.sink_id} -b .* --accept-loss"):
+    with pytest.raises(ottla.OttlaError, match=f"it is not known whether.*recover {job.sink_id} -b .* --accept-loss"):
         driver.main(job.text())
     assert main(["sink", "recover", *command, "--accept-loss"]) == 0
     assert "counts as done" in capsys.readouterr().out

@@ -13,17 +13,22 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier
-from ottla.sink.batch import Prepared
-from ottla.sink.commit import abort, commit
-from ottla.sink.identities import coordinator_id
+from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Totals
+from ottla.sink.commit import _to_decide, abort, commit
+from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.identities import coordinator_id, prefix_of, task_transactional_id, ticket_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import look, plan
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import CONTROL_TOPIC, SinkSettings
+from ottla.sink.task import prepare
 
 from .conftest import assert_every_row_once, make_job
-from .driver import Job, run_batch, run_task
+from .driver import Job, run_batch, run_task, send, totals_of
+from .held_up import HeldUp
 
 
 @pytest.fixture
@@ -142,6 +147,141 @@ def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
             assert look(old, replaced.coordinator, old.read_decision()) is None
         commit(session_of(settings), messages)
     assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
+
+
+@pytest.mark.parametrize(("of_driver", "is_decided"), [(True, False), (False, True)])
+def test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone(
+    cluster: ottla.Cluster, job: Job, of_driver: bool, is_decided: bool
+) -> None:
+    """It was held up between its look at an id and its begin, until a later batch has begun with that id."""
+    job.tasks, stale = 1, 2
+    plan(session_of(job.settings()))
+    tickets = choose_places(cluster, job, stale, of_driver)
+    settings = job.settings()
+    for batch in range(4):
+        run_batch(job, settings, batch)
+    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    del addresses[stale]
+    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    session, messages = session_of(others), []
+    first = plan(session_of(settings))
+
+    def later_batches() -> None:
+        stack.enter_context(cluster.faults.isolate(stale))
+        cluster.await_leader(*cluster._coordinating(None, tickets), other_than=stale, timeout=30)
+        if of_driver:
+            cluster.await_leader(
+                *cluster._coordinating(None, coordinator_id(job.sink_id)), other_than=stale, timeout=30
+            )
+        message, planned = prepared_by(job, others, first, 4, number=1), first
+        for batch in range(5, 9):
+            commit(session, [message])
+            planned = plan(session)
+            message = prepared_by(job, others, planned, batch, number=0)
+            if message.entry is not None and message.entry.identity.transactional_id == port.held_before:
+                break
+        messages.append(message)
+        if is_decided:
+            with DecisionWriter(session, planned.coordinator) as writer:
+                decide(writer, planned, _to_decide(session, planned, message.batch, [message], [message]), [message])
+
+    impatient = dataclasses.replace(settings, client_settings={"default.api.timeout.ms": 5_000})
+    port = HeldUp(impatient, later_batches)
+    # A Python worker remembers which brokers coordinated these ids in an earlier task.
+    port.describe_transactions([coordinator_id(job.sink_id), tickets])
+    port.forget_looks()
+    with contextlib.ExitStack() as stack, contextlib.closing(Session(impatient, port)) as late:
+        with pytest.raises(ottla.OttlaError):
+            prepare(late, first, BatchId(job.query_id, 4), Attempt(100, 0), must_not_write, Totals)
+        (message,) = messages
+        assert message.entry is not None
+        assert message.entry.identity.transactional_id == port.held_before
+        if is_decided:
+            last = plan(session).last
+            assert last is not None
+            assert not last.lost
+        else:
+            commit(session, [message])
+    assert_every_row_once(
+        dataclasses.replace(job, bootstrap_servers=others.bootstrap_servers), batches=message.batch.batch_id + 1
+    )
+
+
+def choose_places(cluster: ottla.Cluster, job: Job, stale: int, of_driver: bool) -> str:
+    """Have this broker coordinate the sink's tickets, with `of_driver` also the driver, and lead nothing else."""
+    for number in range(100):
+        job.sink_id = f"{job.topic}-{number}"
+        tickets = ticket_id(prefix_of(job.sink_id), 0, 0)
+        of_task = task_transactional_id(TransactionIdentity(tickets, 0, 0), job.settings().transaction_timeout_ms)
+        own, wanted, tasks = (
+            cluster._coordinating(None, each) for each in (coordinator_id(job.sink_id), tickets, of_task)
+        )
+        if tasks not in (own, wanted) and (of_driver or own != wanted):
+            break
+    lead_only(cluster, stale, {wanted, own} if of_driver else {wanted})
+    return tickets
+
+
+def lead_only(cluster: ottla.Cluster, broker: int, led: set[tuple[str, int]]) -> None:
+    """Have a broker lead these partitions, and no others."""
+    places = [(topic, partition) for topic, found in cluster.topics().items() for partition in range(len(found))]
+    for place in places:
+        if (cluster.leader(*place) == broker) != (place in led):
+            cluster.move_leader(*place, *([broker] if place in led else []))
+
+
+def prepared_by(job: Job, settings: SinkSettings, planned: Plan, batch: int, number: int) -> Prepared:
+    rows = job.rows_of(batch, 0)
+
+    def write(producer: Callable[[], ottla.Producer]) -> Totals:
+        send(producer(), job, rows)
+        return totals_of(rows)
+
+    attempt = Attempt(10 * batch + number, 0, number)
+    message = prepare(session_of(settings), planned, BatchId(job.query_id, batch), attempt, write, Totals)
+    assert isinstance(message, Prepared)
+    return message
+
+
+def must_not_write(producer: Callable[[], ottla.Producer]) -> Totals:
+    producer()
+    pytest.fail("it has a transaction")
+
+
+def test_a_decision_is_not_made_by_the_clock_of_the_driver_because_a_cut_off_broker_does_not_know_it(
+    cluster: ottla.Cluster, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class HourBehind(Kafka):
+        passed_more_s = 0.0
+
+        def now_ms(self) -> int:
+            return super().now_ms() - 3_600_000
+
+        def passed_s(self) -> float:
+            return super().passed_s() + self.passed_more_s
+
+    run_batch(job, job.settings(), 0)
+    own, stale = cluster._coordinating(None, coordinator_id(job.sink_id)), 2
+    lead_only(cluster, stale, {own})
+    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    del addresses[stale]
+    settings = job.settings()
+    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    port = HourBehind(settings)
+    committing = Session(settings, port)
+    # It remembers who coordinates the driver's id.
+    assert committing.port.describe_transactions([committing.coordinator_id])
+    planned = plan(Session(settings, HourBehind(settings)))
+
+    def time_passes(_: Barrier) -> None:
+        port.passed_more_s = settings.transaction_timeout_ms / 1000 - 1
+
+    monkeypatch.setattr("ottla.sink.deciding.reach", time_passes)
+    with cluster.faults.isolate(stale):
+        cluster.await_leader(*own, other_than=stale, timeout=30)
+        messages = [run_task(job, others, planned, 1, task, task) for task in range(job.tasks)]
+        with pytest.raises(ottla.TransactionError, match=r"is not decided|ms left of"):
+            commit(committing, messages)
 
 
 def fail_at(barrier: Barrier) -> Callable[[Barrier], None]:

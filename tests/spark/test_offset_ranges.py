@@ -55,7 +55,7 @@ def test_a_time_means_the_first_record_as_young() -> None:
         ),
         (
             Limit("startingOffsets", offsets={"flights": {0: 0, 1: 9, 2: 7}}),
-            "asks for offset 9 of partition 1 of flights, which holds offsets 10 to 40",
+            "asks for offset 9 of partition 1 of flights, which has the offsets from 10 to 40",
         ),
         (
             Limit("endingOffsets", offsets={"flights": {0: 101, 1: 10, 2: 7}}),

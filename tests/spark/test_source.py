@@ -178,7 +178,7 @@ def test_a_batch_over_offsets_gone_by_retention_says_so_or_reads_what_there_is(
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         admin.delete_records(kafka_topic, {0: 3})
     start = {"assign": json.dumps({kafka_topic: [0]}), "startingOffsets": json.dumps({kafka_topic: {"0": 1}})}
-    with pytest.raises(PySparkException, match=f"offset 1 of partition 0 of {kafka_topic}, which holds offsets 3 to 5"):
+    with pytest.raises(PySparkException, match=f"offset 1 of partition 0 of {kafka_topic}, which has .* 3 to 5"):
         read(spark, kafka_cluster, **start).collect()
     rows = read(spark, kafka_cluster, failOnDataLoss=False, **start).orderBy("offset").collect()
     assert [row.offset for row in rows] == [3, 4]

@@ -134,7 +134,9 @@ def _usage_error(error: Exception) -> int:
         return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ottla"
-    return _say(f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help", USAGE)
+    # Click's own advice is a question: "Did you mean ...?"
+    joined = " See" if sentence.endswith("?") else "; see"
+    return _say(f"{sentence[:1].lower()}{sentence[1:]}{joined} {command} --help", USAGE)
 
 
 def _say(sentence: str, status: int) -> int:

@@ -32,7 +32,14 @@ _LOST = "lost by timeout"
 # For settings that are used to read about all sinks.
 _ANY = "-"
 
-SinkId = Annotated[str, typer.Argument(metavar="ID", help="The option sink.id of the query.")]
+SinkId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The sink's name, as ottla sink list shows it: the option sink.id; without it the write.id, or the "
+        "location of the checkpoint.",
+    ),
+]
 ControlTopic = Annotated[
     str, typer.Option("--control-topic", help="The topic in which the sink stores its decisions.", metavar="TOPIC")
 ]
@@ -44,8 +51,8 @@ sink = typer.Typer(
     "For example:\n\n"
     "    ottla sink list -b localhost:9092\n\n"
     "    ottla sink show orders -b localhost:9092\n\n"
-    "Exit status: 0 when it is done, 1 when recover finds that rows of the last batch are lost or cannot end its "
-    "transactions, 2 when the sink is not known or an address cannot be used.",
+    "Exit status: 0 when the command has done its work, 1 when recover finds that rows of the last batch are lost or "
+    "cannot end its transactions, 2 when the sink is not known, or brokers cannot be reached or refuse a request.",
 )
 
 
@@ -56,7 +63,7 @@ def list_sinks(
     control_topic: ControlTopic = "__ottla_sink",
     as_json: Json = False,
 ) -> None:
-    """List the sinks of a cluster, each with its last decided batch; the newest comes first.
+    """List the sinks in one control topic, each with its last decided batch; the newest comes first.
 
     A query without sink.id has the location of its checkpoint as its name. A sink that has not decided a batch yet is
     not in the list.
@@ -136,11 +143,12 @@ def recover(
 ) -> None:
     """Commit the open transactions of the last decided batch, and abort all other open transactions of the sink.
 
-    For a query that will not be started again: a query that starts does all of this itself. A query that is writing a
-    batch is fenced, and fails.
+    Needed if the query will not be started again; otherwise its next start does all of this, but for --accept-loss.
+    Give --accept-loss only if an error tells you to, and start the query again afterwards. A query that is writing a
+    batch meanwhile is fenced, and fails.
 
     Exit status: 0 when it is done, 1 when rows of the last batch are lost or its transactions cannot be ended, 2 when
-    the sink is not known or an address cannot be used.
+    the sink is not known, or brokers cannot be reached or refuse a request.
     """
     from ottla.sink import recovery
     from ottla.sink.refusals import or_accept
@@ -154,11 +162,11 @@ def recover(
         done = recovery.recover(session, accept_loss)
     except ProducerFenced:
         raise OttlaError(
-            f"a driver or another ottla sink recover has taken sink {sink_id!r} over meanwhile, and ends its "
-            "transactions; ottla sink show tells what is left"
+            f"a query, a write or another ottla sink recover has begun to end the transactions of sink {sink_id!r} "
+            "meanwhile; ottla sink show tells what is left"
         ) from None
     if as_json:
-        written = session.written((*done.committed, *done.lost))
+        written = session.written(done.committed)
         told = {
             "sink": sink_id,
             "batch": None if done.decision is None else _batch_as_json(done.decision),
@@ -184,11 +192,15 @@ def recover(
             tell(f"{decision.batch} counts as done without {lost} of {decision.totals.rows:,} that are or may be lost")
         return
     kept = [entry for entry in decision.entries if not entry.lost]
-    there = f"the rows of {_tasks(kept)} are there" if kept else "no row of the batch is there"
+    again = "Start the query again from its checkpoint, or run the write again with its write.id: it writes"
     raise OttlaError(
         f"{lost} of {decision.batch} are lost, because the transactions of {_tasks(done.lost)} timed out "
-        f"(transaction.timeout.ms); {there}. Start the query again from its checkpoint, or run the write again with "
-        f"its write.id: it writes the lost rows again{or_accept(settings)}"
+        "(transaction.timeout.ms); "
+        + (
+            f"the rows of {_tasks(kept)} are there. {again} the lost rows again{or_accept(settings)}"
+            if kept
+            else f"no row of the batch is there. {again} all of them"
+        )
     )
 
 
@@ -199,7 +211,7 @@ def _tasks(entries: Iterable[Entry]) -> str:
 
 def _unknown(settings: SinkSettings) -> UserMistake:
     near = nearest_name(settings.sink_id, [each.sink_id for each in _known(settings) or ()])
-    advice = f"did you mean {near!r}?" if near else "check the sink.id of the query; ottla sink list shows all sinks."
+    advice = f"did you mean {near!r}?" if near else "check its name; ottla sink list shows the sinks there."
     return UserMistake(
         f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}, topic {settings.control_topic!r}: "
         f"{advice} If the query has another control topic, give --control-topic"
@@ -259,6 +271,7 @@ def _state(decision: Decision) -> str:
 
 
 def _entry_as_json(entry: Entry, written: Mapping[int, Written]) -> dict[str, Any]:
+    # Lost rows have no offsets that count.
     told = written.get(entry.marker_offset)
     return {
         "task": entry.partition_id,
@@ -272,14 +285,17 @@ def _entry_as_json(entry: Entry, written: Mapping[int, Written]) -> dict[str, An
 
 
 def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
-    return {**_entry_as_json(entry, state.written), "state": _fate(state, entry)}
+    fate = _fate(state, entry)
+    return {**_entry_as_json(entry, {} if fate == _LOST else state.written), "state": fate}
 
 
 def _settled_as_json(state: SinkState, decision: Decision, entry: Entry) -> dict[str, Any]:
     """A task of any batch; what became of an earlier batch's tasks is noted in its decision."""
     if decision is state.decisions[-1]:
         return _task_as_json(state, entry)
-    return {**_entry_as_json(entry, state.written), "state": _LOST if entry.lost else "committed"}
+    if entry.lost:
+        return {**_entry_as_json(entry, {}), "state": _LOST}
+    return {**_entry_as_json(entry, state.written), "state": "committed"}
 
 
 # ---- for people ---------------------------------------------------------------------------------------------------
@@ -297,7 +313,9 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
         for entry in last.entries:
-            for number, place in enumerate(_places([state.written.get(entry.marker_offset)])):
+            # Lost rows have no offsets that count.
+            places = [("", "")] if _fate(state, entry) == _LOST else _places([state.written.get(entry.marker_offset)])
+            for number, place in enumerate(places):
                 first = (f"{entry.partition_id}", _fate(state, entry), f"{entry.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
         if last.entries:

@@ -271,7 +271,7 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
     hint = f"did you mean {nearest}?" if nearest else 'the page "Settings" of the documentation lists all.'
-    return f"{name} is not a setting this client knows; {hint}"
+    return f"{name or 'an empty name'} is not a setting this client knows; {hint}"
 
 
 def refuse_coroutine(what: str, function: Any) -> None:

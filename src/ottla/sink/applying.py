@@ -13,20 +13,16 @@ from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.sink.barriers import Barrier, steps
-from ottla.sink.batch import BatchId, Entry
+from ottla.sink.batch import WRITE, BatchId, Entry
 from ottla.sink.commands import recover_command
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
 Lost = tuple[Entry, ...]
-_BEYOND = (
-    "topic {topic} ends before its marker. Either the broker that leads the topic is cut off from the others: start "
-    "again when it is not. Or somebody has deleted the topic"
-)
 
 
-def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
-    """Commit these, and return those that timed out; TransactionUnfinished if it takes too long."""
+def apply(session: Session, batch: BatchId, entries: Sequence[Entry], accept_loss: bool = False) -> Lost:
+    """Commit these, and return those that are lost, as `settle` does; TransactionUnfinished if it takes too long."""
     doubtful: list[Entry] = []
     last_error: OttlaError | None = None
     for step in steps(entries, Barrier.COMMIT_BETWEEN):
@@ -36,7 +32,7 @@ def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
             if error is not None:
                 doubtful.append(entry)
                 last_error = error
-    return settle(session, batch, doubtful, last_error)
+    return settle(session, batch, doubtful, last_error, accept_loss)
 
 
 def settle(
@@ -60,7 +56,7 @@ def settle(
         for entry in left:
             fate = known.get(entry.marker_offset, Fate.OPEN)
             if fate is None and not accept_loss:
-                raise _unknown(session, batch, entry, "somebody has deleted its marker from topic {topic}")
+                raise _unknown(session, batch, entry, "somebody has deleted its marker from topic {topic}.", "Look")
             if fate in (None, Fate.ABORTED):
                 lost.append(entry)
         left = [entry for entry in left if known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN]
@@ -69,13 +65,21 @@ def settle(
         if session.port.passed_s() >= deadline:
             missing = [entry for entry in left if entry.marker_offset not in known]
             if missing and not accept_loss:
-                raise _unknown(session, batch, missing[0], _BEYOND)
+                raise _unknown(
+                    session,
+                    batch,
+                    missing[0],
+                    "topic {topic} ends before its marker. First check that all brokers run and reach each other, and "
+                    "start again.",
+                    "Only if somebody has deleted that topic, look",
+                )
             if len(missing) == len(left):
                 return (*lost, *missing)
+            again = "run the write" if batch.batch_id == WRITE else "start the query"
             raise TransactionUnfinished(
                 f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
-                f"committed yet: {last_error or 'no coordinator has returned an error'}. The next start of the query "
-                f"commits them. If the query will not be started again: {recover_command(session.settings)}"
+                f"committed yet: {last_error or 'no coordinator has returned an error'}. To commit them, {again} "
+                f"again, or run: {recover_command(session.settings)}"
             )
         told = session.end([entry.identity for entry in left], committed=True)
         last_error = next((error for error in told.values() if error is not None), last_error)
@@ -86,11 +90,11 @@ def settle(
     return tuple(lost)
 
 
-def _unknown(session: Session, batch: BatchId, entry: Entry, why: str) -> OttlaError:
+def _unknown(session: Session, batch: BatchId, entry: Entry, why: str, look: str) -> OttlaError:
     sink_id, topic = session.settings.sink_id, repr(session.settings.markers_topic)
     return OttlaError(
-        f"whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed is not known, and nothing "
-        f"tells it any more: {why.format(topic=topic)}. Look for its "
-        f"{entry.totals.rows} rows with a read_committed reader. Then let the batch count as done with what is there: "
+        f"it is not known whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed: "
+        f"{why.format(topic=topic)} {look} for its {entry.totals.rows} rows (and those of other such tasks) with a "
+        f"read_committed reader. Then let the batch count as done with what is there: "
         f"{recover_command(session.settings, '--accept-loss')}"
     )

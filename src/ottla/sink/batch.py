@@ -105,13 +105,11 @@ class Last(NamedTuple):
 class Plan(NamedTuple):
     """What the driver passes to its tasks; `coordinator` is the identity that may decide.
 
-    `idle` are identities of tasks without a transaction, which attempts may take. `planned_ms` is the time of the plan,
-    by the driver's clock.
+    `planned_ms` is the time of the plan, by the driver's clock.
     """
 
     coordinator: TransactionIdentity
     last: Last | None
-    idle: tuple[TransactionIdentity, ...]
     planned_ms: int
 
 

@@ -1,4 +1,4 @@
-"""Commands that error messages tell a user to run: complete, with the cluster's address, so that they can be pasted."""
+"""Commands that error messages tell a user to run: complete, but for the file with a login or TLS (FILE)."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ from ottla.sink.batch import WRITE, BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide, decided_by
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.planning import abort_strays, check_moved, last_of, look
+from ottla.sink.planning import abort_strays, check_moved, check_renamed, last_of, look
 from ottla.sink.refusals import (
+    AGAIN,
     Message,
     behind_plan,
     check_together,
@@ -50,6 +51,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     if plan.last is None:
         # The first batch. If the driver cannot read the checkpoint, it learns the query from the tasks' messages.
         check_moved(session, batch.query_id)
+    check_renamed(session, batch)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
         if not is_same_again(settings, plan.last, messages):
@@ -84,9 +86,9 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
         else "The query ended before its checkpoint had this batch as done, so Spark ran it again"
     )
     _log.warning(
-        "%s of sink %r is done with the %d rows it had when it was decided%s. %s, with %d rows that are other ones or "
-        "for another topic. None of these is written. (If two writes of one micro-batch have this sink.id, the rows of "
-        "the second are lost: give each its own)",
+        "%s of sink %r counts as done, and keeps the %d rows it was decided with%s. %s, with %d rows that are not all "
+        "the same, or go to another topic. This run wrote nothing. (If two writes of one micro-batch have "
+        "this sink.id, the rows of the second are lost: give each its own)",
         plan.last.batch,
         session.settings.sink_id,
         plan.last.totals.rows,
@@ -128,7 +130,10 @@ def _sweep(
             abort_strays(session, (*found.abort, *found.idle))
     except OttlaError as error:
         _log.warning(
-            "transactions of %s that no decision names stay open until the next plan: %s", batch or "a write", error
+            "transactions of attempts at %s that do not count stay open until the next batch or start; until then "
+            "readers with read_committed wait: %s",
+            batch or "a write",
+            error,
         )
 
 
@@ -152,7 +157,7 @@ def _to_decide(
         for message in messages:
             role(settings, last, batch, message.attempt.partition_id)
         if any(isinstance(message, Skipped) for message in messages):
-            raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is aborted")
+            raise OttlaError(f"some tasks of {batch} were skipped and others not: nothing of it is visible. {AGAIN}")
     return Decision(
         settings.sink_id,
         batch,
@@ -189,9 +194,7 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         return
     # What was read may be older than the decision, if it came from an isolated broker that is no longer the leader.
     if error is not None and not session.is_given_up(plan.coordinator):
-        _log.warning(
-            "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"
-        )
+        _log.warning("it is not known yet whether %s is decided; the next start finds out", batch or "a write")
         return
     reach(Barrier.ABORT_END)
     session.end([entry.identity for entry in entries], committed=False)

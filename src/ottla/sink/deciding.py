@@ -97,7 +97,7 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
-    described = _describe(session, entries)
+    described = _describe(session, batch, decision.coordinator, entries)
     earliest_ms, now_ms = _times(session, plan, described, began_s)
     late = too_late(settings, entries, described, earliest_ms, now_ms)
     if not late:
@@ -116,22 +116,39 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     )
 
 
-def _describe(session: Session, entries: Sequence[Entry]) -> Mapping[str, TransactionDescription]:
-    """What the coordinators know of these transactions and of R's own.
+def _describe(
+    session: Session, batch: BatchId, own: TransactionIdentity, entries: Sequence[Entry]
+) -> Mapping[str, TransactionDescription]:
+    """What the coordinators know of these transactions and of R's own (`own`).
 
-    A coordinator may say that a transaction is not open, and the log of markers that it is. Then that broker may be cut
-    off from the others, and another one is the coordinator by now. So the coordinator is looked for again, for half
-    of the time that R's own transaction may last.
+    A coordinator may say that a transaction is not open, and the log of markers that it is. Or it does not know R's own
+    transaction, to which R has just been written. Then that broker may be cut off from the others, and another one is
+    the coordinator by now. So the coordinator is looked for again, for half of the time that R's own transaction may
+    last. Raises TransactionError if R's own is not found open by then. If the driver's id has a newer identity, R
+    cannot be committed any more, and nothing else needs to be known.
     """
-    port = session.port
-    deadline = port.passed_s() + session.settings.decision_timeout_ms / 2000
+    port, settings = session.port, session.settings
+    deadline = port.passed_s() + settings.decision_timeout_ms / 2000
     ids = [*(entry.identity.transactional_id for entry in entries), session.coordinator_id]
     while True:
         described = port.describe_transactions(ids)
-        ended = [entry for entry in entries if not is_open(entry, described)]
-        if not _may_be_open(session, ended) or port.passed_s() >= deadline:
+        now = described.get(session.coordinator_id)
+        if now is not None and now.producer_id == own.producer_id and now.producer_epoch > own.producer_epoch:
             return described
-        port.forget_coordinators(entry.identity.transactional_id for entry in ended)
+        is_own_open = now is not None and now.state == ONGOING and session.is_coordinator(own, described)
+        ended = [entry for entry in entries if not is_open(entry, described)]
+        if is_own_open and not _may_be_open(session, ended):
+            return described
+        if port.passed_s() >= deadline:
+            if is_own_open:
+                return described
+            raise TransactionError(
+                f"{batch} of sink {settings.sink_id!r} is not decided, and nothing of it is visible: the broker that "
+                "answers as the coordinator of the driver's transactional id does not know the decision's transaction. "
+                "Check whether a broker is cut off from the others, and start again"
+            )
+        asked_again = [entry.identity.transactional_id for entry in ended]
+        port.forget_coordinators(asked_again if is_own_open else [*asked_again, session.coordinator_id])
         port.pause()
 
 
@@ -152,7 +169,7 @@ def _times(
     """(a time before which no transaction began, the time now), both by brokers' clocks.
 
     R's own transaction has just begun, and its coordinator says when. So the driver's clock may be wrong by any amount.
-    If the coordinator does not say it, both are by the driver's clock.
+    If it is not open any more, both are by the driver's clock: R cannot be committed then.
     """
     own = described.get(session.coordinator_id)
     if own is None or own.started_ms is None or own.state != ONGOING:
@@ -194,13 +211,14 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
         return error
     if isinstance(error, TransactionUnfinished) or session.is_deciding(decision.coordinator.producer_id):
         return TransactionUnfinished(
-            f"whether {what} is decided is not known yet: {error}; the next start of the query finds out, and goes on "
-            "accordingly"
+            f"it is not known yet whether {what} is decided: {error}. Start the query, or the write, again: it finds "
+            "out, and goes on from there"
         )
     if is_fenced(error):
         said = (
-            f"{what} is not decided: another driver has taken the sink over, or ottla sink recover has, or this batch "
-            "was aborted; end this one"
+            f"{what} is not decided: another query or write has planned a batch of this sink since, or ottla sink "
+            "recover has ended it, or this batch was aborted. If this query was started twice, stop one of them; if "
+            "two queries or writes have this sink.id, give each its own"
         )
         return kafka_error(ErrorCode.PRODUCER_FENCED, said)
     if any(code == ErrorCode.INVALID_TXN_STATE for code in _codes(error)):

@@ -120,7 +120,8 @@ def decode(value: bytes, at: str = "") -> Decision:
     except (KeyError, TypeError, ValueError) as error:
         raise OttlaError(
             f"the record {at or 'of the control topic'} is no decision of a sink ({type(error).__name__}: {error}): "
-            "only ottla may write to a sink's control topic. Is that the control topic of the sink?"
+            "only ottla may write to a sink's control topic. If sink.control.topic (--control-topic) names the wrong "
+            "topic, correct it. If it is right, another program has written there: stop that program"
         ) from None
 
 

@@ -78,8 +78,8 @@ class DecisionWriter:
             self.write_again(decision)
         except (OttlaError, TimeoutError) as error:
             _log.warning(
-                "%s of sink %r is committed, but its decision record could not be updated; the next start of the query "
-                "does it: %s",
+                "%s of sink %r is committed, but its decision record could not be updated. If rows are still marked as "
+                "not committed there, the next batch or start updates it. The error: %s",
                 decision.batch,
                 decision.sink_id,
                 error,

@@ -14,17 +14,15 @@ decide.
 
 Two attempts that may be alive must not have the same id. To ask whether an id is in use is not enough: an attempt may
 be delayed between the answer and the request that takes the id. So an attempt first sends InitProducerId for the id
-that ends in `turn`. The epoch in the answer is its ticket, a number that no other attempt gets. The ticket modulo
-`SLOTS` is its slot: it says which of the task's ids it may take. If that id is in use (not `is_free`), the attempt
-takes another ticket. `taking` describes how it takes the id, and why it takes it from no other attempt.
+that ends in `turn`. The epoch in the answer is its ticket, a number that no other attempt gets. The ticket says which
+of the task's ids it may take (its slot). If that id is in use (not `is_free`), the attempt takes another ticket.
+`taking` describes how it takes the id, and why it takes it from no other attempt.
 
 Attempts with different numbers have different ids. Attempts with the same number belong to different plans, or to a
 stage that was run again: Spark fails the job after four failures of a stage in succession.
 """
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
@@ -60,26 +58,20 @@ def is_ticket_id(transactional_id: str) -> bool:
 
 
 def task_transactional_id(ticket: TransactionIdentity, timeout_ms: int | None = None) -> str:
-    """The transactional id of the attempt with this ticket; without a timeout, that of transaction version 1."""
-    of_slot = f"{ticket.transactional_id.removesuffix(_TICKET)}/{ticket.producer_epoch % SLOTS}"
+    """The transactional id of the attempt with this ticket; without a timeout, that of transaction version 1.
+
+    From version 2 on a ticket that was confirmed has used up two epochs.
+    """
+    number = ticket.producer_epoch if timeout_ms is None else ticket.producer_epoch // 2
+    of_slot = f"{ticket.transactional_id.removesuffix(_TICKET)}/{number % SLOTS}"
     return of_slot if timeout_ms is None else f"{of_slot}/{timeout_ms}"
 
 
-def is_last_of_slot(ticket: TransactionIdentity, newest: TransactionDescription | None) -> bool:
-    """Whether no later ticket leads to the same slot; `newest` is the latest ticket.
-
-    When a producer id has no epochs left, tickets continue with another producer id. Then it is unknown: False.
-    """
-    if newest is None or newest.producer_id != ticket.producer_id:
-        return False
-    return newest.producer_epoch < ticket.producer_epoch + SLOTS
-
-
-def is_free(described: TransactionDescription | None, idle: Collection[TransactionIdentity]) -> bool:
+def is_free(described: TransactionDescription | None) -> bool:
     """Whether no attempt that may be alive has this transactional id.
 
-    `idle` are the identities without a transaction that the plan found: their attempts are of an earlier plan. An
-    identity without a transaction that is not in `idle` belongs to an attempt of this plan that has sent nothing yet.
+    An id without a transaction belongs to an attempt of this plan that has sent nothing yet: a plan leaves none of
+    earlier ones.
 
     The last epoch of a producer id is for fencing (a timeout). A transaction of it could not be ended: Kafka gives each
     end the next epoch (KIP-890), and there is none.
@@ -88,7 +80,4 @@ def is_free(described: TransactionDescription | None, idle: Collection[Transacti
         return True
     if described.producer_epoch == _EPOCH_MAX:
         return False
-    if described.state in _FREE:
-        return True
-    known = TransactionIdentity(described.transactional_id, described.producer_id, described.producer_epoch)
-    return described.state == "Empty" and known in idle
+    return described.state in _FREE

@@ -15,18 +15,16 @@ from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.applying import Lost, apply, settle
 from ottla.sink.barriers import Barrier, reach
-from ottla.sink.batch import Last, Plan
+from ottla.sink.batch import BatchId, Last, Plan
 from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import behind, check_query, moved, taken_over
+from ottla.sink.refusals import behind, check_query, moved, renamed, taken_over
 from ottla.sink.session import Session
 from ottla.sink.sweep import STATES, Sweep, sweep, to_describe
 
 _log = logging.getLogger("ottla.sink")
 
-# A plan names at most so many idle identities. If a task finds another one, it takes another ticket.
-_IDLE_MOST = 100
 _PAUSE_S, _PAUSE_S_MOST = 0.002, 0.02
 
 
@@ -42,18 +40,16 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
         _check_owner(session, query_id)
     while True:
         planned_ms = session.port.now_ms()
-        coordinator, decision, idle = _become_coordinator(session)
+        coordinator, decision = _become_coordinator(session)
         if decision is None or not decision.unsettled:
             break
     reach(Barrier.PLAN_END)
     last = None if decision is None else last_of(decision)
-    return Plan(coordinator, last, idle, planned_ms)
+    return Plan(coordinator, last, planned_ms)
 
 
-def _become_coordinator(
-    session: Session,
-) -> tuple[TransactionIdentity, Decision | None, tuple[TransactionIdentity, ...]]:
-    """Fence, complete the last decision, and sweep; returns the identity, R as it was read, and the idle identities.
+def _become_coordinator(session: Session) -> tuple[TransactionIdentity, Decision | None]:
+    """Fence, complete the last decision, and sweep; returns the identity, and R as it was read.
 
     If R has no note at a transaction, this writes R again. Then it must be called again, for a new identity.
     Before transaction version 2 the identity stays the same after that write, and brokers would take the next decision
@@ -63,13 +59,13 @@ def _become_coordinator(
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
-    coordinator, lost, found = clean(session, coordinator, decision)
+    coordinator, lost, _ = clean(session, coordinator, decision)
     reach(Barrier.PLAN_LANDED)
     if decision is not None and decision.unsettled:
         settled = decision.settled(lost)
         _note(session, coordinator, settled)
         tell_lost(settled)
-    return coordinator, decision, found.idle
+    return coordinator, decision
 
 
 def _check_owner(session: Session, query_id: str) -> None:
@@ -85,9 +81,18 @@ def _check_owner(session: Session, query_id: str) -> None:
 def check_moved(session: Session, query_id: str) -> None:
     """UserMistake if a sink without a decision is named after a checkpoint that was moved."""
     if session.settings.of_checkpoint:
-        was = session.sink_of(query_id)
-        if was is not None:
-            raise moved(session.settings.sink_id, query_id, was)
+        others = session.others_of(query_id)
+        if others:
+            raise moved(session.settings.sink_id, query_id, others[0].sink_id)
+
+
+def check_renamed(session: Session, batch: BatchId) -> None:
+    """UserMistake if a streaming query has decided this batch under another sink id; looked for once in a process."""
+    if session.settings.of_stream and session.only_sink_of != batch.query_id:
+        for other in session.others_of(batch.query_id):
+            if other.batch.batch_id >= batch.batch_id:
+                raise renamed(session.settings.sink_id, batch, other)
+        session.only_sink_of = batch.query_id
 
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
@@ -133,12 +138,23 @@ def clean(
     lost: Lost = ()
     if decision is not None:
         lost = (
-            *apply(session, decision.batch, found.commit),
+            *apply(session, decision.batch, found.commit, accept_loss),
             *settle(session, decision.batch, found.doubtful, accept_loss=accept_loss),
         )
     reach(Barrier.PLAN_SWEEP)
-    left = abort_strays(session, (*found.abort, *found.idle))
-    return coordinator, lost, found._replace(idle=tuple(each for each in found.idle if each in left)[:_IDLE_MOST])
+    abort_strays(session, (*found.abort, *_begun(session, found.idle)))
+    return coordinator, lost, found
+
+
+def _begun(session: Session, idle: tuple[TransactionIdentity, ...]) -> tuple[TransactionIdentity, ...]:
+    """Identities without a transaction, so that they can be ended: attempts take only ids whose transaction has ended.
+
+    Before transaction version 2 brokers end no transaction that has not begun, so it is begun here. One that has
+    another identity by now is left out: an attempt of another plan has it.
+    """
+    if session.port.transaction_version() >= 2:
+        return idle
+    return tuple(each for each in idle if session.port.begin(each, session.settings.markers_topic))
 
 
 def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
@@ -171,8 +187,8 @@ def survey(session: Session, decision: Decision | None) -> Sweep:
     return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
 
 
-def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> set[TransactionIdentity]:
-    """Abort transactions that R does not name; returns those with an error: they have ended otherwise, or never began.
+def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
+    """Abort transactions that R does not name; those with an error have ended otherwise, or never began.
 
     From transaction version 2 on (KIP-890), this also gives a new epoch to an identity without a transaction.
     """
@@ -180,9 +196,9 @@ def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) 
     for error in told.values():
         if isinstance(error, TransactionUnfinished):
             raise OttlaError(
-                f"what an earlier run of sink {session.settings.sink_id!r} left open cannot be aborted: {error}"
+                f"open transactions of sink {session.settings.sink_id!r} that do not count cannot be aborted: {error}. "
+                "Check that all brokers run, and start again"
             ) from error
-    return {identity for identity, error in told.items() if error is not None}
 
 
 def tell_lost(decision: Decision) -> None:

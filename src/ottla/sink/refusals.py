@@ -25,6 +25,7 @@ ONGOING = "Ongoing"
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 # Any marker fits into so many bytes.
 _MARKER_ROOM = 64 * 1024
+AGAIN = "Start the query, or the write, again; if it happens again, report it as a bug of ottla"
 _OTHER_ID = "give this query a sink.id of its own"
 _CHECKPOINT = (
     f"restore the checkpoint that belongs to the sink. Or {_OTHER_ID}: then all that it reads is written, also rows "
@@ -83,6 +84,16 @@ def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
     )
 
 
+def renamed(sink_id: str, batch: BatchId, other: Decision) -> UserMistake:
+    """The query's sink.id was added or changed before Spark had noted that a decided batch is done."""
+    return UserMistake(
+        f"{batch} was to be written by sink {sink_id!r}, and sink {other.sink_id!r} has decided {other.batch} already: "
+        "the query's sink.id was added or changed, and this batch would be written twice. To go on, give the query "
+        f"the option sink.id={other.sink_id!r}, until a batch has ended; after that another sink.id can be given. If "
+        "the checkpoint is a copy of another query's, start this query with a checkpoint of its own"
+    )
+
+
 def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     return UserMistake(
         f"sink {sink_id!r} belongs to {last}, and this is {this}: the checkpoint was lost, or another query has the "
@@ -103,17 +114,24 @@ def _refuse_lost(settings: SinkSettings, last: Last) -> None:
     if last.lost:
         rows = sum(totals.rows for totals in last.lost.values())
         is_write = last.batch.batch_id == WRITE
-        again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
-        remedy = f"only that {again} brings them back"
+        remedy = (
+            f"Run that write again with write.id={last.batch.query_id}: it writes them"
+            if is_write
+            else "Start the query from a checkpoint that does not have that batch as done: then they are written"
+        )
         raise UserMistake(
-            f"{rows} rows of {last.batch} are lost to sink {settings.sink_id!r}: it was decided, and its transactions "
-            f"timed out before all of it was committed; {remedy}{or_accept(settings)}"
+            f"{rows} rows of {last.batch} are missing in Kafka, and this is a later batch: that one was decided "
+            f"for sink {settings.sink_id!r}, and transactions timed out before all of it was committed. "
+            f"{remedy}{or_accept(settings)}"
         )
 
 
 def taken_over(sink_id: str) -> OttlaError:
-    """The error if another driver has planned since."""
-    said = f"sink {sink_id!r} was taken over by another driver; end this one"
+    """The error if another query or write has planned since."""
+    said = (
+        f"another query or write has planned a batch of sink {sink_id!r} since, or ottla sink recover has ended it. If "
+        "this query was started twice, stop one of them. If two queries or writes have this sink.id, give each its own"
+    )
     return kafka_error(ErrorCode.PRODUCER_FENCED, said)
 
 
@@ -129,8 +147,8 @@ def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
 def behind_plan(settings: SinkSettings, batch: BatchId) -> TransactionError:
     """The error if the leader of the control topic does not have the decision that the plan has read."""
     return TransactionError(
-        f"{batch} of sink {settings.sink_id!r} cannot be completed now, and nothing of this run is visible: the broker "
-        f"that answers as the leader of topic {settings.control_topic!r} is behind, and does not have the last "
+        f"{batch} of sink {settings.sink_id!r} cannot be completed now, and nothing of this attempt is visible: the "
+        f"broker that answers as the leader of topic {settings.control_topic!r} is behind, and does not have the last "
         "decision. Check whether it is cut off from the other brokers, and start again"
     )
 
@@ -138,7 +156,7 @@ def behind_plan(settings: SinkSettings, batch: BatchId) -> TransactionError:
 def or_accept(settings: SinkSettings) -> str:
     """The remedy if the rows cannot be computed again."""
     command = recover_command(settings, "--accept-loss")
-    return f". If that is not possible, this command lets the batch count as done without them: {command}"
+    return f". If that is not possible, this command lets the batch count as done without the lost rows: {command}"
 
 
 def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> UserMistake:
@@ -150,7 +168,7 @@ def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> UserMistake:
 
 
 def _again(settings: SinkSettings, last: Last) -> str:
-    return f"run it with the number of partitions it had ({last.tasks}) and the same rows{or_accept(settings)}"
+    return f"run it with as many tasks as it had ({last.tasks}) and the same rows{or_accept(settings)}"
 
 
 def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:
@@ -158,7 +176,7 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
-            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that were lost by a "
+            f"task {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that were lost by a "
             f"timeout for sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
             f"{_again(settings, last)}"
         )
@@ -167,17 +185,17 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
 def _rows(found: Totals, wanted: Totals) -> str:
     noun = "row" if found.rows == 1 else "rows"
     if found.rows == wanted.rows:
-        return f"{found.rows} {noun} other than those decided"
+        return f"{found.rows} {noun}, as many as were decided, and not the same, or for another topic"
     return f"{found.rows} {noun} where {wanted.rows} were decided"
 
 
 def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message]) -> bool:
     """Whether a batch that was decided before has the same rows again; UserMistake if it must have them and does not.
 
-    A batch that is done may have other rows if the engine crashed before it noted that the batch is done: `rand()`,
-    clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because no
-    engine runs a batch twice in one run, and also if some of its rows are lost. A batch write may have other rows only
-    if the settings say so.
+    A batch that is done may have other rows if Spark crashed before it noted that the batch is done: `rand()`,
+    clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because
+    Spark never runs a batch twice in one run, and also if some of its rows are lost. A batch write may have other rows
+    only if the settings say so.
     """
     sink_id, totals = settings.sink_id, sum_of(messages)
     if last.lost and len(messages) != last.tasks:
@@ -185,7 +203,10 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
         raise other_tasks(settings, last, len(messages))
     if totals == last.totals:
         return True
-    told = f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written"
+    told = (
+        f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}. Nothing was written this time; what "
+        "was decided before stays as it is. The reason"
+    )
     if last.lost:
         raise UserMistake(
             f"{told}: a part of the batch was lost by a timeout, and only the same rows can complete it; "
@@ -197,9 +218,9 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if run_id == last.run_id if run_id else not is_write:
         raise UserMistake(
             f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
-            "writes of a micro-batch have the same sink.id: the write whose rows are stored keeps it, and the other "
-            "one gets one of its own. (If there is one write: start the query again, do not write again within a "
-            "run. If your program sets a job group that is the same in each run, do not set it)"
+            "writes of a micro-batch have the same sink.id: give the second one another sink.id. (If there is only one "
+            "write, do not repeat it in your function: let it fail, and start the query again. If your program sets a "
+            "job group that is the same in each run, do not set it)"
         )
     if is_write:
         if settings.same_rows is False:
@@ -234,11 +255,14 @@ def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple
     for message in messages:
         if message.plan.coordinator != plan.coordinator or message.batch != batch:
             raise OttlaError(
-                f"tasks of two plans came to one commit of sink {settings.sink_id!r} "
-                f"({batch} and {message.batch}): the batch is aborted and will be run again"
+                f"tasks of two plans came to one commit of sink {settings.sink_id!r} ({batch} and {message.batch}): "
+                f"nothing of the batch is visible. {AGAIN}"
             )
         if message.attempt.partition_id in seen:
-            raise OttlaError(f"partition {message.attempt.partition_id} of {batch} came to one commit twice")
+            raise OttlaError(
+                f"task {message.attempt.partition_id} of {batch} came to one commit twice: nothing of the batch is "
+                f"visible. {AGAIN}"
+            )
         seen.add(message.attempt.partition_id)
     return plan, batch
 
@@ -276,7 +300,7 @@ def too_late(
         now = described.get(entry.identity.transactional_id)
         if now is None or not is_open(entry, described):
             state = "unknown" if now is None else now.state
-            found.append(Late(entry, f"has lost its transaction before the batch was decided (it is {state} now)"))
+            found.append(Late(entry, f"lost its transaction before the batch was decided (state of its id: {state})"))
             continue
         began_ms = max(earliest_ms, now.started_ms or earliest_ms)
         left_ms = now.timeout_ms - (now_ms - began_ms)
@@ -293,8 +317,8 @@ def took_too_long(settings: SinkSettings, batch: BatchId, late: Sequence[Late]) 
     """The error if a batch takes longer than its transactions may last, and is not decided."""
     first = late[0]
     return TransactionError(
-        f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this run is visible (tasks that are too "
-        f"late: {len(late)}). A batch must be decided within {settings.timeout_name} "
+        f"task {first.entry.partition_id} of {batch} {first.why}; nothing of this attempt is visible (tasks that are "
+        f"too late: {len(late)}). A batch must be decided within {settings.timeout_name} "
         f"({settings.transaction_timeout_ms}) less {settings.margin_name} ({settings.margin}): {longer(settings)}"
     )
 
@@ -324,7 +348,7 @@ def partly_there(settings: SinkSettings, decision: Decision) -> TransactionError
     return TransactionError(
         f"{decision.batch} of sink {settings.sink_id!r} is decided, and {total - gone} of {total} rows are there: "
         f"transactions of tasks did not last until they could be committed ({settings.timeout_name}="
-        f"{settings.transaction_timeout_ms}). Start {again} again: only the tasks that are missing write ({tasks}). "
+        f"{settings.transaction_timeout_ms}). Start {again} again: then only these tasks write their rows: {tasks}. "
         f"For batches that are whole after one run, {longer(settings)}"
     )
 
@@ -343,7 +367,7 @@ def marker_too_large(settings: SinkSettings, batch: BatchId, partition_id: int) 
     topic = settings.markers_topic
     command = alter_command(settings, topic, f"max.message.bytes={_MARKER_ROOM}")
     return UserMistake(
-        f"the marker of partition {partition_id} of {batch} does not fit into topic {topic!r}; nothing of the batch is "
+        f"the marker of task {partition_id} of {batch} does not fit into topic {topic!r}; nothing of the batch is "
         f"visible. Raise max.message.bytes of that topic ({command})"
     )
 

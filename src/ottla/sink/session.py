@@ -43,6 +43,8 @@ class Session:
         self._decisions = self._no_decisions()
         self.owner: str | None = None
         """The query that the sink was found to belong to."""
+        self.only_sink_of: str | None = None
+        """The query of which no other sink was found to have decided its batches."""
         self._has_topics = False
         self._timeout_is_known = False
 
@@ -116,10 +118,10 @@ class Session:
         offset = stored.record.offset
         return decode(stored.record.value or b"", f"at offset {offset} of topic {self.settings.control_topic!r}")
 
-    def sink_of(self, query_id: str) -> str | None:
-        """The id of another sink whose last decision is of this query."""
+    def others_of(self, query_id: str) -> list[Decision]:
+        """The last decisions of other sinks that are of this query."""
         others = [each for each in self.last_decisions(query_id) if each.sink_id != self.settings.sink_id]
-        return next((each.sink_id for each in others if each.batch.query_id == query_id), None)
+        return [each for each in others if each.batch.query_id == query_id]
 
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
         """Whether a decision was read whose transaction is still open; decisions that equal `but` do not count.
@@ -142,7 +144,13 @@ class Session:
         """The offsets in the markers of entries, by the offset of the marker; markers that are gone are left out."""
         log = self._read_markers(entries) if entries else None
         found = () if log is None else (*log.settled, *log.open)
-        return {each.record.offset: decode_marker(each.record.value or b"") for each in found}
+        owners = {entry.marker_offset: entry.identity for entry in entries}
+        return {
+            each.record.offset: decode_marker(each.record.value or b"")
+            for each in found
+            # If somebody has deleted the topic, and it was made again, another record may be there.
+            if (each.producer_id, each.producer_epoch) == owners[each.record.offset][1:]
+        }
 
     def _read_markers(self, entries: Sequence[Entry], patience_s: float | None = None) -> TransactionLog:
         wanted = {entry.marker_offset for entry in entries}
@@ -213,6 +221,16 @@ class Session:
         if error is not None and not isinstance(error, ProducerFenced):
             raise error
         return confirmed if error is None else None
+
+    def is_newest(self, ticket: TransactionIdentity) -> bool:
+        """Whether no later ticket was given (transaction version 2); OttlaError if no coordinator can store an answer.
+
+        The id gets a new epoch, which the coordinator must store. A ticket that is confirmed is not newest any more.
+        """
+        error = self.end((ticket,), committed=False)[ticket]
+        if error is not None and not isinstance(error, ProducerFenced):
+            raise error
+        return error is None
 
     def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
         """Whether this is the driver's identity, by this answer of DescribeTransactions."""

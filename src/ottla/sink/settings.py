@@ -52,7 +52,7 @@ class SinkSettings:
     done and comes again with other rows is refused (None: a batch write is, a micro-batch is not). `timeout_name`,
     `margin_name`, `same_rows_name` and `other_rows_name` are what error messages call `transaction_timeout_ms`,
     `margin_ms`, and a `same_rows` that is true or false. `of_checkpoint`: the id was made from the location of the
-    checkpoint, and not given by the user.
+    checkpoint, and not given by the user. `of_stream`: it is the only sink of a streaming query.
     """
 
     sink_id: str
@@ -67,6 +67,7 @@ class SinkSettings:
     same_rows_name: str = "same_rows=True"
     other_rows_name: str = "same_rows=False"
     of_checkpoint: bool = False
+    of_stream: bool = False
 
     def __post_init__(self) -> None:
         sink_id = self.sink_id

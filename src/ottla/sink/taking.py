@@ -3,9 +3,10 @@
 From transaction version 2 on (KIP-890) every end of a transaction gives its id a new epoch. An attempt that finds an id
 without an open transaction begins one with exactly the producer id and epoch that it found (AddPartitionsToTxn). If
 another attempt has used the id since, brokers refuse this without effect. Brokers let two attempts begin if both found
-the same. So each then asks for the newest ticket: if a later ticket leads to the same slot, the attempt, which has sent
-nothing yet, takes another ticket and does not use the id. If an id does not exist, InitProducerId creates it, with the
-ticket's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
+the same. So each then confirms its ticket: if a later one was given, the attempt, which has sent nothing yet, takes
+another ticket and does not use the id. To confirm it the coordinator must store something, so a broker that is cut off
+from the others, and is no longer the coordinator, cannot do it. If an id does not exist, InitProducerId creates it,
+with the ticket's identity as the expected one (KIP-360): brokers refuse this if the id exists by then.
 
 In version 1 the end of a transaction does not change the epoch, and an id can be taken only by InitProducerId, which
 aborts a transaction that is open under it. If an attempt is delayed before that until a later ticket leads to its slot,
@@ -18,7 +19,7 @@ from ottla.errors import OttlaError, TransactionError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.batch import Attempt, BatchId, Plan
-from ottla.sink.identities import SLOTS, TICKETS_MOST, is_free, is_last_of_slot, task_transactional_id, ticket_id
+from ottla.sink.identities import SLOTS, TICKETS_MOST, is_free, task_transactional_id, ticket_id
 from ottla.sink.session import Session
 
 
@@ -35,24 +36,23 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
     for _ in range(TICKETS_MOST):
         ticket = port.next_identity(tickets, timeout_ms)
         is_exact = port.transaction_version() >= 2
-        identity = _begun(session, plan, ticket) if is_exact else _fenced(session, plan, ticket)
-        if identity is None:
+        identity = _begun(session, ticket) if is_exact else _fenced(session, ticket)
+        if identity is None or (is_exact and not session.is_newest(ticket)):
             continue
-        known = port.describe_transactions([session.coordinator_id, tickets])
-        is_alone = not is_exact or is_last_of_slot(ticket, known.get(tickets))
-        if not session.is_coordinator(plan.coordinator, known):
-            if is_exact and is_alone:
-                session.end((identity,), committed=False)
-            raise _too_late(session, batch, attempt)
-        if is_alone:
+        known = port.describe_transactions([session.coordinator_id])
+        if session.is_coordinator(plan.coordinator, known):
             return identity
+        if is_exact:
+            session.end((identity,), committed=False)
+        raise over_for(session, batch, attempt)
     raise TransactionError(
-        f"partition {attempt.partition_id} of {batch} has {SLOTS} attempts with attempt number "
-        f"{attempt.attempt_number} that run at the same time; find out why they do not end, and start the query again"
+        f"none of the {SLOTS} transactional ids of task {attempt.partition_id} of {batch} is free: attempts before "
+        f"this one, also with number {attempt.attempt_number}, still run, or died and left transactions open. Start "
+        "the query again; if it happens again, look in Spark's log why attempts fail"
     )
 
 
-def _begun(session: Session, plan: Plan, ticket: TransactionIdentity) -> TransactionIdentity | None:
+def _begun(session: Session, ticket: TransactionIdentity) -> TransactionIdentity | None:
     """An identity whose transaction has begun, None if the id is in use (transaction version 2)."""
     port, timeout_ms = session.port, session.settings.transaction_timeout_ms
     # An id keeps the timeout that it was created with.
@@ -60,26 +60,27 @@ def _begun(session: Session, plan: Plan, ticket: TransactionIdentity) -> Transac
     known = port.describe_transactions([transactional_id]).get(transactional_id)
     if known is None:
         identity = port.first_identity(transactional_id, timeout_ms, ticket)
-    elif is_free(known, plan.idle):
+    elif is_free(known):
         identity = TransactionIdentity(transactional_id, known.producer_id, known.producer_epoch)
     else:
         identity = None
     return identity if identity is not None and port.begin(identity, session.settings.markers_topic) else None
 
 
-def _fenced(session: Session, plan: Plan, ticket: TransactionIdentity) -> TransactionIdentity | None:
+def _fenced(session: Session, ticket: TransactionIdentity) -> TransactionIdentity | None:
     """The next identity of an id, None if the id is in use (transaction version 1)."""
     port, transactional_id = session.port, task_transactional_id(ticket)
     known = port.describe_transactions([transactional_id]).get(transactional_id)
-    if not is_free(known, plan.idle):
+    if not is_free(known):
         return None
     return port.next_identity(transactional_id, session.settings.transaction_timeout_ms)
 
 
-def _too_late(session: Session, batch: BatchId, attempt: Attempt) -> OttlaError:
+def over_for(session: Session, batch: BatchId, attempt: Attempt) -> OttlaError:
+    """The error if an attempt was fenced, or finds that its plan is no longer the newest."""
     return kafka_error(
         ErrorCode.PRODUCER_FENCED,
-        f"{batch} of sink {session.settings.sink_id!r} is over for partition {attempt.partition_id}: it was committed "
-        "by other attempts or was aborted, or another driver has taken the sink over, or ottla sink recover has: "
-        "queries, and writes that run at the same time, need a sink.id each",
+        f"{batch} of sink {session.settings.sink_id!r} is over for task {attempt.partition_id}: it was committed by "
+        "other attempts, or was aborted, or another query or write has planned a batch of this sink since, or ottla "
+        "sink recover has ended it. Queries, and writes that run at the same time, need a sink.id each",
     )

@@ -16,10 +16,11 @@ from ottla.errors import OttlaError, TransactionError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
+from ottla.sink.deciding import is_fenced
 from ottla.sink.marker import encode_marker
 from ottla.sink.refusals import Role, check_rewritten, is_too_large, longer, marker_too_large, role
 from ottla.sink.session import Session
-from ottla.sink.taking import take_identity
+from ottla.sink.taking import over_for, take_identity
 
 _log = logging.getLogger("ottla.sink")
 
@@ -48,7 +49,7 @@ def prepare(
         totals = drain()
         if plan.last is not None and plan.last.lost:
             check_rewritten(settings, plan.last, attempt.partition_id, totals)
-        return Skipped(plan._replace(idle=()), batch, attempt, totals)
+        return Skipped(plan, batch, attempt, totals)
     task = TaskTransaction(session, plan, batch, attempt)
     try:
         totals = write(task.producer)
@@ -59,15 +60,17 @@ def prepare(
         task.give_up()
         if task.outlived_its_transaction and isinstance(error, OttlaError) and not isinstance(error, UserMistake):
             raise TransactionError(
-                f"partition {attempt.partition_id} of {batch} takes longer than its transaction may "
+                f"task {attempt.partition_id} of {batch} takes longer than its transaction may "
                 f"({settings.timeout_name}={settings.transaction_timeout_ms}): raise that, and "
                 "transaction.max.timeout.ms of the brokers where it is less, or divide the rows among more tasks. "
                 f"The first cause: {error}"
             ) from error
+        if is_fenced(error):
+            raise over_for(session, batch, attempt) from error
         raise
     task.leave()
     reach(Barrier.TASK_END)
-    return Prepared(plan._replace(idle=()), batch, attempt, totals, entry)
+    return Prepared(plan, batch, attempt, totals, entry)
 
 
 class OffsetsSeen:
@@ -133,8 +136,9 @@ class TaskTransaction:
         settings, passed_ms = self._settings, self._session.port.now_ms() - self._plan.planned_ms
         if passed_ms >= settings.transaction_timeout_ms:
             _log.warning(
-                "partition %d of %s begins to write %d ms after its batch was planned: transactions of the first tasks "
-                "may have timed out (%s=%d). Have more tasks run at once, or %s",
+                "task %d of %s begins to write %d ms after its batch was planned, if the clocks of this machine and of "
+                "the driver's agree: transactions of the first tasks may have timed out (%s=%d). Have more "
+                "tasks run at once, or %s",
                 self._attempt.partition_id,
                 self._batch,
                 passed_ms,
@@ -149,15 +153,16 @@ class TaskTransaction:
         if producer is None or identity is None:
             if totals.rows:
                 raise OttlaError(
-                    f"partition {self._attempt.partition_id} of {self._batch} sent no row of {totals.rows}"
+                    f"task {self._attempt.partition_id} of {self._batch} sent no row of {totals.rows}: nothing of the "
+                    "batch is visible; this is a bug of ottla: please report it"
                 )
             return None
         producer.flush()
         stored = self._seen.rows
         if stored != totals.rows:
             raise OttlaError(
-                f"partition {self._attempt.partition_id} of {self._batch} has {totals.rows} rows, and {stored} were "
-                "stored in its transaction: the batch is aborted"
+                f"task {self._attempt.partition_id} of {self._batch} has {totals.rows} rows, and {stored} were stored "
+                "in its transaction: nothing of the batch is visible; this is a bug of ottla: please report it"
             )
         if not stored:
             producer.abort_transaction()
@@ -188,4 +193,10 @@ class TaskTransaction:
                     self._producer.abort_transaction()
                 self._producer.close()
             except (OttlaError, TimeoutError) as error:
-                _log.warning("giving up partition %d of %s: %s", self._attempt.partition_id, self._batch, error)
+                _log.warning(
+                    "the transaction of task %d of %s could not be aborted: %s. The end of the batch or the next start "
+                    "aborts it; until then readers with read_committed wait",
+                    self._attempt.partition_id,
+                    self._batch,
+                    error,
+                )

@@ -89,7 +89,10 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         context = _task_context()
         batch = _micro_batch(context)
         if batch is None:
-            raise UserMistake("The exactly-once sink was called for a streaming query, and Spark does not say which.")
+            raise UserMistake(
+                "The exactly-once sink was called for a streaming query, and Spark does not say which. Start the query "
+                "again; if it happens again, report it with your Spark's version."
+            )
         return _write(self._settings, self._plan, batch, context, self._rows, iterator)
 
     @plainly
@@ -155,6 +158,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         same_rows_name="sink.same.rows=true",
         other_rows_name="sink.same.rows=false",
         of_checkpoint=options.of_checkpoint,
+        of_stream=options.of_stream,
     )
 
 
@@ -212,7 +216,7 @@ def _refuse_lost_number(context: TaskContext) -> None:
         raise UserMistake(
             "With Spark Connect the sink does not know whether a write is part of a micro-batch. A repeated "
             "micro-batch would be stored twice. Add the option write.id beside sink.id: str(batch_id) within "
-            "foreachBatch, a unique name for any other write."
+            "foreachBatch; for any other write a name that stays the same when it is repeated, and no other write has."
         )
     if all(context.getLocalProperty(name) == value for name, value in _OF_QUERIES):
         raise UserMistake(

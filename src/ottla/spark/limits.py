@@ -109,7 +109,11 @@ def _read_partitions(
         if not isinstance(partitions, dict):
             raise ConfigError(f"The option {name} gives {partitions!r} for {topic}: it must be {allowed}.")
         for partition, value in partitions.items():
-            if not (partition.isascii() and partition.isdecimal()) or not (_is_whole(value) or value in markers):
+            if not (partition.isascii() and partition.isdecimal()):
+                raise ConfigError(
+                    f"The option {name} names partition {partition!r} of {topic}: it must be a whole number from 0 on."
+                )
+            if not (_is_whole(value) or value in markers):
                 raise ConfigError(
                     f"The option {name} gives {noun} {value!r} for partition {partition!r} of {topic}: "
                     f"it must be {wanted}."

@@ -158,7 +158,7 @@ def _place_offset(option: str, place: Place, offset: int, first: int, end: int, 
         return offset
     if fail_on_data_loss:
         raise UserMistake(
-            f"The option {option} asks for offset {offset} of partition {place[1]} of {place[0]}, which holds offsets "
-            f"{first} to {end}: correct it, or set failOnDataLoss=false to read what there is."
+            f"The option {option} asks for offset {offset} of partition {place[1]} of {place[0]}, which has the "
+            f"offsets from {first} to {end} (the end): correct it, or set failOnDataLoss=false to read what there is."
         )
     return min(max(offset, first), end)

@@ -194,7 +194,8 @@ def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError)
             lookup.close()
         # If the partition is shorter now, offsets from its end on may belong to other records.
         follows = min(first[place], span.end) if first[place] > progress.offset else span.end
-        holds = f"it now holds {first[place]} to {end[place]}"
+        left = f"it now has offsets {first[place]} to {end[place] - 1}"
+        holds = left if end[place] > first[place] else f"it is empty now, and ends at {end[place]}"
         told = f"offsets {progress.offset} to {follows - 1} of {where} are gone: {holds}"
     report_loss(told, fail=options.fail_on_data_loss)
     progress.offset = follows
@@ -215,7 +216,7 @@ def _explained(options: SourceOptions, progress: _Progress, error: Unreachable) 
     span = progress.span
     return Unreachable(
         f"Partition {span.partition} of {span.topic} could not be read on from offset {progress.offset} to {span.end}: "
-        f"{error} (kafkaConsumer.pollTimeoutMs={options.poll_timeout_ms})",
+        f"{error} (kafkaConsumer.pollTimeoutMs={options.poll_timeout_ms}: check the brokers, or raise it)",
         topic=span.topic,
         partition=span.partition,
     )

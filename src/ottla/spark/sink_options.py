@@ -50,7 +50,7 @@ _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _OF_SOURCE = {row.name.lower(): row.name for row in OPTIONS}
 _ASYNC_PROGRESS = "asyncprogresstracking"
 _SHOWN_MOST = SINK_ID_BYTES_MAX
-# Brokers look for transactions that have timed out every ten seconds, and the decision's own needs some time, too.
+# Every ten seconds brokers look for transactions that have timed out, and the decision's own needs some time, too.
 _MARGIN_MS_LEAST = 15_000
 # Settings that exactly-once sets itself, with the values that the user may give.
 _SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
@@ -58,8 +58,8 @@ _REFUSED_SETTINGS = {
     "key.serializer": "keys are sent as the bytes they are",
     "value.serializer": "values are sent as the bytes they are: make them with Spark's functions, such as to_json, or "
     "by the option value.format",
-    "interceptor.classes": "tasks run in processes of their own",
-    "transactional.id": "the sink makes its transactional ids of the option sink.id",
+    "interceptor.classes": "tasks run in processes of their own: leave it out",
+    "transactional.id": "the sink chooses its transactional ids itself: leave it out, and name the sink with sink.id",
 }
 
 
@@ -72,6 +72,7 @@ class SinkOptions:
     topic of the decisions. `margin_ms`: how much time a batch's transactions must have left when it is decided (None: a
     part of their timeout). `same_rows`: whether a batch that is done must not come again with other rows (None: a
     batch write must not, a micro-batch may). `of_checkpoint`: `sink_id` was made from the checkpoint's location.
+    `of_stream`: this is the sink of a streaming query.
     `values`: how to encode values with a schema of a registry.
     """
 
@@ -85,6 +86,7 @@ class SinkOptions:
     margin_ms: int | None = None
     same_rows: bool | None = None
     of_checkpoint: bool = False
+    of_stream: bool = False
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
     values: ValueOptions | None = None
 
@@ -125,6 +127,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         margin_ms=_read_margin(given),
         same_rows=same_rows,
         of_checkpoint=exactly_once and streaming and "sink.id" not in given,
+        of_stream=streaming,
         settings=settings,
         values=read_value_options(given),
     )
@@ -158,7 +161,7 @@ def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
         advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
         raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")
     if streaming and "write.id" in given:
-        raise ConfigError("The option write.id is for batch writes: a streaming query is known by sink.id.")
+        raise ConfigError("The option write.id is for batch writes: leave it out, and give the query a sink.id.")
 
 
 def _read_delivery(given: Mapping[str, str], streaming: bool) -> bool:
@@ -200,7 +203,7 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
         return _shortened(checkpoint)
     raise ConfigError(
         "An exactly-once sink needs a name that is the same on every start. It is made from the option "
-        "checkpointLocation, and that was not given (Spark does not tell a sink a location of Spark's configuration). "
+        "checkpointLocation, and that was not given (Spark does not tell sinks a location of Spark's configuration). "
         'Add .option("sink.id", "..."), the same on every start of this query and of no other.'
     )
 

@@ -116,7 +116,10 @@ class OttlaDataSource(DataSource):
 
     def _check_schema(self, schema: StructType) -> None:
         if schema != self.schema():
-            raise UserMistake("The ottla source has a schema of its own: leave out .schema(...), and use select.")
+            raise UserMistake(
+                "The ottla source has a schema of its own: leave out .schema(...), and use select. (Spark gives one, "
+                "too, when it reads a table of its catalog: use spark.read, or CREATE TEMPORARY VIEW.)"
+            )
 
 
 def _decoder_of(reading: ValueReading) -> ValueDecoder:
