@@ -29,7 +29,7 @@ from ottla.sink.decision import Decision, encode
 from ottla.sink.identities import coordinator_id, task_transactional_id, ticket_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import encode_marker
-from ottla.sink.planning import _IDLE_MOST, plan
+from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
@@ -134,7 +134,7 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
     coordinator = TransactionIdentity(coordinator_id(_SINK), 9_999, 7)
     spans = tuple(Span(_TOPIC, partition, 123_456_789, 123_456_789, 1) for partition in range(partitions))
     totals = Totals(partitions, 1 << 63)
-    planned = Plan(coordinator, None, tuple(identities[:_IDLE_MOST]), 1_764_000_000_000)
+    planned = Plan(coordinator, None, 1_764_000_000_000)
     batch = BatchId("5a3c2f6e-5d0f-4a65-8b6c-0c61dbb4a1a7", 17)
     chance = Random(1)
     entries = [

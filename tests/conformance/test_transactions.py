@@ -10,6 +10,7 @@ from tests.client.in_time import ahead
 
 import ottla
 from ottla.connection.request import ANY_NODE
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
@@ -129,3 +130,21 @@ def test_a_commit_that_nobody_answers_is_unfinished_and_goes_on(side: Side, topi
     await_markers(side.bootstrap_servers, topic)
     found = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed")
     assert found["value"].to_pylist() == [b"stored", b"next"]
+
+
+def test_an_identity_is_confirmed_once_no_newer_one_was_given(side: Side, kafka_name: str) -> None:
+    """The tickets of the sink: EndTxn without a transaction gives the newest identity an epoch, and no other."""
+    with ottla.Admin(side.bootstrap_servers) as admin:
+        first, second = (admin.fence_producers([kafka_name])[kafka_name] for _ in range(2))
+
+        def is_newest(identity: TransactionIdentity) -> bool:
+            error = ottla.end_transactions([identity], False, side.bootstrap_servers)[identity]
+            assert error is None or isinstance(error, ottla.ProducerFenced)
+            return error is None
+
+        assert not is_newest(first)
+        assert is_newest(second)
+        assert admin.describe_transactions([kafka_name])[kafka_name].producer_epoch == second.producer_epoch + 1
+        third = admin.fence_producers([kafka_name])[kafka_name]
+        assert not is_newest(second)
+        assert is_newest(third)
