@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.client.admin import transactions_of
 from ottla.client.producer import Producer
 from ottla.errors import OttlaError
 from ottla.producer.transaction_states import TransactionIdentity
@@ -34,7 +35,7 @@ QUERY_ID = "query-1"
 _ATTEMPTS_MAX = 4
 _JOB_US = 3_600_000_000
 # What a commit says of a task's transaction that somebody has ended.
-_MISSED = ("has lost its transaction before", "did not last until they could be committed")
+_MISSED = ("lost its transaction before", "did not last until they could be committed")
 
 
 class Superseded(Exception):
@@ -70,16 +71,22 @@ class Query:
     # How long after one task the next one begins: batches may be longer than their transactions.
     between_tasks_us: int = 0
     days_ms: int = 0
+    # Whether tasks know, from earlier tasks of the same worker, which brokers coordinated ids.
+    remembers: bool = False
+    # By how much the clock of a process is ahead of the brokers'.
+    draw_clock_ms: Callable[[], int] = lambda: 0
     committed: list[int] = field(default_factory=list)
     written: dict[int, Written] = field(default_factory=dict)
     attempts: int = 0
     runs: int = 0
     taken_back: list[str] = field(default_factory=list)
     _identities: set[TransactionIdentity] = field(default_factory=set)
+    _coordinators: dict[str, int] = field(default_factory=dict)
 
     def session(self, process: Process) -> Session:
-        port = SimulatedKafka(self.settings, PlaceOfProcess(self.world, process), lambda: self.days_ms, self._take)
-        return Session(self.settings, port)
+        ahead_ms = self.draw_clock_ms()
+        place = PlaceOfProcess(self.world, process)
+        return Session(self.settings, SimulatedKafka(self.settings, place, lambda: self.days_ms + ahead_ms, self._take))
 
     def _take(self, identity: TransactionIdentity) -> None:
         """No two attempts may send under one identity."""
@@ -205,8 +212,13 @@ class Query:
                         process.wait(None, self.chance.randint(0, 50_000))
                 return _totals(rows)
 
-            batch_id = BatchId(QUERY_ID, batch)
-            return prepare(self.session(process), planned, batch_id, attempt, write, lambda: _totals(rows))
+            session = self.session(process)
+            known = transactions_of(session.port._admin)._coordinators
+            if self.remembers:
+                known.update(self._coordinators)
+            message = prepare(session, planned, BatchId(QUERY_ID, batch), attempt, write, lambda: _totals(rows))
+            self._coordinators.update(known)
+            return message
 
         return work
 

@@ -94,6 +94,10 @@ class History:
             self.query.between_tasks_us = slow.choice((15, 25, 40)) * _S
         if slow.random() < 0.5:
             self.query.settings = replace(settings, same_rows=True)
+        self.query.remembers = slow.random() < 0.5
+        self._clocks = Chance(f"clock {seed}")
+        if self._clocks.random() < 0.3:
+            self.query.draw_clock_ms = lambda: self._clocks.choice((-3_600_000, -30_000, 0, 30_000, 3_600_000))
         self._cuts = Chance(f"cut {seed}")
         self.query.copies_most = self._cuts.choice((1, 1, 3, 6))
         self.told_lost: dict[int, int] = {}
@@ -118,7 +122,7 @@ class History:
             process.dies_in_apply_us = chance.randint(0, 8_000)
             return
         if kind == "task" and chance.random() < 0.2:
-            process.hesitates_us = chance.choice((100_000, 200_000, 2 * _S))
+            process.hesitates_us = chance.choice((100_000, 200_000, 2 * _S, 20 * _S, 200 * _S))
             return
         wait = chance.randint(1, 60 if kind == "task" else 90 * len(self.query.batch_rows))
         if chance.random() < 0.5:
@@ -154,7 +158,7 @@ class History:
             return
         broker_id = chance.below(_BROKERS)
         fault = chance.choice((Isolate(broker_id=broker_id), Pause(broker_id=broker_id, moment="now")))
-        at_us, lasts_us = chance.randint(0, 20 * _S), chance.choice((5 * _S, 15 * _S, 60 * _S))
+        at_us, lasts_us = chance.randint(0, 20 * _S), chance.choice((5 * _S, 15 * _S, 60 * _S, 300 * _S))
 
         def begin() -> None:
             if self._is_wild and world.is_whole():
@@ -255,7 +259,7 @@ class History:
         """What a user can do who is refused: in the end, what the refusal says."""
         self.refusals.append(refusal)
         settings = self.query.settings
-        if "Start the query again: only" in refusal:
+        if "Start the query again: then only" in refusal:
             return
         if "set same_rows=True" in refusal and self.query.repeats:
             self.query.settings = replace(settings, same_rows=True)

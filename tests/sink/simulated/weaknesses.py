@@ -88,6 +88,10 @@ WEAKNESSES: dict[str, list[Edit]] = {
         ),
         replace("sink/taking.py", "is_exact and not session.is_newest(ticket)", "False"),
     ],
+    # Who joins a transaction that another attempt has begun since its look believes that it is alone.
+    "tickets_are_not_confirmed": [
+        replace("sink/taking.py", "is_exact and not session.is_newest(ticket)", "False"),
+    ],
     "decided_batches_are_written_again": [
         replace(
             "sink/refusals.py",
