@@ -59,7 +59,8 @@ def _become_coordinator(session: Session) -> tuple[TransactionIdentity, Decision
     coordinator = session.fence()
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
-    coordinator, lost, _ = clean(session, coordinator, decision)
+    coordinator, lost, found = clean(session, coordinator, decision)
+    _free(session, found.idle)
     reach(Barrier.PLAN_LANDED)
     if decision is not None and decision.unsettled:
         settled = decision.settled(lost)
@@ -142,19 +143,19 @@ def clean(
             *settle(session, decision.batch, found.doubtful, accept_loss=accept_loss),
         )
     reach(Barrier.PLAN_SWEEP)
-    abort_strays(session, (*found.abort, *_begun(session, found.idle)))
+    abort_strays(session, (*found.abort, *found.idle))
     return coordinator, lost, found
 
 
-def _begun(session: Session, idle: tuple[TransactionIdentity, ...]) -> tuple[TransactionIdentity, ...]:
-    """Identities without a transaction, so that they can be ended: attempts take only ids whose transaction has ended.
+def _free(session: Session, idle: tuple[TransactionIdentity, ...]) -> None:
+    """Let attempts take the ids of these identities, which have no transaction: they take only what has ended one.
 
-    Before transaction version 2 brokers end no transaction that has not begun, so it is begun here. One that has
-    another identity by now is left out: an attempt of another plan has it.
+    Before transaction version 2 brokers end no transaction that has not begun, so it is begun first. An id that has
+    another identity by now is left alone: an attempt of another plan has it.
     """
-    if session.port.transaction_version() >= 2:
-        return idle
-    return tuple(each for each in idle if session.port.begin(each, session.settings.markers_topic))
+    if session.port.transaction_version() < 2:
+        begun = [each for each in idle if session.port.begin(each, session.settings.markers_topic)]
+        abort_strays(session, tuple(begun))
 
 
 def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
