@@ -15,7 +15,7 @@ from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.connection.address_book import AddressBook, LastingError
-from ottla.connection.loss import REFUSED, not_kafka
+from ottla.connection.loss import REFUSED, Loss, LossKind, not_kafka
 
 
 def http_server(connection: socket.socket) -> None:
@@ -193,3 +193,19 @@ def test_a_wait_tells_what_it_saw_though_the_next_try_has_begun() -> None:
     addresses.lost("one", 9092, REFUSED, 1)
     assert lasting.seen()
     assert isinstance(lasting.error, ottla.NotKafka)
+
+
+def test_a_lasting_error_is_of_the_moment_at_which_it_was_seen() -> None:
+    """The I/O thread may find an address that can be used while another thread asks what is wrong."""
+    addresses = AddressBook([("one", 9092)])
+
+    class ReadyMeanwhile(Loss):
+        @property
+        def is_lasting(self) -> bool:
+            addresses.ready("one", 9092)
+            return True
+
+    addresses.lost("one", 9092, ReadyMeanwhile(LossKind.SASL_FAILED, "the broker does not take the token"), 0)
+    error = addresses.lasting_error()
+    assert isinstance(error, ottla.AuthenticationError)
+    assert "does not take the token" in str(error)

@@ -283,7 +283,9 @@ def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     write(numbers(spark, 500, 600), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-tuesday")
     write(numbers(spark, 0, 500), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
-    with pytest.raises(PySparkException, match=r"499 rows where 500 were decided.*Nothing was written this time.*write\.id"):
+    with pytest.raises(
+        PySparkException, match=r"499 rows where 500 were decided.*Nothing was written this time.*write\.id"
+    ):
         write(numbers(spark, 0, 499), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
 

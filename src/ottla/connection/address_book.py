@@ -71,7 +71,8 @@ class AddressBook:
             return None
         losses = dict(self._losses)
         if all(address in losses and losses[address].is_lasting for address in self._bootstrap):
-            return self.error()
+            # Of the same copy: meanwhile the I/O thread may have found an address that can be used.
+            return self._error(losses)
         return None
 
     def error(self, waited_ms: int | None = None) -> OttlaError:
@@ -80,7 +81,9 @@ class AddressBook:
         AuthenticationError where TLS or SASL failed at one of them. NotKafka where no broker ever answered, all
         bootstrap addresses were tried, and something that does not speak Kafka is at one of them. Else Unreachable.
         """
-        losses = dict(self._losses)
+        return self._error(dict(self._losses), waited_ms)
+
+    def _error(self, losses: dict[Address, Loss], waited_ms: int | None = None) -> OttlaError:
         addresses = [*self._bootstrap, *(address for address in losses if address not in self._bootstrap)]
         where = ", ".join(_told(address, losses.get(address)) for address in addresses)
         if any(loss.is_unauthenticated for loss in losses.values()):
