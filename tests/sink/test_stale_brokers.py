@@ -27,7 +27,7 @@ from ottla.sink.settings import CONTROL_TOPIC, SinkSettings
 from ottla.sink.task import prepare
 
 from .conftest import assert_every_row_once, make_job
-from .driver import Job, run_batch, run_task, send, totals_of
+from .driver import Job, prepare_rows, run_batch, run_task
 from .held_up import HeldUp
 
 
@@ -42,9 +42,13 @@ def cut_off(cluster: ottla.Cluster, job: Job) -> tuple[int, str, str]:
     stale = cluster.leader(CONTROL_TOPIC, 0)
     if cluster.coordinator(transactional_id=coordinator_id(job.sink_id)) == stale:
         cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
-    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
-    of_stale = addresses.pop(stale)
-    return stale, of_stale, ",".join(addresses.values())
+    return stale, *addresses(cluster, stale)
+
+
+def addresses(cluster: ottla.Cluster, stale: int) -> tuple[str, str]:
+    """The address of this broker, and those of the others."""
+    of_brokers = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    return of_brokers.pop(stale), ",".join(of_brokers.values())
 
 
 def test_a_plan_does_not_take_an_old_decision_for_the_last_one(cluster: ottla.Cluster, job: Job) -> None:
@@ -130,13 +134,10 @@ def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
 ) -> None:
     run_batch(job, job.settings(), 0)
     stale = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
-    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
+    of_stale, others = addresses(cluster, stale)
     impatient = {"default.api.timeout.ms": 5_000}
-    old = session_of(
-        dataclasses.replace(job.settings(), bootstrap_servers=addresses.pop(stale), client_settings=impatient)
-    )
+    old = session_of(dataclasses.replace(job.settings(), bootstrap_servers=of_stale, client_settings=impatient))
     replaced = plan(old)
-    others = ",".join(addresses.values())
     settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
     with cluster.faults.isolate(stale):
         cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
@@ -160,9 +161,7 @@ def test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone(
     settings = job.settings()
     for batch in range(4):
         run_batch(job, settings, batch)
-    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
-    del addresses[stale]
-    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    others = dataclasses.replace(settings, bootstrap_servers=addresses(cluster, stale)[1])
     session, messages = session_of(others), []
     first = plan(session_of(settings))
 
@@ -173,11 +172,11 @@ def test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone(
             cluster.await_leader(
                 *cluster._coordinating(None, coordinator_id(job.sink_id)), other_than=stale, timeout=30
             )
-        message, planned = prepared_by(job, others, first, 4, number=1), first
+        message, planned = prepared(job, others, first, 4, number=1), first
         for batch in range(5, 9):
             commit(session, [message])
             planned = plan(session)
-            message = prepared_by(job, others, planned, batch, number=0)
+            message = prepared(job, others, planned, batch, number=0)
             if message.entry is not None and message.entry.identity.transactional_id == port.held_before:
                 break
         messages.append(message)
@@ -230,15 +229,9 @@ def lead_only(cluster: ottla.Cluster, broker: int, led: set[tuple[str, int]]) ->
             cluster.move_leader(*place, *([broker] if place in led else []))
 
 
-def prepared_by(job: Job, settings: SinkSettings, planned: Plan, batch: int, number: int) -> Prepared:
-    rows = job.rows_of(batch, 0)
-
-    def write(producer: Callable[[], ottla.Producer]) -> Totals:
-        send(producer(), job, rows)
-        return totals_of(rows)
-
+def prepared(job: Job, settings: SinkSettings, planned: Plan, batch: int, number: int) -> Prepared:
     attempt = Attempt(10 * batch + number, 0, number)
-    message = prepare(session_of(settings), planned, BatchId(job.query_id, batch), attempt, write, Totals)
+    message = prepare_rows(settings, planned, BatchId(job.query_id, batch), 0, job, job.rows_of(batch, 0), attempt)
     assert isinstance(message, Prepared)
     return message
 
@@ -263,10 +256,8 @@ def test_a_decision_is_not_made_by_the_clock_of_the_driver_because_a_cut_off_bro
     run_batch(job, job.settings(), 0)
     own, stale = cluster._coordinating(None, coordinator_id(job.sink_id)), 2
     lead_only(cluster, stale, {own})
-    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
-    del addresses[stale]
     settings = job.settings()
-    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    others = dataclasses.replace(settings, bootstrap_servers=addresses(cluster, stale)[1])
     port = HourBehind(settings)
     committing = Session(settings, port)
     # It remembers who coordinates the driver's id.
@@ -315,9 +306,7 @@ def test_a_cut_off_coordinator_that_knows_an_id_from_earlier_batches_is_not_beli
             cluster.move_leader(*place)
     # It remembers who coordinates them.
     assert committing.port.describe_transactions(ids).keys() == set(ids)
-    addresses = dict(zip(cluster.brokers(), cluster.bootstrap_servers.split(","), strict=True))
-    del addresses[stale]
-    others = dataclasses.replace(settings, bootstrap_servers=",".join(addresses.values()))
+    others = dataclasses.replace(settings, bootstrap_servers=addresses(cluster, stale)[1])
     planned = plan(planning)
     with cluster.faults.isolate(stale):
         for place in {cluster._coordinating(None, each) for each in ids}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -170,9 +170,9 @@ def recover(
         told = {
             "sink": sink_id,
             "batch": None if done.decision is None else _batch_as_json(done.decision),
-            "committed": [_entry_as_json(entry, written) for entry in done.committed],
+            "committed": [_entry_as_json(entry, written.get(entry.marker_offset)) for entry in done.committed],
             "aborted": [list(identity) for identity in done.aborted],
-            "lost": [_entry_as_json(entry, written) for entry in done.lost],
+            "lost": [_entry_as_json(entry, None) for entry in done.lost],
         }
         typer.echo(json.dumps(told))
     else:
@@ -236,13 +236,13 @@ def _as_json(state: SinkState, history: bool) -> dict[str, Any]:
     told: dict[str, Any] = {
         "sink": state.sink_id,
         "batch": None if last is None else _batch_as_json(last),
-        "tasks": [] if last is None else [_task_as_json(state, entry) for entry in last.entries],
+        "tasks": [] if last is None else [_task_as_json(state, last, entry) for entry in last.entries],
         "open": [list(identity) for identity in state.open],
         "deciding": state.deciding,
     }
     if history:
         told["history"] = [
-            {**_batch_as_json(each), "tasks": [_settled_as_json(state, each, entry) for entry in each.entries]}
+            {**_batch_as_json(each), "tasks": [_task_as_json(state, each, entry) for entry in each.entries]}
             for each in state.decisions
         ]
     return told
@@ -270,32 +270,20 @@ def _state(decision: Decision) -> str:
     return f"{gone} given up" if decision.loss_accepted else f"{gone} lost"
 
 
-def _entry_as_json(entry: Entry, written: Mapping[int, Written]) -> dict[str, Any]:
-    # Lost rows have no offsets that count.
-    told = written.get(entry.marker_offset)
+def _task_as_json(state: SinkState, decision: Decision, entry: Entry) -> dict[str, Any]:
+    return {**_entry_as_json(entry, _written(state, decision, entry)), "state": _fate(state, decision, entry)}
+
+
+def _entry_as_json(entry: Entry, written: Written | None) -> dict[str, Any]:
     return {
         "task": entry.partition_id,
         "transactional_id": entry.identity.transactional_id,
         "producer_id": entry.identity.producer_id,
         "producer_epoch": entry.identity.producer_epoch,
         "rows": entry.totals.rows,
-        "offsets": None if told is None else [span._asdict() for span in told.spans],
-        "partitions_left_out": None if told is None else told.left_out,
+        "offsets": None if written is None else [span._asdict() for span in written.spans],
+        "partitions_left_out": None if written is None else written.left_out,
     }
-
-
-def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
-    fate = _fate(state, entry)
-    return {**_entry_as_json(entry, {} if fate == _LOST else state.written), "state": fate}
-
-
-def _settled_as_json(state: SinkState, decision: Decision, entry: Entry) -> dict[str, Any]:
-    """A task of any batch; what became of an earlier batch's tasks is noted in its decision."""
-    if decision is state.decisions[-1]:
-        return _task_as_json(state, entry)
-    if entry.lost:
-        return {**_entry_as_json(entry, {}), "state": _LOST}
-    return {**_entry_as_json(entry, state.written), "state": "committed"}
 
 
 # ---- for people ---------------------------------------------------------------------------------------------------
@@ -313,10 +301,10 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
         )
         table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
         for entry in last.entries:
-            # Lost rows have no offsets that count.
-            places = [("", "")] if _fate(state, entry) == _LOST else _places([state.written.get(entry.marker_offset)])
+            fate = _fate(state, last, entry)
+            places = [("", "")] if fate == _LOST else _places([_written(state, last, entry)])
             for number, place in enumerate(places):
-                first = (f"{entry.partition_id}", _fate(state, entry), f"{entry.totals.rows:,}")
+                first = (f"{entry.partition_id}", fate, f"{entry.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
         if last.entries:
             tell(table)
@@ -334,9 +322,8 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
             there = [entry for entry in decision.entries if not entry.lost]
             rows = f"{decision.totals.rows:,}"
             if len(there) < len(decision.entries):
-                # Rows that are lost have no offsets that count.
                 rows = f"{sum(entry.totals.rows for entry in there):,} of {rows}"
-            for number, place in enumerate(_places([state.written.get(entry.marker_offset) for entry in there])):
+            for number, place in enumerate(_places([_written(state, decision, entry) for entry in there])):
                 first = (_number(decision), _time(decision.decided_ms), rows)
                 table.add_row(*(first if not number else ("", "", "")), *place)
         tell(table)
@@ -355,11 +342,19 @@ def _number(decision: Decision) -> str:
     return printable(decision.batch.query_id) if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
 
 
-def _fate(state: SinkState, entry: Entry) -> str:
+def _fate(state: SinkState, decision: Decision, entry: Entry) -> str:
+    """What became of a task's rows; of an earlier batch's tasks it is noted in the decision."""
+    if decision is not state.decisions[-1]:
+        return _LOST if entry.lost else "committed"
     fate = state.fates.get(entry.marker_offset)
     if fate is None:
         return "unknown"
     return {"open": "to be committed", "aborted": _LOST}.get(fate.value, fate.value)
+
+
+def _written(state: SinkState, decision: Decision, entry: Entry) -> Written | None:
+    """Where a task's rows are, if that is known; the offsets of lost rows do not count."""
+    return None if _fate(state, decision, entry) == _LOST else state.written.get(entry.marker_offset)
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:

@@ -217,20 +217,21 @@ class Session:
         if self.port.transaction_version() < 2:
             known = self.port.describe_transactions([self.coordinator_id])
             return coordinator if self.is_coordinator(coordinator, known) else None
-        confirmed, error = self.give_up(coordinator)
-        if error is not None and not isinstance(error, ProducerFenced):
-            raise error
-        return confirmed if error is None else None
+        return self._with_next_epoch(coordinator)
 
     def is_newest(self, ticket: TransactionIdentity) -> bool:
         """Whether no later ticket was given (transaction version 2); OttlaError if no coordinator can store an answer.
 
         The id gets a new epoch, which the coordinator must store. A ticket that is confirmed is not newest any more.
         """
-        error = self.end((ticket,), committed=False)[ticket]
+        return self._with_next_epoch(ticket) is not None
+
+    def _with_next_epoch(self, identity: TransactionIdentity) -> TransactionIdentity | None:
+        """The identity after an EndTxn of transaction version 2, None if it has been fenced; OttlaError otherwise."""
+        following, error = self.give_up(identity)
         if error is not None and not isinstance(error, ProducerFenced):
             raise error
-        return error is None
+        return following if error is None else None
 
     def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
         """Whether this is the driver's identity, by this answer of DescribeTransactions."""
@@ -258,12 +259,12 @@ class Session:
             known is not None and known.state == "CompleteAbort" and after == (known.producer_id, known.producer_epoch)
         )
 
-    def give_up(self, coordinator: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
-        """Abort what this identity of the driver may be deciding; returns the identity after that, and the error.
+    def give_up(self, identity: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
+        """Abort the transaction of an identity, if there is one; returns the identity after that, and the error.
 
         From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun.
         """
-        ended = self.port.end([coordinator], committed=False)[coordinator]
+        ended = self.port.end([identity], committed=False)[identity]
         return ended.identity, ended.error
 
 
