@@ -16,6 +16,8 @@ from ottla.errors import OttlaError, UserMistake
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.reader.settings import READER_SETTINGS
 
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 # What nobody can give as an option is called by Kafka's name.
 _NO_OPTIONS = frozenset({"transactional.id"})
 _OPTIONS = {
