@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ class Papers:
         ours, other = trustme.CA(), trustme.CA()
         self._folder = folder
         self.server = self._issue(ours, "server", "127.0.0.1", "localhost")
+        past = datetime(2020, 1, 1, tzinfo=UTC)
+        self.expired = self._issue(ours, "expired", "127.0.0.1", not_before=past - timedelta(days=1), not_after=past)
         self.elsewhere = self._issue(ours, "elsewhere", "kafka.elsewhere.example")
         self.client = self._issue(ours, "client", "client@ottla.example")
         self.untrusted = self._issue(other, "untrusted", "client@ottla.example")
@@ -30,8 +33,8 @@ class Papers:
         key, certificates = self.parts(self.client)
         self.locked.write_bytes(_pkcs_8(key, KEY_PASSWORD) + certificates)
 
-    def _issue(self, authority: Any, name: str, *whom: str) -> Path:
-        issued = authority.issue_cert(*whom)
+    def _issue(self, authority: Any, name: str, *whom: str, **when: datetime) -> Path:
+        issued = authority.issue_cert(*whom, **when)
         path = self._folder / f"{name}.pem"
         certificates = b"".join(each.bytes() for each in issued.cert_chain_pems)
         path.write_bytes(_pkcs_8(issued.private_key_pem.bytes()) + certificates)

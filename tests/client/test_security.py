@@ -44,6 +44,7 @@ def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
     listeners = {
         "SSL": Listener(**tls),
         "ELSEWHERE": Listener(protocol="SSL", certificate=papers.elsewhere),
+        "EXPIRED": Listener(protocol="SSL", certificate=papers.expired),
         "MUTUAL": Listener(**tls, client_auth="required", client_ca=papers.ca),
         "SASL_SSL": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS),
     }
@@ -116,6 +117,15 @@ def test_a_certificate_for_another_host_is_taken_where_names_are_not_checked(
 ) -> None:
     given = settings_for(papers, "SSL") | {"ssl_endpoint_identification_algorithm": ""}
     round_trip(cluster.bootstrap_servers_of("ELSEWHERE"), topic, given)
+
+
+def test_a_brokers_certificate_that_has_expired_is_to_be_renewed(cluster: ottla.Cluster, papers: Papers) -> None:
+    told = "certificate has expired.*have the broker's certificate renewed, or set the clock of this machine right"
+    with (
+        pytest.raises(ottla.AuthenticationError, match=told),
+        ottla.Admin(cluster.bootstrap_servers_of("EXPIRED"), **settings_for(papers, "SSL")) as admin,
+    ):
+        admin.list_topics()
 
 
 def neighbouring_ports() -> tuple[socket.socket, socket.socket]:

@@ -53,6 +53,14 @@ def test_a_certificate_for_other_names_is_told_with_these(cluster: ottla.Cluster
         assert any_name.subjects() == []
 
 
+def test_a_certificate_that_has_expired_is_to_be_renewed(cluster: ottla.Cluster, papers: Papers) -> None:
+    listener = ottla.Listener(protocol="SSL", certificate=papers.expired)
+    with ottla.Registry(cluster.bootstrap_servers, listener=listener, topic="expired") as registry:
+        told = r"is not believed \(certificate has expired\): have its certificate renewed, or set the clock"
+        with pytest.raises(ottla.RegistryError, match=told):
+            RegistryClient(registry.url, ssl_truststore_location=papers.ca).subjects()
+
+
 def test_a_client_shows_a_certificate_where_one_is_asked_for(cluster: ottla.Cluster, papers: Papers) -> None:
     listener = encrypted(papers, client_auth="required", client_ca=papers.ca)
     believing = {"ssl_truststore_location": papers.ca, "max_retries": 0}

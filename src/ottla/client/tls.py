@@ -38,6 +38,11 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _ADVICE = (
     ("hostname mismatch", "connect by a name that is in it, or set ssl.endpoint.identification.algorithm to nothing"),
     ("ip address mismatch", "connect by a name that is in it, or set ssl.endpoint.identification.algorithm to nothing"),
+    ("certificate has expired", "have the broker's certificate renewed, or set the clock of this machine right"),
+    (
+        "certificate is not yet valid",
+        "set the clock of this machine right, or have the broker show another certificate",
+    ),
     ("certificate verify failed", "name who issued the broker's certificate in ssl.truststore.location"),
     ("certificate required", "the broker wants a certificate of yours: give ssl.keystore.location"),
     ("unknown ca", "the broker does not know who issued the certificate in ssl.keystore.location"),

@@ -32,6 +32,8 @@ _SILENCE_S = 2.0
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 # How OpenSSL numbers it that a certificate is for other hosts, mail addresses or IP addresses.
 _OTHER_NAMES = (62, 63, 64)
+# And that it is not valid yet, or not any more.
+_OTHER_TIMES = (9, 10)
 _NAMES_MAX, _NAME_MAX = 5, 100
 _RETRIED = (408, 425, 429)
 
@@ -163,7 +165,9 @@ class Transport:
         self, address: ServerAddress, error: ssl.SSLCertVerificationError, until_s: float
     ) -> RegistryError:
         told = f"is not believed ({error.verify_message.rstrip('.')})"
-        if error.verify_code not in _OTHER_NAMES:
+        if error.verify_code in _OTHER_TIMES:
+            advice = "have its certificate renewed, or set the clock of this machine right"
+        elif error.verify_code not in _OTHER_NAMES:
             advice = "name who issued its certificate as ssl.truststore.location"
         else:
             names = self._names_of(address, until_s)
