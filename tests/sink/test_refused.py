@@ -140,7 +140,7 @@ def test_a_decided_batch_with_other_rows_is_refused(changed: dict[str, Any], tol
     Checkpoint(job.checkpoint).roll_back(1)
     other = dataclasses.replace(job, rows_per_batch=50, **changed)
     with pytest.raises(
-        ottla.UserMistake, match=rf"has 50 rows where 60 were decided .* Nothing was written this time; .*{told}"
+        ottla.UserMistake, match=rf"has 50 rows where 60 were decided\. Nothing was written this time; .*{told}"
     ):
         driver.main(other.text())
     assert_every_row_once(job)

@@ -16,8 +16,9 @@ from tests.client.in_time import wait_until
 import ottla
 from ottla.cli import main
 from ottla.sink.barriers import Barrier
+from ottla.sink.commit import commit
 from ottla.sink.decision import encode
-from ottla.sink.identities import prefix_of
+from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
 from ottla.sink.session import Session, session_of
@@ -43,18 +44,27 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
         yield cluster
 
 
-def rest(cluster: ottla.Cluster, job: Job) -> None:
-    """Ten days go by."""
+def rest(cluster: ottla.Cluster, job: Job, forgotten: str | None = None) -> None:
+    """Ten days go by, until brokers have forgotten all ids that begin so: by default those of the sink."""
     with contextlib.ExitStack() as ten_days, ottla.Admin(job.bootstrap_servers) as admin:
         for broker_id in cluster.brokers():
             ten_days.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=_TEN_DAYS_MS))
-        wait_until(lambda: not admin.list_transactions(prefix_of(job.sink_id)))
+        wait_until(lambda: not admin.list_transactions(forgotten or prefix_of(job.sink_id)))
 
 
 def one_more(job: Job) -> None:
     job.batches += 1
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+def test_a_batch_that_is_longer_than_brokers_remember_ids_says_what_to_raise(cluster: ottla.Cluster, job: Job) -> None:
+    planned = plan(session_of(job.settings()))
+    message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
+    # The task's own transaction is open, so its id stays.
+    rest(cluster, job, coordinator_id(job.sink_id))
+    with pytest.raises(ottla.OttlaError, match=r"transactional\.id\.expiration\.ms of the brokers: it must be longer"):
+        commit(session_of(job.settings()), [message])
 
 
 def test_a_sink_goes_on_after_a_rest(cluster: ottla.Cluster, job: Job) -> None:

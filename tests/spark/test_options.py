@@ -244,3 +244,8 @@ def test_a_password_among_the_options_is_not_shown() -> None:
 def test_every_option_of_the_table_says_what_it_takes() -> None:
     assert len({row.name.lower() for row in OPTIONS}) == len(OPTIONS)
     assert all(row.takes and row.what.endswith(".") for row in OPTIONS)
+
+
+def test_an_option_of_the_source_with_kafkas_prefix_is_told():
+    with pytest.raises(ConfigError, match=r"The option kafka\.subscribe is no setting of the Kafka client"):
+        read_options({"kafka.bootstrap_servers": "127.0.0.1:9092", "kafka.subscribe": "x"})

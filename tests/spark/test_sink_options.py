@@ -166,3 +166,19 @@ def test_secrets_are_in_no_repr_and_no_error():
 def test_a_table_of_sparks_catalog_has_no_options() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing.*no options for a table of its cat"):
         read_sink_options({}, streaming=False)
+
+
+def test_settings_may_have_underscores_as_for_the_client():
+    options = read(write__id="w", kafka__linger_ms="5", kafka__transaction_timeout_ms="70000")
+    assert options.settings == {"linger.ms": "5", "transaction.timeout.ms": "70000"}
+    for name in ("value_serializer", "transactional_id", "interceptor_classes"):
+        with pytest.raises(ConfigError, match=f"The option kafka.{name.replace('_', '.')} cannot be set"):
+            read(**{f"kafka__{name}": "x"})
+    with pytest.raises(ConfigError, match=r"linger\.ms is given twice, as kafka\.linger_ms and as kafka\.linger\.ms"):
+        read(kafka__linger_ms="1", kafka__linger__ms="2")
+
+
+@pytest.mark.parametrize("name", ["kafka.sink.id", "kafka.topic", "kafka.write.id", "kafka.checkpointLocation"])
+def test_an_option_of_the_sink_with_kafkas_prefix_is_told(name):
+    with pytest.raises(ConfigError, match=f"{name} is no setting of the Kafka client: give it without kafka"):
+        read(**{name.replace(".", "__"): "x"})

@@ -145,9 +145,14 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
                 await asyncio.shield(asyncio.to_thread(gate.wait))
             raise
 
-    async def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
+    async def init_transactions(
+        self,
+        identity: TransactionIdentity | tuple[str, int, int] | None = None,
+        *,
+        transaction_version: int | None = None,
+    ) -> None:
         """`Producer.init_transactions`, awaited; the first `begin_transaction` does it, too."""
-        await self._carry_out(self._transactions.initialize(identity))
+        await self._carry_out(self._transactions.initialize(identity, transaction_version))
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing.

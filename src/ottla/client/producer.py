@@ -137,18 +137,25 @@ class Producer(ProducerBase[ThreadWaits]):
             raise
         return delivery
 
-    def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
+    def init_transactions(
+        self,
+        identity: TransactionIdentity | tuple[str, int, int] | None = None,
+        *,
+        transaction_version: int | None = None,
+    ) -> None:
         """Get the identity of `transactional_id` and fence older producers of it, ending what they left open.
 
         The first `begin_transaction` does it, too. With `identity`, as `Admin.fence_producers` returned it, this
         producer uses that one, whatever its `transactional_id`, and fences no other producer. So several producers may
         share a transaction, as long as no two write to the same partition. While no transaction is open, or when one is
         prepared, it may be called again with another identity: a prepared transaction stays prepared, for whoever has
-        its identity, and connections and metadata stay. Like every call about transactions it waits for `max.block.ms`
+        its identity, and connections and metadata stay. `transaction_version` (KIP-890: 1 or 2) says how all
+        transactions of that identity are begun and ended; by default it is the version that the cluster has when one
+        begins, as far as this producer has heard. Like every call about transactions it waits for `max.block.ms`
         and raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """
-        self._carry_out(self._transactions.initialize(identity))
+        self._carry_out(self._transactions.initialize(identity, transaction_version))
 
     def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing."""

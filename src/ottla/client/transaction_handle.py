@@ -95,11 +95,19 @@ class EndingDriver(Driver):
         driver.start()
         return driver
 
-    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> dict[TransactionIdentity, Ended]:
-        """The outcome of each; where it is not known in time, the core goes on trying until the driver is closed."""
+    def end(
+        self,
+        identities: Sequence[TransactionIdentity],
+        committed: bool,
+        versions: Mapping[TransactionIdentity, int] = {},
+    ) -> dict[TransactionIdentity, Ended]:
+        """The outcome of each; where it is not known in time, the core goes on trying until the driver is closed.
+
+        `versions` are the transaction versions in which they were begun; of others it is the one in force.
+        """
         tokens = {next(self._tokens): identity for identity in identities}
         for token, identity in tokens.items():
-            self.loop.post(EndWanted(token, identity, committed))
+            self.loop.post(EndWanted(token, identity, committed, versions.get(identity)))
         timeout_ms = self._settings.default_api_timeout_ms
         lasting = LastingError(self.loop.addresses)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.connection.setting import INT32_MAX, INT64_MAX, shown
 from ottla.connection.settings import TEXT_BYTES_MAX
-from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished
+from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished, UserMistake
 from ottla.producer.events import (
     BeginTransaction,
     CommitOffsets,
@@ -81,12 +81,18 @@ class TransactionVerbs:
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
-    def initialize(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> Iterator[Call]:
+    def initialize(
+        self, identity: TransactionIdentity | tuple[str, int, int] | None = None, version: int | None = None
+    ) -> Iterator[Call]:
         """Get a new identity, which fences older producers of the same id, or use the given one."""
         self._check("init_transactions")
+        if version not in (None, 1, 2) or (version is not None and identity is None):
+            raise UserMistake(
+                f"transaction_version is {version!r}; give 1 or 2, and only with an identity, or leave it out"
+            )
         known = None if identity is None else checked_identity(identity)
         token, call = self._make("init_transactions")
-        self._driver.loop.post(InitializeTransactions(token, known))
+        self._driver.loop.post(InitializeTransactions(token, known, version))
         yield call
 
     def begin(self) -> Iterator[Call]:

@@ -66,10 +66,13 @@ class InitializeTransactions:
     With `known`, this identity is taken over from another producer. No coordinator is asked, and no producer is fenced.
     Nothing may have been sent under it into the partitions that this producer will write to. It may have another
     transactional id. The identity before must have no transaction that is open; a prepared one stays prepared.
+
+    `version` is the transaction version of its transactions; None: the one that is in force when one begins.
     """
 
     token: int
     known: TransactionIdentity | None = None
+    version: int | None = None
 
 
 @dataclass(slots=True, frozen=True)

@@ -22,14 +22,21 @@ from ottla.producer.transaction_answers import Reaction
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
+# Transaction version -> the version of EndTxn that says so. Brokers before Kafka 3.8 know no version 4.
+_END_TXN = {1: 3, 2: 5}
+
 
 @dataclass(slots=True, frozen=True)
 class EndWanted:
-    """Event: end this transaction; answered by `Ended`."""
+    """Event: end this transaction; answered by `Ended`.
+
+    `version` is the transaction version that it was begun in; None: the one in force, by the last answer of a broker.
+    """
 
     token: int
     identity: TransactionIdentity
     committed: bool
+    version: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,12 +55,13 @@ class Ended:
 class Ending:
     """One transaction that is to be ended; `problem` says why it is not ended yet."""
 
-    __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "problem", "token")
+    __slots__ = ("end_txn", "failures", "identity", "node_id", "not_before_us", "problem", "token", "version")
 
     def __init__(self, wanted: EndWanted) -> None:
         self.token = wanted.token
         self.identity = wanted.identity
         self.end_txn = EndTxn(wanted.committed)
+        self.version = wanted.version
         # The node id of its coordinator; None where that has to be found.
         self.node_id: int | None = None
         self.failures = 0
@@ -138,8 +146,14 @@ class EndingCore:
             else:
                 # A broker has named the coordinator, so the features are known.
                 self._choose_version()
-                message = ending.end_txn.request(ending.identity)
-                self._connection.ask(message, ending, now_us, where=ending.node_id, deadline_us=now_us + REACH_US)
+                self._connection.ask(
+                    ending.end_txn.request(ending.identity),
+                    ending,
+                    now_us,
+                    where=ending.node_id,
+                    deadline_us=now_us + REACH_US,
+                    version=-1 if ending.version is None else _END_TXN[ending.version],
+                )
         if homeless:
             for sought in [[each] for each in homeless] if self._one_by_one else [homeless]:
                 asked = _Search(sought)
@@ -194,7 +208,7 @@ class EndingCore:
                     self._finish(ending, error)
 
     def _react(self, ending: Ending, code: int, now_us: int) -> None:
-        reaction = ending.end_txn.reaction_to(code, self._version)
+        reaction = ending.end_txn.reaction_to(code, ending.version or self._version)
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             self._again(ending, str(kafka_error(code)), now_us, is_elsewhere=reaction is Reaction.LOOK)
             return

@@ -108,6 +108,8 @@ class Transactions:
         self.batch_added = self._parts.add
         # Of the present transaction.
         self._version = 0
+        # Of all transactions of this identity, if its user said so.
+        self._kept_version: int | None = None
         self._initializing: list[int] = []
         # Another producer's identity, until it is taken over.
         self._known: TransactionIdentity | None = None
@@ -171,6 +173,7 @@ class Transactions:
                 self._answer(event.token, said or misuse)
                 return
             self._become(known)
+        self._kept_version = event.version
         if known is not None or self.state is _S.UNINITIALIZED:
             self._move(_V.INITIALIZE)
         if self.state is _S.INITIALIZING:
@@ -191,7 +194,7 @@ class Transactions:
             said = self.refusal if self.state is _S.ABORTABLE else None
             self._answer(token, said or TransactionMisuse(f"no transaction can begin now: {self._standing()}"))
             return
-        version = min(2, max(1, self._connection.features.get(FEATURE, 0)))
+        version = self._kept_version or min(2, max(1, self._connection.features.get(FEATURE, 0)))
         if version != self._version:
             self._version = version
             self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
@@ -508,7 +511,8 @@ class Transactions:
                 self._break(self._too_old(detail))
                 return
             self._needs_epoch = False
-        upgraded = self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
+        is_kept = self._kept_version is not None
+        upgraded = not is_kept and self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
         if not (self._needs_epoch or upgraded):
             self._move(_V.ENDED)
             self._forget()

@@ -161,6 +161,16 @@ class World:
         if not self.run_until(lambda: all(name in m.core.image.topics for m in self.brokers.values())):  # type: ignore[attr-defined]
             raise RuntimeError(f"topic {name!r} did not reach every broker")
 
+    def change_transaction_version(self, version: int) -> None:
+        """Finalize another `transaction.version`: brokers follow at once, clients when they connect anew."""
+        self.host.settings.transaction_version = version
+        for runner in self.brokers.values():
+            core: Any = runner.core
+            core.settings.transaction_version = version
+        # A new version of the cluster's metadata comes with it, by which clients tell a newer answer from an older one.
+        topic = CreatableTopic(name=f"change-{self.scheduler.now_us}", num_partitions=1, replication_factor=1)
+        self._order(CreateTopicsRequest(topics=[topic]))
+
     def _order(self, message: Any) -> Any:
         """The controller's answer to a request, without letting time pass."""
         answers: list[Any] = []

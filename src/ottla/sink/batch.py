@@ -105,12 +105,14 @@ class Last(NamedTuple):
 class Plan(NamedTuple):
     """What the driver passes to its tasks; `coordinator` is the identity that may decide.
 
-    `planned_ms` is the time of the plan, by the driver's clock.
+    `planned_ms` is the time of the plan, by the driver's clock; `version` the transaction version (KIP-890) of all that
+    is done for this plan, also if the cluster's is changed meanwhile.
     """
 
     coordinator: TransactionIdentity
     last: Last | None
     planned_ms: int
+    version: int
 
 
 class Prepared(NamedTuple):

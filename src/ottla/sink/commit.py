@@ -47,6 +47,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         return
     settings = session.settings
     plan, batch = check_together(settings, messages)
+    session.version = plan.version
     reach(Barrier.COMMIT_CHECK)
     if plan.last is None:
         # The first batch. If the driver cannot read the checkpoint, it learns the query from the tasks' messages.
@@ -183,6 +184,7 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
         return
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
+    session.version = plan.version
     reach(Barrier.ABORT_FENCE)
     # If a coordinator answers, this plan's decision is either committed or impossible from here on.
     coordinator, error = session.give_up(plan.coordinator)

@@ -228,6 +228,12 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             f"than the decision's own transaction may last ({settings.decision_timeout_ms} ms). Start the query again; "
             f"if this happens often, raise {settings.margin_name} ({settings.margin})"
         )
+    if any(code == ErrorCode.INVALID_PRODUCER_ID_MAPPING for code in _codes(error)):
+        return TransactionError(
+            f"{what} is not decided, and nothing of it is visible: brokers have forgotten the driver's transactional "
+            "id since the batch was planned. Raise transactional.id.expiration.ms of the brokers: it must be longer "
+            "than a batch"
+        )
     return TransactionError(f"{what} is not decided, and nothing of it is visible: {error}")
 
 

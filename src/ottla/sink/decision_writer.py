@@ -100,7 +100,7 @@ class DecisionWriter:
     def _opened(self) -> Producer:
         if self._producer is None:
             settings = {**self.session.settings.for_sending(), **_OWN}
-            self._producer = self.session.port.producer(settings, self._coordinator)
+            self._producer = self.session.port.producer(settings, self._coordinator, self.session.version)
         return self._producer
 
     def __enter__(self) -> Self:

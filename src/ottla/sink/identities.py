@@ -67,6 +67,17 @@ def task_transactional_id(ticket: TransactionIdentity, timeout_ms: int | None = 
     return of_slot if timeout_ms is None else f"{of_slot}/{timeout_ms}"
 
 
+def version_of(transactional_id: str) -> int:
+    """The transaction version in which the transactions of this id of a task are begun and ended.
+
+    The name says it, not the cluster. A cluster's version can be changed while its clients are connected: if one of
+    them ended a transaction as in version 1, the id would keep its epoch, and the next attempt, which relies on a new
+    one, would send what brokers take for duplicates.
+    """
+    # A slot, or a timeout: at least 1,000 ms.
+    return 1 if int(transactional_id.rpartition("/")[2]) < SLOTS else 2
+
+
 def is_free(described: TransactionDescription | None) -> bool:
     """Whether no attempt that may be alive has this transactional id.
 

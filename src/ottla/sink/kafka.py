@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -141,14 +141,17 @@ class Kafka:
             f"{self._settings.sink_id!r} a shorter one, or raise that setting of the brokers"
         )
 
-    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
-        """Commit or abort transactions at the same time; for each, the identity it has then, and its error."""
+    def end(self, versions: Mapping[TransactionIdentity, int], committed: bool) -> Mapping[TransactionIdentity, Ended]:
+        """Commit or abort transactions of these versions at the same time; for each, its identity then, and its error.
+
+        This does not depend on what this client has heard of the cluster's version: its connections may be older.
+        """
         ending, self._ending = self._ending, None
         if ending is None:
             ending = EndingDriver.of({"bootstrap_servers": self._settings.bootstrap_servers, **self._reading})
         is_known = False
         try:
-            told = ending.end(list(dict.fromkeys(identities)), committed)
+            told = ending.end(list(versions), committed, versions)
             is_known = not any(isinstance(each.error, TransactionUnfinished) for each in told.values())
             return told
         finally:
@@ -190,13 +193,13 @@ class Kafka:
                 reader.close()
 
     def producer(
-        self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None = None
+        self, settings: Mapping[str, Any], identity: TransactionIdentity, version: int, hears: Hears | None = None
     ) -> Producer:
-        """A producer with these settings and exactly this identity; it fences no other producer.
+        """A producer with these settings and exactly this identity, in this transaction version; it fences no other.
 
         `hears` is called with the outcome of each batch. The caller closes the producer, or passes it to `keep`.
         """
-        return self._producers.take(settings, identity, hears)
+        return self._producers.take(settings, identity, version, hears)
 
     def keep(self, producer: Producer) -> None:
         """Keep a producer that is no longer used and has nothing to end, for the next call of `producer`."""

@@ -59,24 +59,26 @@ class KeptProducers:
         self._idle: dict[Producer, _Kept] = {}
         self._used: WeakKeyDictionary[Producer, _Kept] = WeakKeyDictionary()
 
-    def take(self, settings: Mapping[str, Any], identity: TransactionIdentity, hears: Hears | None) -> Producer:
-        """A producer with these settings and this identity: a kept one, or a new one."""
+    def take(
+        self, settings: Mapping[str, Any], identity: TransactionIdentity, version: int, hears: Hears | None
+    ) -> Producer:
+        """A producer with these settings, this identity and its transaction version: a kept one, or a new one."""
         producer = self._taken(settings)
         if producer is not None:
             try:
-                return self._begin(producer, identity, hears)
+                return self._begin(producer, identity, version, hears)
             except OttlaError as error:
                 _log.info("the kept producer cannot be used any more: %s", error)
         kept = _Kept(settings)
         given = {**settings, "transactional.id": identity.transactional_id, "interceptor.classes": [kept.relay]}
         producer = Producer.from_config(given)
         self._used[producer] = kept
-        return self._begin(producer, identity, hears)
+        return self._begin(producer, identity, version, hears)
 
-    def _begin(self, producer: Producer, identity: TransactionIdentity, hears: Hears | None) -> Producer:
+    def _begin(self, producer: Producer, identity: TransactionIdentity, version: int, hears: Hears | None) -> Producer:
         self._used[producer].relay.to = hears
         try:
-            producer.init_transactions(identity)
+            producer.init_transactions(identity, transaction_version=version)
         except BaseException:
             producer.close()
             raise

@@ -45,7 +45,7 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
             break
     reach(Barrier.PLAN_END)
     last = None if decision is None else last_of(decision)
-    return Plan(coordinator, last, planned_ms)
+    return Plan(coordinator, last, planned_ms, session.version)
 
 
 def _become_coordinator(session: Session) -> tuple[TransactionIdentity, Decision | None]:
@@ -153,7 +153,7 @@ def _free(session: Session, idle: tuple[TransactionIdentity, ...]) -> None:
     Before transaction version 2 brokers end no transaction that has not begun, so it is begun first. An id that has
     another identity by now is left alone: an attempt of another plan has it.
     """
-    if session.port.transaction_version() < 2:
+    if session.version < 2:
         begun = [each for each in idle if session.port.begin(each, session.settings.markers_topic)]
         abort_strays(session, tuple(begun))
 

@@ -176,8 +176,8 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
-            f"task {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that were lost by a "
-            f"timeout for sink {settings.sink_id!r} can only be written again by the same tasks with the same rows; "
+            f"task {partition_id} of {last.batch} of sink {settings.sink_id!r} has {_rows(totals, wanted)}: the rows "
+            "that were lost by a timeout can only be written again by the same tasks with the same rows; "
             f"{_again(settings, last)}"
         )
 
@@ -185,7 +185,7 @@ def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, total
 def _rows(found: Totals, wanted: Totals) -> str:
     noun = "row" if found.rows == 1 else "rows"
     if found.rows == wanted.rows:
-        return f"{found.rows} {noun}, as many as were decided, and not the same, or for another topic"
+        return f"{found.rows} {noun}, as many as were decided, but they are not the same, or go to another topic"
     return f"{found.rows} {noun} where {wanted.rows} were decided"
 
 
@@ -204,7 +204,7 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     if totals == last.totals:
         return True
     told = (
-        f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}. Nothing was written this time; what "
+        f"{last.batch} of sink {sink_id!r} has {_rows(totals, last.totals)}. Nothing was written this time; what "
         "was decided before stays as it is. The reason"
     )
     if last.lost:

@@ -17,7 +17,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
-from ottla.sink.identities import coordinator_id, prefix_of
+from ottla.sink.identities import coordinator_id, prefix_of, version_of
 from ottla.sink.kafka import Kafka
 from ottla.sink.marker import Written, decode_marker
 from ottla.sink.refusals import taken_over
@@ -45,6 +45,8 @@ class Session:
         """The query that the sink was found to belong to."""
         self.only_sink_of: str | None = None
         """The query of which no other sink was found to have decided its batches."""
+        self.version = 1
+        """The transaction version (KIP-890) of the plan that is made or carried out, 1 or 2."""
         self._has_topics = False
         self._timeout_is_known = False
 
@@ -192,6 +194,7 @@ class Session:
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
         begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+        self.version = min(2, max(1, self.port.transaction_version()))
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
         coordinator, error = self.give_up(begun)
@@ -214,7 +217,7 @@ class Session:
         From transaction version 2 on the identity gets a new epoch, which the coordinator must store. An isolated
         broker that is no longer the coordinator cannot store it. In version 1 a broker is only asked for the identity.
         """
-        if self.port.transaction_version() < 2:
+        if self.version < 2:
             known = self.port.describe_transactions([self.coordinator_id])
             return coordinator if self.is_coordinator(coordinator, known) else None
         return self._with_next_epoch(coordinator)
@@ -241,17 +244,18 @@ class Session:
     def end(
         self, identities: Sequence[TransactionIdentity], committed: bool
     ) -> Mapping[TransactionIdentity, OttlaError | None]:
-        """Commit or abort transactions at the same time; see `ottla.end_transactions`."""
+        """Commit or abort tasks' transactions at the same time; see `ottla.end_transactions`."""
         if not identities:
             return {}
-        return {identity: told.error for identity, told in self.port.end(identities, committed).items()}
+        versions = {each: version_of(each.transactional_id) for each in identities}
+        return {identity: told.error for identity, told in self.port.end(versions, committed).items()}
 
     def is_given_up(self, coordinator: TransactionIdentity) -> bool:
         """Whether what this identity of the driver was deciding was aborted, and no driver has planned since.
 
         Before transaction version 2 this cannot be known: a timeout leaves the next epoch, and so does another plan.
         """
-        if self.port.transaction_version() < 2:
+        if self.version < 2:
             return False
         known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
         after = (coordinator.producer_id, coordinator.producer_epoch + 1)
@@ -264,7 +268,7 @@ class Session:
 
         From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun.
         """
-        ended = self.port.end([identity], committed=False)[identity]
+        ended = self.port.end({identity: self.version}, committed=False)[identity]
         return ended.identity, ended.error
 
 

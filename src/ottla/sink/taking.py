@@ -35,7 +35,7 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
     tickets = ticket_id(session.prefix, attempt.partition_id, attempt.attempt_number)
     for _ in range(TICKETS_MOST):
         ticket = port.next_identity(tickets, timeout_ms)
-        is_exact = port.transaction_version() >= 2
+        is_exact = session.version >= 2
         identity = _begun(session, ticket) if is_exact else _fenced(session, ticket)
         if identity is None or (is_exact and not session.is_newest(ticket)):
             continue

@@ -39,6 +39,7 @@ def prepare(
     TransactionError, KafkaError.
     """
     settings = session.settings
+    session.version = plan.version
     what = role(settings, plan.last, batch, attempt.partition_id)
     if what is Role.SKIP:
         kept = None if plan.last is None else plan.last.kept.get(attempt.partition_id)
@@ -118,7 +119,9 @@ class TaskTransaction:
             self._tell_late()
             reach(Barrier.TASK_IDENTITY)
             self._identity = identity = take_identity(self._session, self._plan, self._batch, self._attempt)
-            self._producer = self._session.port.producer(self._settings.for_sending(), identity, self._seen.on_ack)
+            self._producer = self._session.port.producer(
+                self._settings.for_sending(), identity, self._plan.version, self._seen.on_ack
+            )
             self._began_s = self._session.port.passed_s()
             self._producer.begin_transaction()
             reach(Barrier.TASK_ROWS)

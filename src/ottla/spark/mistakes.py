@@ -13,19 +13,13 @@ from pickle import PickleError
 from typing import ParamSpec, TypeVar
 
 from ottla.errors import OttlaError, UserMistake
-from ottla.producer.settings_table import PRODUCER_SETTINGS
-from ottla.reader.settings import READER_SETTINGS
+from ottla.spark.option_names import SETTINGS
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 # What nobody can give as an option is called by Kafka's name.
 _NO_OPTIONS = frozenset({"transactional.id"})
-_OPTIONS = {
-    name: f"kafka.{row.name}"
-    for row in (*PRODUCER_SETTINGS, *READER_SETTINGS)
-    for name in (row.name, row.keyword)
-    if row.name not in _NO_OPTIONS
-}
+_OPTIONS = {spelling: f"kafka.{name}" for spelling, name in SETTINGS.items() if name not in _NO_OPTIONS}
 # A name of one word, such as acks, is a setting where its value follows.
 _NAMES = "|".join(re.escape(name) + ("" if re.search("[._]", name) else "(?==)") for name in _OPTIONS)
 _NAMED = re.compile(rf"(?<![\w./-])(?:{_NAMES})(?![\w-]|\.\w)")

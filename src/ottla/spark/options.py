@@ -16,6 +16,7 @@ from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
 from ottla.reader.settings import READER_SETTINGS
 from ottla.spark.limits import Limit, read_assignment, read_end, read_start
+from ottla.spark.option_names import by_name
 from ottla.spark.option_table import (
     BATCH,
     COLUMNS,
@@ -77,7 +78,7 @@ class ValueReading(NamedTuple):
 
 def read_options(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """The options of one query; ConfigError names the option that cannot be used and what is allowed."""
-    given = {name.lower(): value for name, value in options.items()}
+    given = by_name(options, _ROWS.keys())
     _refuse_unknown(given)
     values = _read_values(given, streaming=streaming)
     if "kafka.bootstrap.servers" not in values:
@@ -121,7 +122,7 @@ def read_columns(options: Mapping[str, str]) -> tuple[str, ...]:
 def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
     """How values are decoded; None where they are bytes, or not read at all."""
     read = _read_any(options)
-    given = {name.lower(): value for name, value in options.items()}
+    given = by_name(options, _ROWS.keys())
     values = read_value_options(given)
     if values is None or not {"value", *DEAD_LETTER_COLUMNS} & set(_columns_of(read)):
         return None
@@ -140,7 +141,7 @@ def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
 
 def _read_any(options: Mapping[str, str]) -> dict[str, Any]:
     """Each option of both kinds of query, by its name as it is written."""
-    given = {name.lower(): value for name, value in options.items()}
+    given = by_name(options, _ROWS.keys())
     _refuse_unknown(given)
     return {row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given}
 

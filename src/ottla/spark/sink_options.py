@@ -23,6 +23,7 @@ from ottla.producer.settings import ProducerSettings
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX, topics_of
 from ottla.spark import value_options
+from ottla.spark.option_names import by_name
 from ottla.spark.option_table import OPTIONS
 from ottla.spark.value_options import REGISTRY_SETTING, ValueOptions, read_value_options
 
@@ -93,7 +94,7 @@ class SinkOptions:
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of one write; ConfigError names the option that cannot be used and what is allowed."""
-    given = {name.lower(): value for name, value in options.items()}
+    given = by_name(options, SINK_OPTIONS.keys() | _SPARKS)
     _refuse_unknown(given, streaming)
     servers = given.get("kafka.bootstrap.servers", "").strip()
     if not servers:

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    MapType,
     StringType,
     StructType,
     TimestampType,
@@ -117,8 +118,8 @@ def plan_rows(
             good = _is_header(column.dataType.elementType)
         if not good:
             raise UserMistake(
-                f"Column {column.name!r} is of type {column.dataType.simpleString()}; it has to be {words}: cast it "
-                "before writing."
+                f"Column {column.name!r} is of type {column.dataType.simpleString()}; it has to be {words}: "
+                f"{_made_so(column.name, column.dataType)}."
             )
     if "value" not in names and values is None:
         raise UserMistake(f"There is no column 'value' among {', '.join(names) or 'no columns'}: every record has one.")
@@ -285,6 +286,15 @@ def _placed(error: RecordError, first_row: int, order: Any) -> RecordError:
         return str(first_row + (row if order is None else order[row].as_py()))
 
     return RecordError(_ROW.sub(renumber, str(error), count=1))
+
+
+def _made_so(name: str, of: Any) -> str:
+    """How a column gets the type that it has to have."""
+    if name == "headers" and isinstance(of, MapType):
+        return "use map_entries(headers), with values that are binary"
+    if isinstance(of, (StructType, MapType, ArrayType)) and name in ("key", "value"):
+        return f"use to_json({name})" + (", or the option value.format" if name == "value" else "")
+    return "cast it before writing"
 
 
 def _is_header(kind: DataType) -> bool:

@@ -64,7 +64,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._chance = chance = Chance(f"sink {seed}")
-        version = chance.choice((2, 2, 1))
+        self._version = version = chance.choice((2, 2, 1))
         self.world = World(seed, brokers=_BROKERS, transaction_version=version, **_EAGER)
         self.world.create_topic(TOPIC, partitions=PARTITIONS, min_insync_replicas=2)
         self.processes = Processes(self.world)
@@ -98,6 +98,13 @@ class History:
         self._clocks = Chance(f"clock {seed}")
         if self._clocks.random() < 0.3:
             self.query.draw_clock_ms = lambda: self._clocks.choice((-3_600_000, -30_000, 0, 30_000, 3_600_000))
+        self._upgrades = Chance(f"upgrade {seed}")
+        if self._upgrades.random() < 0.25:
+            # Ids come again after four batches; the same rows each time are what brokers may take for duplicates.
+            self.query.batch_rows = [self._upgrades.choice((1, 2, 3, 9))] * self._upgrades.randint(6, 10)
+            for _ in range(self._upgrades.choice((1, 1, 2))):
+                at_us = self._upgrades.choice((2, 2, 20)) * self._upgrades.randint(0, _S) + self.query.between_tasks_us
+                self.world.scheduler.after(at_us, self._change_version)
         self._cuts = Chance(f"cut {seed}")
         self.query.copies_most = self._cuts.choice((1, 1, 3, 6))
         self.told_lost: dict[int, int] = {}
@@ -166,6 +173,12 @@ class History:
                 world.scheduler.after(lasts_us, world.faults.add(fault).heal)
 
         world.scheduler.after(at_us, begin)
+
+    def _change_version(self) -> None:
+        """Somebody sets the feature transaction.version; clients hear of it when they connect anew."""
+        self._version = 3 - self._version
+        self.world.change_transaction_version(self._version)
+        self._tell(f"the transaction version is {self._version} from now on")
 
     def _change_settings(self) -> None:
         """A user gives other options to the next start."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from ottla.client.transaction_handle import EndingDriver
 from ottla.connection.address_book import AddressBook
 from ottla.connection.asking import AskingCore
 from ottla.connection.standing import Standing
+from ottla.errors import TransactionUnfinished
 from ottla.host.runner import Runner
 from ottla.producer.events import InitializeTransactions
 from ottla.producer.transaction_endings import Ended, EndingCore
@@ -153,9 +154,9 @@ class SinkProducer(SimulatedProducer):
         self._is_open = False
         super().__init__(cast(World, place), number, given, rng)
 
-    def init_transactions(self, identity: TransactionIdentity) -> None:
+    def init_transactions(self, identity: TransactionIdentity, *, transaction_version: int) -> None:
         transactions = self.transactions
-        token = transactions._ask(InitializeTransactions, identity)
+        token = transactions._ask(InitializeTransactions, identity, transaction_version)
         transactions._let_time_pass(transactions._wait(token, "init_transactions"))
 
     @property
@@ -219,6 +220,7 @@ class SimulatedKafka(Kafka):
         self._days_ms = days_ms
         self._kept: list[tuple[Mapping[str, Any], SinkProducer]] = []
         self._settings_of: dict[Any, Mapping[str, Any]] = {}
+        self._driver: SimulatedEndingDriver | None = None
 
     def _new_admin(self, **more: Any) -> Admin:
         return SimulatedAdminClient(self._place, {**self._reading, **more})
@@ -238,14 +240,16 @@ class SimulatedKafka(Kafka):
         self._place.process.takes_an_id()
         return super().begin(identity, topic)
 
-    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> Mapping[TransactionIdentity, Ended]:
+    def end(self, versions: Mapping[TransactionIdentity, int], committed: bool) -> Mapping[TransactionIdentity, Ended]:
         if committed:
             self._place.process.begins_to_apply()
-        driver = self._place.client(SimulatedEndingDriver, **self._reading)
-        try:
-            return cast(Mapping[TransactionIdentity, Ended], driver.end(list(dict.fromkeys(identities)), committed))
-        finally:
-            driver.die()
+        # Kept as in `Kafka.end`: its connections may be older than the cluster's transaction version.
+        self._driver = self._driver or self._place.client(SimulatedEndingDriver, **self._reading)
+        told = cast(Mapping[TransactionIdentity, Ended], self._driver.end(list(versions), committed, versions))
+        if any(isinstance(each.error, TransactionUnfinished) for each in told.values()):
+            self._driver.die()
+            self._driver = None
+        return told
 
     def read(self, topic: str, start_offset: int, end_offset: int, patience_s: float | None = None) -> Iterator[Buffer]:
         reader = self._place.client(SinkReader, **self._reading)
@@ -258,6 +262,7 @@ class SimulatedKafka(Kafka):
         self,
         settings: Mapping[str, Any],
         identity: TransactionIdentity,
+        version: int,
         hears: Callable[[BatchSeen], None] | None = None,
     ) -> Producer:
         """As `KeptProducers`, for a process that does one thing after the other."""
@@ -268,7 +273,7 @@ class SimulatedKafka(Kafka):
         self._kept = [each for each in self._kept if each[1] is not kept]
         self._settings_of[producer] = settings
         producer.hears = hears
-        producer.init_transactions(identity)
+        producer.init_transactions(identity, transaction_version=version)
         return cast(Producer, producer)
 
     def keep(self, producer: Producer) -> None:

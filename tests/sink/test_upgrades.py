@@ -1,0 +1,91 @@
+"""The feature transaction.version of a cluster is changed while a query runs, as in an upgrade to Kafka 4.
+
+That needs no restart and closes no connection. So some clients of the sink have heard of it, and others have not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.needs import lacking
+from tools.apache_kafka import ApacheKafka, Java
+from tools.kafka_jars import JarsUnavailable
+
+import ottla
+from ottla.sink.batch import Attempt, BatchId, Prepared
+from ottla.sink.commit import commit
+from ottla.sink.kafka import Kafka
+from ottla.sink.planning import plan
+from ottla.sink.session import Session
+from ottla.sink.task import prepare
+
+from .conftest import assert_every_row_once
+from .driver import Job, send, totals_of
+
+pytestmark = pytest.mark.kafka
+
+_TASKS = 2
+# An id comes again after four batches. Each batch has as many rows for each partition as those before.
+_BATCHES = 4
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[ApacheKafka]:
+    try:
+        kafka = ApacheKafka(format_arguments=("--feature", "transaction.version=1"))
+    except JarsUnavailable as missing:
+        lacking("kafka", missing)
+    with kafka:
+        yield kafka
+
+
+def set_version(brokers: ApacheKafka, version: int) -> None:
+    how = "upgrade" if version == 2 else "downgrade"
+    command = ("--bootstrap-server", brokers.bootstrap_servers, how, "--feature", f"transaction.version={version}")
+    told = Java().run("org.apache.kafka.tools.FeatureCommand", *command).decode()
+    assert f"transaction.version was {how}d to {version}" in told
+
+
+@pytest.mark.parametrize("who_connects_anew", ["tasks", "driver"])
+def test_every_row_is_there_once_after_the_transaction_version_has_changed(
+    brokers: ApacheKafka, kafka_name: str, tmp_path: Path, who_connects_anew: str
+) -> None:
+    with ottla.Admin(brokers.bootstrap_servers) as admin:
+        admin.create_topics(kafka_name, partitions=3)
+    job = Job(brokers.bootstrap_servers, kafka_name, str(tmp_path), sink_id=kafka_name, tasks=_TASKS)
+    settings = job.settings()
+    set_version_now = iter([2, 1, 2])
+    with contextlib.ExitStack() as stack:
+
+        def connected() -> Session:
+            return stack.enter_context(contextlib.closing(Session(settings, Kafka(settings))))
+
+        driver, worker = connected(), connected()
+        for batch in range(4 * _BATCHES):
+            if batch and batch % _BATCHES == 0:
+                set_version(brokers, next(set_version_now))
+                driver = connected() if who_connects_anew == "driver" else driver
+            planned = plan(driver)
+            messages = []
+            for task in range(job.tasks):
+                worker = connected() if who_connects_anew == "tasks" else worker
+                messages.append(written(worker, planned, job, batch, task))
+            commit(driver, messages)
+    assert_every_row_once(job, batches=4 * _BATCHES)
+    set_version(brokers, 1)
+
+
+def written(worker: Session, planned: object, job: Job, batch: int, task: int) -> Prepared:
+    rows = job.rows_of(batch, task)
+
+    def write(producer: object) -> object:
+        send(producer(), job, rows)
+        return totals_of(rows)
+
+    attempt = Attempt(batch * job.tasks + task, task)
+    message = prepare(worker, planned, BatchId(job.query_id, batch), attempt, write, lambda: totals_of(rows))
+    assert isinstance(message, Prepared)
+    return message
