@@ -198,6 +198,7 @@ def apache_kafka() -> Iterator[ApacheKafka]:
         yield kafka
 
 
+@SOAK
 @pytest.mark.kafka
 def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
     standalone: Standalone, apache_kafka: ApacheKafka
@@ -229,8 +230,6 @@ def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
     assert "Unseen there: which replicas had a record when it was acknowledged" in " ".join(done.stdout.split())
 
 
-# Without OTTLA_SOAK=1 the main job above audits there as the same user.
-@SOAK
 @pytest.mark.kafka
 def test_an_audit_reads_apache_kafka_on_two_workers(standalone: Standalone, apache_kafka: ApacheKafka) -> None:
     ledger = standalone.folder / "on-apache.jsonl"

@@ -214,7 +214,8 @@ def _unknown(settings: SinkSettings) -> UserMistake:
     advice = f"did you mean {near!r}?" if near else "check its name; ottla sink list shows the sinks there."
     return UserMistake(
         f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}, topic {settings.control_topic!r}: "
-        f"{advice} If the query has another control topic, give --control-topic"
+        f"{advice} If the query has another control topic, give --control-topic. A sink is known once it has decided a "
+        "batch, or while a batch is open"
     )
 
 
