@@ -382,7 +382,7 @@ def test_a_topic_that_is_deleted_since_partitions_were_looked_for_is_lost_data(
         ({"subscribe": "%s", "startingOffsets": '{"%s": {"0": 5}}'}, "names partitions [0] of {topic}, and [0, 1, 2]"),
         (
             {"subscribe": "%s", "kafka.fetch.min.bytes": "few"},
-            "begin with kafka.: fetch.min.bytes='few' is not a whole",
+            "begin with kafka.: kafka.fetch.min.bytes='few' is not a whole",
         ),
         ({"subscribe": "%s", "kafka.sasl.mechanism": "GSSAPI"}, "begin with kafka.: "),
     ],
