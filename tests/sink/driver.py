@@ -23,7 +23,7 @@ from ottla.errors import OttlaError
 from ottla.sink import commit as committing
 from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
 from ottla.sink.planning import plan
-from ottla.sink.session import session_of
+from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
@@ -123,7 +123,7 @@ def send(producer: Producer, job: Job, rows: Sequence[int]) -> None:
 
 def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: int, number: int) -> Prepared | Skipped:
     return prepare_rows(
-        settings,
+        session_of(settings),
         planned,
         BatchId(job.query_id, batch),
         task,
@@ -134,7 +134,7 @@ def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: i
 
 
 def prepare_rows(
-    settings: SinkSettings,
+    session: Session,
     planned: Any,
     batch: BatchId,
     task: int,
@@ -147,7 +147,7 @@ def prepare_rows(
             send(producer(), job, rows)
         return totals_of(rows)
 
-    return prepare(session_of(settings), planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
+    return prepare(session, planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
 
 
 def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:

@@ -165,7 +165,7 @@ def test_a_write_names_its_write_id(job: Job, settings: SinkSettings) -> None:
     session = session_of(settings)
     planned = plan(session)
     batch = BatchId("monday", WRITE)
-    messages = [prepare_rows(settings, planned, batch, task, job, job.rows_of(0, task)) for task in range(3)]
+    messages = [prepare_rows(session, planned, batch, task, job, job.rows_of(0, task)) for task in range(3)]
     assert isinstance(messages[0], Prepared)
     assert messages[0].entry is not None
     ottla.end_transactions([messages[0].entry.identity], False, job.bootstrap_servers)

@@ -162,7 +162,7 @@ def test_a_write_that_lost_rows_is_not_told_as_done_where_fewer_tasks_come_again
 
     def prepared(tasks: int) -> list[Prepared | Skipped]:
         planned = plan(session)
-        return [prepare_rows(settings, planned, batch, task, job, job.rows_of(0, task)) for task in range(tasks)]
+        return [prepare_rows(session, planned, batch, task, job, job.rows_of(0, task)) for task in range(tasks)]
 
     messages = prepared(3)
     assert isinstance(messages[2], Prepared)

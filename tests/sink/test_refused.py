@@ -171,7 +171,7 @@ def test_a_write_that_comes_again_with_other_rows_is_done_only_if_the_settings_s
 
     def write(rows: list[int]) -> None:
         planned = plan(session)
-        commit(session, [prepare_rows(settings, planned, batch, 0, job, rows)])
+        commit(session, [prepare_rows(session, planned, batch, 0, job, rows)])
 
     write(list(range(60)))
     if same_rows is False:
@@ -192,7 +192,7 @@ def test_two_writes_of_one_run_with_one_id_are_refused_whatever_the_settings_say
 
     def write(rows: list[int]) -> None:
         planned = plan(session)
-        commit(session, [prepare_rows(settings, planned, batch, 0, job, rows, Attempt(0, 0, run_id="first"))])
+        commit(session, [prepare_rows(session, planned, batch, 0, job, rows, Attempt(0, 0, run_id="first"))])
 
     write(list(range(60)))
     with pytest.raises(ottla.UserMistake, match=r"in this same run of the query.* give the second one another sink.id"):
@@ -271,7 +271,9 @@ def test_batch_writes_follow_one_another_each_under_its_own_id(job: Job) -> None
     def write(name: str, rows_of: int) -> None:
         planned = plan(session_of(settings))
         messages = [
-            driver.prepare_rows(settings, planned, BatchId(name, WRITE), task, job, job.rows_of(rows_of, task))
+            driver.prepare_rows(
+                session_of(settings), planned, BatchId(name, WRITE), task, job, job.rows_of(rows_of, task)
+            )
             for task in range(job.tasks)
         ]
         commit(session_of(settings), messages)
@@ -292,7 +294,7 @@ def test_a_batch_write_with_the_sink_id_of_a_query_is_refused_without_a_word_of_
     run_batch(job, settings, 0)
     planned = plan(session_of(settings))
     with pytest.raises(ottla.UserMistake) as refused:
-        driver.prepare_rows(settings, planned, BatchId("monday", WRITE), 0, job, job.rows_of(0, 0))
+        driver.prepare_rows(session_of(settings), planned, BatchId("monday", WRITE), 0, job, job.rows_of(0, 0))
     assert str(refused.value) == (
         f"sink {settings.sink_id!r} belongs to batch 0 of query query-1, and this is write monday: a sink.id is either "
         "of one query or of batch writes; give this write a sink.id of its own"

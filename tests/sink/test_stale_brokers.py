@@ -231,7 +231,9 @@ def lead_only(cluster: ottla.Cluster, broker: int, led: set[tuple[str, int]]) ->
 
 def prepared(job: Job, settings: SinkSettings, planned: Plan, batch: int, number: int) -> Prepared:
     attempt = Attempt(10 * batch + number, 0, number)
-    message = prepare_rows(settings, planned, BatchId(job.query_id, batch), 0, job, job.rows_of(batch, 0), attempt)
+    message = prepare_rows(
+        session_of(settings), planned, BatchId(job.query_id, batch), 0, job, job.rows_of(batch, 0), attempt
+    )
     assert isinstance(message, Prepared)
     return message
 

@@ -16,15 +16,14 @@ from tools.apache_kafka import ApacheKafka, Java
 from tools.kafka_jars import JarsUnavailable
 
 import ottla
-from ottla.sink.batch import Attempt, BatchId, Prepared
+from ottla.sink.batch import Attempt, BatchId
 from ottla.sink.commit import commit
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.session import Session
-from ottla.sink.task import prepare
 
 from .conftest import assert_every_row_once
-from .driver import Job, send, totals_of
+from .driver import Job, prepare_rows
 
 pytestmark = pytest.mark.kafka
 
@@ -78,21 +77,11 @@ def test_every_row_is_there_once_after_the_transaction_version_has_changed(
             messages = []
             for task in range(job.tasks):
                 worker = connected() if who_connects_anew == "tasks" else worker
-                messages.append(written(worker, planned, job, batch, task))
+                attempt = Attempt(batch * job.tasks + task, task)
+                rows = job.rows_of(batch, task)
+                message = prepare_rows(worker, planned, BatchId(job.query_id, batch), task, job, rows, attempt)
+                messages.append(message)
             commit(driver, messages)
     assert_every_row_once(job, batches=4 * _BATCHES)
     if version == 2:
         set_version(brokers, 1)
-
-
-def written(worker: Session, planned: object, job: Job, batch: int, task: int) -> Prepared:
-    rows = job.rows_of(batch, task)
-
-    def write(producer: object) -> object:
-        send(producer(), job, rows)
-        return totals_of(rows)
-
-    attempt = Attempt(batch * job.tasks + task, task)
-    message = prepare(worker, planned, BatchId(job.query_id, batch), attempt, write, lambda: totals_of(rows))
-    assert isinstance(message, Prepared)
-    return message

@@ -19,7 +19,7 @@ from ottla.errors import OttlaError, Unreachable
 from ottla.producer.coordinator import coordinators_in, search
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import add_partitions, initialize, partition_codes
-from ottla.producer.transaction_states import FEATURE, TransactionIdentity
+from ottla.producer.transaction_states import TransactionIdentity, version_in
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
@@ -181,8 +181,8 @@ class TransactionAdmin:
 
     @property
     def version(self) -> int:
-        """The cluster's transaction version (KIP-890); 0 until a broker has sent it."""
-        return self._driver.features.get(FEATURE, 0)
+        """The cluster's transaction version (KIP-890), 1 or 2; 1 until a broker has sent it."""
+        return version_in(self._driver.features)
 
     # ---- asking -------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ def end_transactions(
 
     Returns when all are ended or `default.api.timeout.ms` is over; settings are those of `ottla.Admin`.
     """
-    wanted = list(dict.fromkeys(checked_identity(identity) for identity in identities))
+    wanted = dict.fromkeys(checked_identity(identity) for identity in identities)
     driver = EndingDriver.of({"bootstrap_servers": bootstrap_servers, **settings})
     try:
         return {identity: told.error for identity, told in driver.end(wanted, committed).items()}
@@ -96,18 +96,15 @@ class EndingDriver(Driver):
         return driver
 
     def end(
-        self,
-        identities: Sequence[TransactionIdentity],
-        committed: bool,
-        versions: Mapping[TransactionIdentity, int] = {},
+        self, versions: Mapping[TransactionIdentity, int | None], committed: bool
     ) -> dict[TransactionIdentity, Ended]:
         """The outcome of each; where it is not known in time, the core goes on trying until the driver is closed.
 
-        `versions` are the transaction versions in which they were begun; of others it is the one in force.
+        `versions` says in which transaction version each was begun; None: the one in force.
         """
-        tokens = {next(self._tokens): identity for identity in identities}
+        tokens = {next(self._tokens): identity for identity in versions}
         for token, identity in tokens.items():
-            self.loop.post(EndWanted(token, identity, committed, versions.get(identity)))
+            self.loop.post(EndWanted(token, identity, committed, versions[identity]))
         timeout_ms = self._settings.default_api_timeout_ms
         lasting = LastingError(self.loop.addresses)
 

@@ -19,7 +19,7 @@ from ottla.errors import OttlaError, TransactionError, TransactionUnknown
 from ottla.producer.coordinator import coordinators_in, search
 from ottla.producer.end_txn import EndTxn
 from ottla.producer.transaction_answers import Reaction
-from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
+from ottla.producer.transaction_states import REACH_US, VERSION_1_CAPS, TransactionIdentity, version_in
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 # Transaction version -> the version of EndTxn that says so. Brokers before Kafka 3.8 know no version 4.
@@ -161,7 +161,7 @@ class EndingCore:
                 self._connection.ask(question, asked, now_us, version=version)
 
     def _choose_version(self) -> None:
-        version = 2 if self._connection.features.get(FEATURE, 0) > 1 else 1
+        version = version_in(self._connection.features)
         if version != self._version:
             self._version = version
             self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -10,6 +11,11 @@ FEATURE = "transaction.version"
 VERSION_1_CAPS = {0: 11, 26: 4, 28: 4}
 # A coordinator that cannot be reached for so long may have moved.
 REACH_US = 1_000_000
+
+
+def version_in(features: Mapping[str, int]) -> int:
+    """The transaction version (KIP-890), 1 or 2, by a cluster's finalized features."""
+    return 2 if features.get(FEATURE, 0) > 1 else 1
 
 
 class TransactionState(IntEnum):

@@ -58,7 +58,6 @@ from ottla.producer.transaction_requests import (
     partition_codes,
 )
 from ottla.producer.transaction_states import (
-    FEATURE,
     NOT_BEGUN,
     STANDING,
     TRANSITIONS,
@@ -66,6 +65,7 @@ from ottla.producer.transaction_states import (
     TransactionEvent,
     TransactionIdentity,
     TransactionState,
+    version_in,
 )
 from ottla.producer.transaction_talk import TransactionRequest, TransactionTalk
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -173,7 +173,7 @@ class Transactions:
                 self._answer(event.token, said or misuse)
                 return
             self._become(known)
-        self._kept_version = event.version
+            self._kept_version = event.version
         if known is not None or self.state is _S.UNINITIALIZED:
             self._move(_V.INITIALIZE)
         if self.state is _S.INITIALIZING:
@@ -194,7 +194,7 @@ class Transactions:
             said = self.refusal if self.state is _S.ABORTABLE else None
             self._answer(token, said or TransactionMisuse(f"no transaction can begin now: {self._standing()}"))
             return
-        version = self._kept_version or min(2, max(1, self._connection.features.get(FEATURE, 0)))
+        version = self._kept_version or version_in(self._connection.features)
         if version != self._version:
             self._version = version
             self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
@@ -511,8 +511,7 @@ class Transactions:
                 self._break(self._too_old(detail))
                 return
             self._needs_epoch = False
-        is_kept = self._kept_version is not None
-        upgraded = not is_kept and self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
+        upgraded = self._version == 1 and (self._kept_version or version_in(self._connection.features)) == 2
         if not (self._needs_epoch or upgraded):
             self._move(_V.ENDED)
             self._forget()

@@ -98,7 +98,7 @@ class Kafka:
         return fenced[transactional_id]
 
     def transaction_version(self) -> int:
-        """The finalized transaction version (KIP-890), by the last answer of a broker; 0 before the first answer."""
+        """The finalized transaction version (KIP-890), 1 or 2, by the last answer of a broker; 1 before the first."""
         return transactions_of(self._admin).version
 
     def first_identity(
@@ -151,7 +151,7 @@ class Kafka:
             ending = EndingDriver.of({"bootstrap_servers": self._settings.bootstrap_servers, **self._reading})
         is_known = False
         try:
-            told = ending.end(list(versions), committed, versions)
+            told = ending.end(versions, committed)
             is_known = not any(isinstance(each.error, TransactionUnfinished) for each in told.values())
             return told
         finally:

@@ -194,7 +194,7 @@ class Session:
             self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
         begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
-        self.version = min(2, max(1, self.port.transaction_version()))
+        self.version = self.port.transaction_version()
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
         coordinator, error = self.give_up(begun)

@@ -116,13 +116,13 @@ def read_options(options: Mapping[str, str], *, streaming: bool = False) -> Sour
 
 def read_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns alone: a schema is asked for before Spark says whether it is for a batch or a stream."""
-    return _columns_of(_read_any(options))
+    return _columns_of(_read_any(by_name(options, _ROWS.keys())))
 
 
 def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
     """How values are decoded; None where they are bytes, or not read at all."""
-    read = _read_any(options)
     given = by_name(options, _ROWS.keys())
+    read = _read_any(given)
     values = read_value_options(given)
     if values is None or not {"value", *DEAD_LETTER_COLUMNS} & set(_columns_of(read)):
         return None
@@ -139,9 +139,8 @@ def read_value_reading(options: Mapping[str, str]) -> ValueReading | None:
     return ValueReading(values, subject, read.get(UNDECODABLE, "fail"))
 
 
-def _read_any(options: Mapping[str, str]) -> dict[str, Any]:
+def _read_any(given: Mapping[str, str]) -> dict[str, Any]:
     """Each option of both kinds of query, by its name as it is written."""
-    given = by_name(options, _ROWS.keys())
     _refuse_unknown(given)
     return {row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given}
 

@@ -288,7 +288,7 @@ def _placed(error: RecordError, first_row: int, order: Any) -> RecordError:
     return RecordError(_ROW.sub(renumber, str(error), count=1))
 
 
-def _made_so(name: str, of: Any) -> str:
+def _made_so(name: str, of: DataType) -> str:
     """How a column gets the type that it has to have."""
     if name == "headers" and isinstance(of, MapType):
         return "use map_entries(headers), with values that are binary"

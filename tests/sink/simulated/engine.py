@@ -80,6 +80,8 @@ class Query:
     attempts: int = 0
     runs: int = 0
     taken_back: list[str] = field(default_factory=list)
+    # Of commits that missed a transaction which had time left.
+    missed: list[str] = field(default_factory=list)
     _identities: set[TransactionIdentity] = field(default_factory=set)
     _coordinators: dict[str, int] = field(default_factory=dict)
 
@@ -133,7 +135,7 @@ class Query:
         """A commit must miss no transaction that had time left, while no other driver has planned."""
         is_missed = any(said in str(error) for said in _MISSED)
         if is_missed and run == self.runs and passed_us < 1000 * self.settings.transaction_timeout_ms // 2:
-            self.taken_back.append(f"after {passed_us / 1e6:.3f} s: {error}")
+            self.missed.append(f"after {passed_us / 1e6:.3f} s: {error}")
 
     def _run_tasks(
         self, driver: Process, planned: Plan, batch: int, run: int, tasks: int

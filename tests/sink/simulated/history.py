@@ -19,6 +19,7 @@ from ottla.faults.move_leader import MoveLeader
 from ottla.faults.pause import Pause
 from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
+from ottla.sink.identities import SLOTS
 from ottla.sink.recovery import recover
 from ottla.sink.settings import SinkSettings
 
@@ -45,7 +46,6 @@ _EAGER = {
 _LIVES = 6
 _TASKS_MOST = 4
 _LIFE_US = 7_200 * _S
-_SLOTS = 4
 
 
 @dataclass
@@ -274,9 +274,10 @@ class History:
         self.processes.run(lambda: False, 3 * self.query.settings.transaction_timeout_ms * 1000)
         if not self.query.is_finished():
             return [f"refused for good: {self.refusals[-1:] or 'no error'}"]
+        findings = [*judge(self.query, self._visible(), self.told_lost), *self.query.taken_back, *self._hanging()]
         # In version 1 an attempt that was held up for as long as four batches take may end another's transaction.
-        taken_back = [] if self._was_in_version_1 and len(self.query.batch_rows) > _SLOTS else self.query.taken_back
-        return [*judge(self.query, self._visible(), self.told_lost), *taken_back, *self._hanging()]
+        is_excused = self._was_in_version_1 and len(self.query.batch_rows) > SLOTS
+        return findings if is_excused else [*findings, *self.query.missed]
 
     def _remedy(self, refusal: str) -> None:
         """What a user can do who is refused: in the end, what the refusal says."""

@@ -245,7 +245,7 @@ class SimulatedKafka(Kafka):
             self._place.process.begins_to_apply()
         # Kept as in `Kafka.end`: its connections may be older than the cluster's transaction version.
         self._driver = self._driver or self._place.client(SimulatedEndingDriver, **self._reading)
-        told = cast(Mapping[TransactionIdentity, Ended], self._driver.end(list(versions), committed, versions))
+        told = cast(Mapping[TransactionIdentity, Ended], self._driver.end(versions, committed))
         if any(isinstance(each.error, TransactionUnfinished) for each in told.values()):
             self._driver.die()
             self._driver = None

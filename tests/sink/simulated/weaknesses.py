@@ -95,7 +95,7 @@ WEAKNESSES: dict[str, list[Edit]] = {
     # Each process goes by what its connections have told of the cluster, which may be older than another's.
     "processes_differ_about_the_transaction_version": [
         replace("sink/taking.py", "session.version >= 2", "port.transaction_version() >= 2"),
-        replace("client/transaction_handle.py", "versions.get(identity)", "None"),
+        replace("client/transaction_handle.py", "versions[identity]", "None"),
     ],
     "decided_batches_are_written_again": [
         replace(
