@@ -63,7 +63,21 @@ def test_a_batch_that_is_longer_than_brokers_remember_ids_says_what_to_raise(clu
     message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
     # The task's own transaction is open, so its id stays.
     rest(cluster, job, coordinator_id(job.sink_id))
-    with pytest.raises(ottla.OttlaError, match=r"transactional\.id\.expiration\.ms of the brokers: it must be longer"):
+    said = r"transactional\.id\.expiration\.ms of the brokers: it must be longer"
+    with pytest.raises(ottla.OttlaError, match=said):
+        driver.run_task(job, job.settings(), planned, 0, 1, 0)
+    with pytest.raises(ottla.OttlaError, match=said):
+        commit(session_of(job.settings()), [message])
+
+
+def test_a_driver_that_planned_since_under_another_producer_id_is_told_as_such(
+    cluster: ottla.Cluster, job: Job
+) -> None:
+    planned = plan(session_of(job.settings()))
+    message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
+    rest(cluster, job, coordinator_id(job.sink_id))
+    plan(session_of(job.settings()))
+    with pytest.raises(ottla.OttlaError, match="another query or write has planned a batch of this sink since"):
         commit(session_of(job.settings()), [message])
 
 

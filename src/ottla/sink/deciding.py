@@ -29,7 +29,7 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.refusals import ONGOING, is_open, longer, taken_over, too_late, took_too_long
+from ottla.sink.refusals import ONGOING, forgotten, is_open, longer, taken_over, too_late, took_too_long
 from ottla.sink.session import Session
 from ottla.sink.settings import SinkSettings
 from ottla.sink.transaction_log import Fate
@@ -214,7 +214,11 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             f"it is not known yet whether {what} is decided: {error}. Start the query, or the write, again: it finds "
             "out, and goes on from there"
         )
-    if is_fenced(error):
+    was_unknown = any(code == ErrorCode.INVALID_PRODUCER_ID_MAPPING for code in _codes(error))
+    if was_unknown and session.coordinator_id not in session.port.describe_transactions([session.coordinator_id]):
+        return forgotten(what)
+    # A driver that planned since has another producer id if the epochs of the one before were used up.
+    if was_unknown or is_fenced(error):
         said = (
             f"{what} is not decided: another query or write has planned a batch of this sink since, or ottla sink "
             "recover has ended it, or this batch was aborted. If this query was started twice, stop one of them; if "
@@ -227,12 +231,6 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             f"{what} is not decided, and nothing of it is visible: the driver was delayed while it decided, for longer "
             f"than the decision's own transaction may last ({settings.decision_timeout_ms} ms). Start the query again; "
             f"if this happens often, raise {settings.margin_name} ({settings.margin})"
-        )
-    if any(code == ErrorCode.INVALID_PRODUCER_ID_MAPPING for code in _codes(error)):
-        return TransactionError(
-            f"{what} is not decided, and nothing of it is visible: brokers have forgotten the driver's transactional "
-            "id since the batch was planned. Raise transactional.id.expiration.ms of the brokers: it must be longer "
-            "than a batch"
         )
     return TransactionError(f"{what} is not decided, and nothing of it is visible: {error}")
 

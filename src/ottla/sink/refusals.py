@@ -135,6 +135,15 @@ def taken_over(sink_id: str) -> OttlaError:
     return kafka_error(ErrorCode.PRODUCER_FENCED, said)
 
 
+def forgotten(what: str) -> TransactionError:
+    """The error if brokers have forgotten the driver's transactional id since the plan."""
+    return TransactionError(
+        f"{what} is not decided, and nothing of it is visible: brokers have forgotten the driver's transactional "
+        "id since the batch was planned. Raise transactional.id.expiration.ms of the brokers: it must be longer "
+        "than a batch"
+    )
+
+
 def behind(settings: SinkSettings, waited_s: float) -> TransactionUnfinished:
     """The error if the leader of the control topic does not have the control marker of the fence."""
     return TransactionUnfinished(

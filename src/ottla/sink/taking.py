@@ -20,6 +20,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.batch import Attempt, BatchId, Plan
 from ottla.sink.identities import SLOTS, TICKETS_MOST, is_free, task_transactional_id, ticket_id
+from ottla.sink.refusals import forgotten
 from ottla.sink.session import Session
 
 
@@ -44,6 +45,8 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
             return identity
         if is_exact:
             session.end((identity,), committed=False)
+        if session.coordinator_id not in known:
+            raise forgotten(f"{batch} of sink {session.settings.sink_id!r}")
         raise over_for(session, batch, attempt)
     raise TransactionError(
         f"none of the {SLOTS} transactional ids of task {attempt.partition_id} of {batch} is free: attempts before "
