@@ -27,7 +27,7 @@ from ottla.producer.events import (
 )
 from ottla.producer.same_epoch import BUMPS_FROM_VERSION
 from ottla.producer.transaction_answers import Reaction, RequestKind, gravest, reaction_to
-from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionState
+from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionIdentity, TransactionState
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -310,6 +310,47 @@ def test_gaps_that_an_abort_leaves_get_a_new_epoch_in_version_1() -> None:
     world.send("b", partition=0)
     world.run_until(lambda: world.produces)
     assert headers(world)[-1] == (2, 0, True)
+
+
+def begin_as_given(world: Coordinated) -> None:
+    """Begin under an identity that another producer may have, too, or a later one of the same id."""
+    assert world.outcome_of(world.verb(InitializeTransactions, TransactionIdentity("flow", 4000, 0))) is None
+    assert world.outcome_of(world.verb(BeginTransaction)) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "failed"),
+    [
+        pytest.param(1, {"Produce": 87}, id="a-gap"),
+        pytest.param(1, {"AddPartitionsToTxn": 49}, id="unknown-in-version-1"),
+        pytest.param(2, {"EndTxn": 49}, id="unknown-in-version-2"),
+    ],
+)
+def test_after_an_abort_a_given_identity_is_renewed_when_the_next_transaction_begins(
+    version: int, failed: dict[str, int]
+) -> None:
+    # InitProducerId aborts an open transaction of its id, also if it names an older epoch.
+    world = Coordinated(version)
+    begin_as_given(world)
+    world.codes = {name: [code] for name, code in failed.items() if name != "Produce"}
+    world.send("a", partition=0)
+    if "AddPartitionsToTxn" in failed:
+        world.codes["EndTxn"] = [49]
+        world.run_until(lambda: world.refusal is not None)
+    else:
+        world.run_until(lambda: world.produces)
+        world.answer(failed.get("Produce", 0))
+    error = world.outcome_of(world.end(False))
+    assert (error is None) == ("Produce" in failed)
+    world.pass_ms(1000)
+    assert "InitProducerId" not in world.names()
+    assert world.names()[-1] == "EndTxn"
+    world.begin()
+    asked = world.last(InitProducerIdRequest)
+    assert (asked.producer_id, asked.producer_epoch) == (4000, 0)
+    world.send("b", partition=0)
+    world.run_until(lambda: world.produces)
+    assert headers(world)[-1] == (1, 0, True)
 
 
 def test_a_batch_that_fails_keeps_the_rest_from_being_sent() -> None:

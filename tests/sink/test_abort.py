@@ -75,7 +75,7 @@ def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
         producer()
         raise AssertionError("it may begin")
 
-    told = r"batch 0 .* another query or write has planned a batch of this sink since, .* need a sink\.id each"
+    told = r"batch 0 .* another query or write has begun a batch of this sink, .* need a sink\.id each"
     with pytest.raises(ottla.ProducerFenced, match=told):
         late(job, planned, write)
 

@@ -104,7 +104,7 @@ def test_what_a_dead_driver_did_not_decide_is_taken_back(
     assert found["batch"] is None
     assert len(found["open"]) == 3
     assert run("show", job.sink_id, "-b", job.bootstrap_servers) == 0
-    assert "3 transactions of tasks open, in no decision" in capsys.readouterr().out
+    assert "3 transactions of tasks open that no decision names" in capsys.readouterr().out
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
     assert "0 transactions committed, 3 aborted" in capsys.readouterr().out
     await_quiet(job)
@@ -147,7 +147,7 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     assert len(recover(session_of(settings)).aborted) == 3
-    with pytest.raises(ottla.ProducerFenced, match="another query or write has planned a batch"):
+    with pytest.raises(ottla.ProducerFenced, match="another query or write has begun a batch"):
         driver.committing.commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)

@@ -117,7 +117,8 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     driver.main(job.text())
     Checkpoint(job.checkpoint).roll_back(0)
     with pytest.raises(
-        ottla.UserMistake, match=r"has written batch 2, and this is batch 1 .* rolled back; restore the"
+        ottla.UserMistake,
+        match=r"has written batch 2, and this is batch 1 .* back; restore .* new checkpoint and a sink",
     ):
         driver.main(job.text())
     assert_every_row_once(job)
@@ -159,6 +160,21 @@ def test_a_batch_that_is_done_and_comes_again_with_other_rows_is_done_and_that_i
     assert describe(session_of(job.settings())).decisions[-1].differed == 2
     assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers]) == 0
     assert "run again 2 times with other rows, which were not written" in capsys.readouterr().out
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("again", [60, 50], ids=["the-same", "other"])
+def test_a_run_that_found_a_batch_done_may_not_come_with_other_rows_for_it(again: int, job: Job) -> None:
+    # Two writes of one micro-batch have this sink.id, and the program is started again as it is.
+    job.run_id = "first"
+    driver.main(job.text())
+    for run_id in ("second", "third"):
+        run_batch(dataclasses.replace(job, run_id=run_id, rows_per_batch=again), job.settings(), 2)
+        for _ in range(2):
+            with pytest.raises(
+                ottla.UserMistake, match=r"40 rows where 60 were decided.*found to be done, in this same"
+            ):
+                run_batch(dataclasses.replace(job, run_id=run_id, rows_per_batch=40), job.settings(), 2)
     assert_every_row_once(job)
 
 

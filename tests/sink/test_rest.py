@@ -77,7 +77,7 @@ def test_a_driver_that_planned_since_under_another_producer_id_is_told_as_such(
     message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
     rest(cluster, job, coordinator_id(job.sink_id))
     plan(session_of(job.settings()))
-    with pytest.raises(ottla.OttlaError, match="another query or write has planned a batch of this sink since"):
+    with pytest.raises(ottla.OttlaError, match="another query or write has begun a batch of this sink"):
         commit(session_of(job.settings()), [message])
 
 

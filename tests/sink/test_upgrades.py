@@ -16,10 +16,13 @@ from tools.apache_kafka import ApacheKafka, Java
 from tools.kafka_jars import JarsUnavailable
 
 import ottla
-from ottla.sink.batch import Attempt, BatchId
-from ottla.sink.commit import commit
+from ottla.sink import planning
+from ottla.sink.barriers import Barrier
+from ottla.sink.batch import Attempt, BatchId, Plan
+from ottla.sink.commit import abort, commit
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
+from ottla.sink.refusals import Message
 from ottla.sink.session import Session
 
 from .conftest import assert_every_row_once
@@ -47,6 +50,50 @@ def set_version(brokers: ApacheKafka, version: int) -> None:
     command = ("--bootstrap-server", brokers.bootstrap_servers, how, "--feature", f"transaction.version={version}")
     told = Java().run("org.apache.kafka.tools.FeatureCommand", *command).decode()
     assert f"transaction.version was {how}d to {version}" in told
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_a_driver_that_planned_in_version_2_is_fenced_by_one_that_has_not_heard_of_it(
+    brokers: ApacheKafka, kafka_name: str, tmp_path: Path, is_given_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ottla.Admin(brokers.bootstrap_servers) as admin:
+        admin.create_topics(kafka_name, partitions=3)
+    job = Job(brokers.bootstrap_servers, kafka_name, str(tmp_path), sink_id=kafka_name, tasks=_TASKS)
+    settings = job.settings()
+    with contextlib.ExitStack() as stack:
+
+        def connected() -> Session:
+            return stack.enter_context(contextlib.closing(Session(settings, Kafka(settings))))
+
+        def tasks(planned: Plan, batch: int) -> list[Message]:
+            worker, id_ = connected(), BatchId(job.query_id, batch)
+            return [
+                prepare_rows(worker, planned, id_, task, job, job.rows_of(batch, task), Attempt(task, task))
+                for task in range(job.tasks)
+            ]
+
+        def plan_older(barrier: Barrier) -> None:
+            if barrier == Barrier.PLAN_LOOK:
+                monkeypatch.undo()
+                planned.append(plan(older))
+
+        older = connected()
+        planned = [plan(older)]
+        commit(older, tasks(planned.pop(), 0))
+        set_version(brokers, 2)
+        stack.callback(set_version, brokers, 1)
+        newer = connected()
+        if is_given_up:
+            messages = tasks(plan(newer), 1)
+            planned.append(plan(older))
+            abort(newer, messages)
+        else:
+            monkeypatch.setattr(planning, "reach", plan_older)
+            with pytest.raises(ottla.ProducerFenced, match="another query or write has begun a batch"):
+                plan(newer)
+        assert planned[0].version == 1
+        commit(older, tasks(planned[0], 1))
+    assert_every_row_once(job, batches=2)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_an_old_driver_that_wakes_up_cannot_decide(job: Job) -> None:
     settings = job.settings()
     old = tasks(job, plan(session_of(settings)))
     new = tasks(job, plan(session_of(settings)))
-    with pytest.raises(ottla.ProducerFenced, match="another query or write has planned a batch of this sink since"):
+    with pytest.raises(ottla.ProducerFenced, match="another query or write has begun a batch of this sink"):
         commit(session_of(settings), old)
     commit(session_of(settings), new)
     abort(session_of(settings), old)
@@ -43,7 +43,7 @@ def test_an_old_driver_without_rows_cannot_decide_either(job: Job) -> None:
     settings = job.settings()
     old = tasks(job, plan(session_of(settings)))
     new = tasks(job, plan(session_of(settings)))
-    with pytest.raises(ottla.ProducerFenced, match="another query or write has planned a batch of this sink since"):
+    with pytest.raises(ottla.ProducerFenced, match="another query or write has begun a batch of this sink"):
         commit(session_of(settings), old)
     commit(session_of(settings), new)
     assert visible_rows(job) == {}

@@ -266,11 +266,13 @@ def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
         write(rows, kafka_cluster, other, sink__id=kafka_topic)
 
     stream.add(1, 2)
-    with pytest.raises(
-        PySparkException,
-        match=r"2 rows, as many as were decided.*two writes of a micro-batch have the same s",
-    ):
-        stream.run(foreach=each)
+    # Also if the program is started again as it is.
+    for _ in range(3):
+        with pytest.raises(
+            PySparkException,
+            match=r"2 rows, as many as were decided.*two writes of a micro-batch have the same s",
+        ):
+            stream.run(foreach=each)
     assert visible(kafka_cluster, other) == []
     kafka_cluster.delete_topic(other)
 

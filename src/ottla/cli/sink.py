@@ -143,7 +143,7 @@ def recover(
 ) -> None:
     """Commit the open transactions of the last decided batch, and abort all other open transactions of the sink.
 
-    Needed if the query will not be started again; otherwise its next start does all of this, but for --accept-loss.
+    Needed if the query will not be started again; otherwise its next start does the same, without --accept-loss.
     Give --accept-loss only if an error tells you to, and start the query again afterwards. A query that is writing a
     batch meanwhile is fenced, and fails.
 
@@ -189,7 +189,7 @@ def recover(
     lost = counted(sum(entry.totals.rows for entry in done.lost), "row")
     if decision.loss_accepted:
         if not as_json:
-            tell(f"{decision.batch} counts as done without {lost} of {decision.totals.rows:,} that are or may be lost")
+            tell(f"{decision.batch} counts as done; {lost} of {decision.totals.rows:,} are lost, or may be")
         return
     kept = [entry for entry in decision.entries if not entry.lost]
     again = "Start the query again from its checkpoint, or run the write again with its write.id: it writes"
@@ -332,9 +332,9 @@ def _show(state: SinkState, history: bool, settings: SinkSettings) -> None:
         tell("the decision about the next batch is being written")
     if state.open:
         tell(
-            f"{counted(len(state.open), 'transaction')} of tasks open, in no decision: of a batch that is running, or "
-            f"left by a dead driver. Readers with read_committed wait until they end. If the query will not be started "
-            f"again: {recover_command(settings)}"
+            f"{counted(len(state.open), 'transaction')} of tasks open that no decision names: of a running batch, "
+            "or left by a dead driver. Readers with read_committed wait until they end. If the query will not be "
+            f"started again: {recover_command(settings)}"
         )
 
 

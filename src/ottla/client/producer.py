@@ -151,7 +151,8 @@ class Producer(ProducerBase[ThreadWaits]):
         prepared, it may be called again with another identity: a prepared transaction stays prepared, for whoever has
         its identity, and connections and metadata stay. `transaction_version` (KIP-890: 1 or 2) says how all
         transactions of that identity are begun and ended; by default it is the version that the cluster has when one
-        begins, as far as this producer has heard. Like every call about transactions it waits for `max.block.ms`
+        begins, as far as this producer has heard. If such an identity can no longer be used, the next
+        `begin_transaction` gets a new one. Like every call about transactions it waits for `max.block.ms`
         and raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """

@@ -142,8 +142,9 @@ class TransactionAdmin:
     ) -> dict[str, TransactionIdentity]:
         """Give each of these ids its next identity; see `Admin.fence_producers`.
 
-        If an id has another identity than `expected`, it is not changed, and PRODUCER_FENCED is raised (KIP-360). An id
-        that does not exist is made in any case.
+        If an id has another identity than `expected`, PRODUCER_FENCED is raised (KIP-360). If only the epoch is another
+        one, brokers abort an open transaction of the id before that; otherwise nothing is changed. An id that does not
+        exist is made in any case.
         """
         found: dict[str, TransactionIdentity] = {}
         known = (-1, -1) if expected is None else (expected.producer_id, expected.producer_epoch)

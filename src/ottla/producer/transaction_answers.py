@@ -10,8 +10,9 @@ exceptions:
   earlier EndTxn(commit) was not answered.
 - InitProducerId that was refused for lack of authorization may be tried again by the same producer.
 - INVALID_PRODUCER_ID_MAPPING ends Java's producer. This one requests a new identity and names the one it had: the
-  coordinator fences it if it was replaced, and gives a new identity if it was removed
-  (`transactional.id.expiration.ms`).
+  coordinator refuses that if the id has a later identity (and aborts an open transaction of it), and gives a new
+  identity if the id was removed (`transactional.id.expiration.ms`). If the user gave the identity, that waits until the
+  next transaction begins.
 """
 
 from __future__ import annotations

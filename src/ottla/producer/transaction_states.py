@@ -48,10 +48,13 @@ class TransactionEvent(IntEnum):
     ENDED = 9
     RENEW = 10
     BREAK = 11
+    RELEASE = 12
 
 
 _S, _V = TransactionState, TransactionEvent
-# FAIL: the transaction can only be aborted. RENEW: it ended, and a new epoch is needed. BREAK, possible in every state:
+# FAIL: the transaction can only be aborted. RENEW: it ended, and a new epoch is needed. RELEASE: the same, where the
+# identity is one that the user gave: InitProducerId, which may abort what another producer has begun, is sent when the
+# user begins again. BREAK, possible in every state:
 # the producer is fenced, or has another error that a new transaction does not mend.
 TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] = {
     (_S.UNINITIALIZED, _V.INITIALIZE): _S.INITIALIZING,
@@ -71,10 +74,12 @@ TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] =
     (_S.PREPARED, _V.ABORT): _S.ABORTING,
     (_S.COMMITTING, _V.ENDED): _S.READY,
     (_S.COMMITTING, _V.RENEW): _S.INITIALIZING,
+    (_S.COMMITTING, _V.RELEASE): _S.UNINITIALIZED,
     (_S.COMMITTING, _V.FAIL): _S.ABORTABLE,
     (_S.ABORTABLE, _V.ABORT): _S.ABORTING,
     (_S.ABORTING, _V.ENDED): _S.READY,
     (_S.ABORTING, _V.RENEW): _S.INITIALIZING,
+    (_S.ABORTING, _V.RELEASE): _S.UNINITIALIZED,
     **{(state, _V.BREAK): _S.FATAL for state in _S if state is not _S.FATAL},
 }
 NOT_BEGUN = "no transaction is open; call begin_transaction() first, or send inside `with producer.transaction():`"

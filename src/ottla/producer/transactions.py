@@ -13,8 +13,10 @@ coordinator is in flight at a time (`transaction_talk.py`); `work` sends the nex
 Version 2 (KIP-890, the feature `transaction.version`): brokers add partitions by themselves, and every end gives the
 producer its next epoch. Version 1: the epoch stays. After an abort that leaves gaps in the sequence numbers, the
 producer requests a new epoch by InitProducerId with its identity (KIP-360); if the coordinator is too old for that, see
-`same_epoch.py`. Unlike Java's producer it also does so when a request to a coordinator was not answered: a commit that
-arrives late would commit the next transaction.
+`same_epoch.py`. If its user gave the identity, it does so when the next transaction begins: the id may be another
+producer's by now, and InitProducerId aborts an open transaction of it, whatever epoch the request names. Unlike Java's
+producer it also does so when a request to a coordinator was not answered: a commit that arrives late would commit the
+next transaction.
 
 Invariants. After a batch failed or is unknown, the transaction is ABORTABLE, and can only be aborted. After
 EndTxn(commit) was sent, the same request is sent again until there is an answer; it never becomes an abort. If an
@@ -113,6 +115,8 @@ class Transactions:
         self._initializing: list[int] = []
         # Another producer's identity, until it is taken over.
         self._known: TransactionIdentity | None = None
+        # Whether the user gave the identity. Another producer may have it, too, or a later one of the same id.
+        self._is_given = False
         self._ending: int | None = None
         self._end_txn = EndTxn(committed=False)
         self._identity_unknown = False
@@ -175,6 +179,7 @@ class Transactions:
             self._become(known)
             self._kept_version = event.version
         if known is not None or self.state is _S.UNINITIALIZED:
+            self._is_given = known is not None
             self._move(_V.INITIALIZE)
         if self.state is _S.INITIALIZING:
             self._initializing.append(event.token)
@@ -306,7 +311,7 @@ class Transactions:
                 self._all_is_stored(now_us)
         elif self.state is _S.ABORTING and parts.is_quiet:
             self._needs_epoch = self._needs_epoch or parts.has_hole
-            if self._identity_unknown:
+            if self._identity_unknown and not self._is_given:
                 self._renew()
             else:
                 self._ask_to_end(now_us)
@@ -480,6 +485,8 @@ class Transactions:
             self._ended()
         elif reaction is Reaction.GONE:
             self._break(error)  # it was committed, by a client that has its identity
+        elif self._is_given:
+            self._over(_V.RELEASE, error)
         else:
             self._renew()
 
@@ -513,15 +520,19 @@ class Transactions:
             self._needs_epoch = False
         upgraded = self._version == 1 and (self._kept_version or version_in(self._connection.features)) == 2
         if not (self._needs_epoch or upgraded):
-            self._move(_V.ENDED)
-            self._forget()
-            self._answer_end(None)
+            self._over(_V.ENDED)
+        elif self._is_given:
+            self._over(_V.RELEASE)
         elif self.state is _S.COMMITTING:
-            self._move(_V.RENEW)
-            self._forget()
-            self._answer_end(None)
+            self._over(_V.RENEW)
         else:
             self._renew()
+
+    def _over(self, event: TransactionEvent, error: OttlaError | None = None) -> None:
+        """Forget the transaction, and answer the call that ends it."""
+        self._move(event)
+        self._forget()
+        self._answer_end(error)
 
     def _is_too_old(self, node_id: int) -> bool:
         """Whether this coordinator is too old to give the next epoch (KIP-360); False if its versions are not known."""

@@ -86,7 +86,8 @@ class Last(NamedTuple):
     """What tasks need to know of the last decision: its batch, its totals, how many tasks it had.
 
     `lost` has the totals of its lost rows, by Spark partition. If there are lost rows, `kept` has the totals of the
-    others. If there are no others, the decision is void. `run_id` is the run in which it was decided.
+    others. If there are no others, the decision is void. `run_id` is the run that decided it, or found later
+    that it is done.
     """
 
     batch: BatchId

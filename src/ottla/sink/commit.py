@@ -55,8 +55,7 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
     check_renamed(session, batch)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
-        if not is_same_again(settings, plan.last, messages):
-            _tell_differing(session, plan, messages)
+        _recognise(session, plan, messages, is_same_again(settings, plan.last, messages))
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
     with DecisionWriter(session, plan.coordinator) as writer:
@@ -75,11 +74,25 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         raise partly_there(settings, settled)
 
 
-def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -> None:
-    """A batch that is done came again with other rows: they are not written. Log that, and count it in R."""
+def _recognise(session: Session, plan: Plan, messages: Sequence[Message], is_same: bool) -> None:
+    """A batch that is done came again; nothing is written. Note in R which run it was, and count other rows.
+
+    If the same run comes with other rows for this batch, they are of another write with this sink.id, and refused.
+    """
+    decision = _decision_of_plan(session, plan)
+    if not is_same:
+        _tell_differing(session, plan, messages, decision)
+    if decision is not None:
+        noted = decision._replace(run_id=messages[0].attempt.run_id, differed=decision.differed + (not is_same))
+        if noted != decision:
+            with DecisionWriter(session, plan.coordinator) as writer:
+                writer.try_to_write_again(noted)
+
+
+def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message], decision: Decision | None) -> None:
+    """Log that a batch that is done came again with other rows, which are not written."""
     assert plan.last is not None
     found = sum_of(messages)
-    decision = _decision_of_plan(session, plan)
     is_lossy = decision is not None and decision.loss_accepted
     why = (
         "It was run again"
@@ -97,9 +110,6 @@ def _tell_differing(session: Session, plan: Plan, messages: Sequence[Message]) -
         why,
         found.rows,
     )
-    if decision is not None:
-        with DecisionWriter(session, plan.coordinator) as writer:
-            writer.try_to_write_again(decision._replace(differed=decision.differed + 1))
 
 
 def _decision_of_plan(session: Session, plan: Plan) -> Decision | None:

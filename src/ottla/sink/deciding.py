@@ -220,8 +220,8 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
     # A driver that planned since has another producer id if the epochs of the one before were used up.
     if was_unknown or is_fenced(error):
         said = (
-            f"{what} is not decided: another query or write has planned a batch of this sink since, or ottla sink "
-            "recover has ended it, or this batch was aborted. If this query was started twice, stop one of them; if "
+            f"{what} is not decided: another query or write has begun a batch of this sink, or ottla sink recover has "
+            "stopped this one, or this batch was aborted. If this query was started twice, stop one of them; if "
             "two queries or writes have this sink.id, give each its own"
         )
         return kafka_error(ErrorCode.PRODUCER_FENCED, said)

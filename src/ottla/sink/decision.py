@@ -20,8 +20,9 @@ _VERSION = 1
 class Decision(NamedTuple):
     """A decision: the rows of `batch` are those of the transactions in `entries`, and of no other.
 
-    `tasks` is the number of tasks, also those without rows. `coordinator` is the driver's identity that decided, in run
-    `run_id` of the query. `differed` is how often the batch was run again with other rows, which were not written.
+    `tasks` is the number of tasks, also those without rows. `coordinator` is the driver's identity that decided.
+    `run_id` is the run of the query that decided it, or found later that it is done. `differed` is how often the batch
+    was run again with other rows, which were not written.
     `loss_accepted`: the batch counts as done without its lost entries (`ottla sink recover --accept-loss`).
     """
 

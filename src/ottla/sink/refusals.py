@@ -27,10 +27,12 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _MARKER_ROOM = 64 * 1024
 AGAIN = "Start the query, or the write, again; if it happens again, report it as a bug of ottla"
 _OTHER_ID = "give this query a sink.id of its own"
-_CHECKPOINT = (
-    f"restore the checkpoint that belongs to the sink. Or {_OTHER_ID}: then all that it reads is written, also rows "
-    "that are stored already"
+_RESTORE, _ALL_IS_WRITTEN = (
+    "restore the checkpoint that belongs to the sink. Or",
+    "then all that it reads is written, also rows that are stored already",
 )
+# A query keeps its id with its checkpoint, so another sink.id alone would be refused by `renamed`.
+_CHECKPOINT = f"{_RESTORE} start this query with a new checkpoint and a sink.id of its own: {_ALL_IS_WRITTEN}"
 
 
 class Role(Enum):
@@ -80,7 +82,7 @@ def moved(sink_id: str, query_id: str, was: str) -> UserMistake:
         f"query {query_id} has written as sink {was!r}, and is sink {sink_id!r} now: a sink without sink.id is named "
         f"after the checkpoint's location, and the checkpoint was moved, or its location is spelt in another way. A "
         f"batch could be written twice. To go on, give the query the option sink.id={was!r}. If this checkpoint is a "
-        f"copy, and the query of the other one still runs, {_OTHER_ID}"
+        f"copy, and the other query still runs, start this query with a new checkpoint"
     )
 
 
@@ -97,7 +99,7 @@ def renamed(sink_id: str, batch: BatchId, other: Decision) -> UserMistake:
 def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
     return UserMistake(
         f"sink {sink_id!r} belongs to {last}, and this is {this}: the checkpoint was lost, or another query has the "
-        f"same sink.id; {_CHECKPOINT}"
+        f"same sink.id; {_RESTORE} {_OTHER_ID}: {_ALL_IS_WRITTEN}"
     )
 
 
@@ -117,7 +119,7 @@ def _refuse_lost(settings: SinkSettings, last: Last) -> None:
         remedy = (
             f"Run that write again with write.id={last.batch.query_id}: it writes them"
             if is_write
-            else "Start the query from a checkpoint that does not have that batch as done: then they are written"
+            else "Restore a backup of the checkpoint from before that batch, and start the query: then they are written"
         )
         raise UserMistake(
             f"{rows} rows of {last.batch} are missing in Kafka, and this is a later batch: that one was decided "
@@ -129,7 +131,7 @@ def _refuse_lost(settings: SinkSettings, last: Last) -> None:
 def taken_over(sink_id: str) -> OttlaError:
     """The error if another query or write has planned since."""
     said = (
-        f"another query or write has planned a batch of sink {sink_id!r} since, or ottla sink recover has ended it. If "
+        f"another query or write has begun a batch of sink {sink_id!r}, or ottla sink recover has stopped this one. If "
         "this query was started twice, stop one of them. If two queries or writes have this sink.id, give each its own"
     )
     return kafka_error(ErrorCode.PRODUCER_FENCED, said)
@@ -177,7 +179,10 @@ def other_tasks(settings: SinkSettings, last: Last, tasks: int) -> UserMistake:
 
 
 def _again(settings: SinkSettings, last: Last) -> str:
-    return f"run it with as many tasks as it had ({last.tasks}) and the same rows{or_accept(settings)}"
+    return (
+        f"run it with as many tasks as it had ({last.tasks}; see the source's partitions, "
+        f"spark.sql.shuffle.partitions and coalesce) and the same rows{or_accept(settings)}"
+    )
 
 
 def check_rewritten(settings: SinkSettings, last: Last, partition_id: int, totals: Totals) -> None:
@@ -202,9 +207,9 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     """Whether a batch that was decided before has the same rows again; UserMistake if it must have them and does not.
 
     A batch that is done may have other rows if Spark crashed before it noted that the batch is done: `rand()`,
-    clocks and sums after a shuffle give other ones. It must have the same rows in the run that decided it, because
-    Spark never runs a batch twice in one run, and also if some of its rows are lost. A batch write may have other rows
-    only if the settings say so.
+    clocks and sums after a shuffle give other ones. It must have the same rows in a run that has decided it or found
+    that it is done, because Spark never runs a batch twice in one run, and also if some of its rows are lost. A batch
+    write may have other rows only if the settings say so.
     """
     sink_id, totals = settings.sink_id, sum_of(messages)
     if last.lost and len(messages) != last.tasks:
@@ -226,10 +231,10 @@ def is_same_again(settings: SinkSettings, last: Last, messages: Sequence[Message
     # A batch write outside of a query has no run.
     if run_id == last.run_id if run_id else not is_write:
         raise UserMistake(
-            f"{told}: it was decided in this same run of the query, as far as Spark's job group tells. Most likely two "
-            "writes of a micro-batch have the same sink.id: give the second one another sink.id. (If there is only one "
-            "write, do not repeat it in your function: let it fail, and start the query again. If your program sets a "
-            "job group that is the same in each run, do not set it)"
+            f"{told}: it was decided, or found to be done, in this same run of the query, as far as Spark's job group "
+            "tells. Most likely two writes of a micro-batch have the same sink.id: give the second one another "
+            "sink.id. (If there is only one write, do not repeat it in your function: let it fail, and start the query "
+            "again. If your program sets a job group that is the same in each run, do not set it)"
         )
     if is_write:
         if settings.same_rows is False:

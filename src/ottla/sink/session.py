@@ -195,6 +195,10 @@ class Session:
             self._timeout_is_known = True
         begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
         self.version = self.port.transaction_version()
+        if self.version < 2:
+            # An identity of version 2 that ends gets the next epoch, and the coordinator takes its end for repeated if
+            # the id has that epoch. So a plan of version 1 must not leave the epoch after that of another driver.
+            begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
         coordinator, error = self.give_up(begun)

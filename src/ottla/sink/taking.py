@@ -84,6 +84,6 @@ def over_for(session: Session, batch: BatchId, attempt: Attempt) -> OttlaError:
     return kafka_error(
         ErrorCode.PRODUCER_FENCED,
         f"{batch} of sink {session.settings.sink_id!r} is over for task {attempt.partition_id}: it was committed by "
-        "other attempts, or was aborted, or another query or write has planned a batch of this sink since, or ottla "
-        "sink recover has ended it. Queries, and writes that run at the same time, need a sink.id each",
+        "other attempts, or was aborted, or another query or write has begun a batch of this sink, or ottla sink "
+        "recover has stopped this one. Queries, and writes that run at the same time, need a sink.id each",
     )

@@ -215,8 +215,8 @@ def _refuse_lost_number(context: TaskContext) -> None:
     if _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
         raise UserMistake(
             "With Spark Connect the sink does not know whether a write is part of a micro-batch. A repeated "
-            "micro-batch would be stored twice. Add the option write.id beside sink.id: str(batch_id) within "
-            "foreachBatch; for any other write a name that stays the same when it is repeated, and no other write has."
+            "micro-batch would be stored twice. Add the option write.id beside sink.id. Within foreachBatch: "
+            "str(batch_id). Elsewhere: a name of this write alone, the same at each repetition."
         )
     if all(context.getLocalProperty(name) == value for name, value in _OF_QUERIES):
         raise UserMistake(

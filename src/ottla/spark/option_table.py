@@ -325,7 +325,7 @@ WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "grou
 
 REFUSED_SETTINGS = {
     "kafka.auto.offset.reset": "use startingOffsets and failOnDataLoss instead",
-    "kafka.enable.auto.commit": "a stream commits to kafka.group.id what it has processed, and a batch nothing",
+    "kafka.enable.auto.commit": "leave it out; a stream commits to kafka.group.id, and a batch commits nothing",
     "kafka.interceptor.classes": "leave it out, and use DataFrame operations",
     "kafka.key.deserializer": "keys are binary: use DataFrame operations, such as cast",
     "kafka.value.deserializer": "use DataFrame operations, such as cast, or the option value.format",

@@ -204,7 +204,8 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
         return _shortened(checkpoint)
     raise ConfigError(
         "An exactly-once sink needs a name that is the same on every start. It is made from the option "
-        "checkpointLocation, and that was not given (Spark does not tell sinks a location of Spark's configuration). "
+        "checkpointLocation, and that was not given (Spark does not tell sinks about "
+        "spark.sql.streaming.checkpointLocation). "
         'Add .option("sink.id", "..."), the same on every start of this query and of no other.'
     )
 
