@@ -509,3 +509,31 @@ def test_protobuf_of_another_package_or_with_required_fields_is_told() -> None:
 
 def test_a_schema_of_another_kind_does_not_read() -> None:
     assert avro("string").differences(parse("JSON", "{}", {}))[0].kind == "SCHEMA_TYPE_CHANGED"
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer"),
+    [
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, {"type": "integer"}),
+        ({"oneOf": [True, True]}, {"type": "integer"}),
+        (
+            {"type": "object", "additionalProperties": False},
+            {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
+        ),
+        (
+            {"type": "object", "properties": {"x1": {"type": "integer"}}},
+            {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
+        ),
+        (
+            {"if": {"type": "string"}, "then": {"minLength": 3}},
+            {"allOf": [{"if": {"type": "string"}}, {"then": {"minLength": 3}}]},
+        ),
+    ],
+)
+def test_json_schemas_that_only_look_compatible_are_not(reader: Any, writer: Any) -> None:
+    assert parse("JSON", json.dumps(reader), {}).differences(parse("JSON", json.dumps(writer), {}))
+
+
+def test_a_word_of_another_draft_within_all_of_is_no_error() -> None:
+    schema = parse("JSON", '{"allOf": [{"required": true}]}', {})
+    assert parse("JSON", '{"type": "object", "required": ["a"]}', {}).differences(schema)

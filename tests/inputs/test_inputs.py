@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import io
 import json
@@ -289,3 +290,23 @@ def test_a_small_file_that_holds_four_gibibytes_is_refused_before_they_are_in_me
         peak, said = peak_bytes(*command, "--input", str(path), "--key", "key")
         assert f"{path} holds more than 1,536 MiB of rows" in said
         assert peak < 2_048 << 20
+
+
+@pytest.mark.parametrize(
+    ("times", "type_"),
+    [
+        (["2024-01-01T10:00:00Z", "2024-01-01T12:00:00+02:00", None], pa.timestamp("s", "UTC")),
+        (["2024-01-01T10:00:00", "2024-01-01"], pa.timestamp("s")),
+        (["2024-01-01T10:00:00Z", "2024-01-01T10:00:00"], pa.string()),
+        (["2024-01-01T10:00:00Z", "later"], pa.string()),
+    ],
+)
+def test_times_of_json_keep_their_zone(tmp_path: Path, times: list[str], type_: pa.DataType) -> None:
+    lines = "".join(json.dumps({"t": each, "inner": {"t": each}}) + "\n" for each in times)
+    table = read_source(open_source(write(tmp_path / "a.ndjson", lines), "t"))
+    assert table.schema.field("t").type == type_
+    assert table.schema.field("inner").type == pa.struct([("t", pa.string())])
+    if type_ == pa.timestamp("s", "UTC"):
+        assert {each for each in table["t"].to_pylist() if each} == {
+            datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC)
+        }

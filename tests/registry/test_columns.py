@@ -15,7 +15,7 @@ import pytest
 import ottla
 from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, ColumnEncoder, reader_schema
-from ottla.registry.registered import PROTOBUF, RegisteredSchema
+from ottla.registry.registered import PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.avro.derived import derive_schema
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -323,3 +323,18 @@ def test_a_symbol_that_the_enum_does_not_have_is_named(client: RegistryClient, k
         for columns in (table.to_batches()[0], table.to_struct_array().combine_chunks()):
             with pytest.raises(ottla.RecordError, match=told):
                 encoder.encode(columns, first_row=10)
+
+
+def test_each_value_is_read_with_the_types_that_its_schema_referred_to(client: RegistryClient, kafka_name: str) -> None:
+    order = '{"type": "record", "name": "O", "fields": [{"name": "m", "type": "M"}]}'
+    values = []
+    for version, names in enumerate((("cents", "kind"), ("kind", "cents")), start=1):
+        money = {"type": "record", "name": "M", "fields": [{"name": name, "type": "int"} for name in names]}
+        client.register(f"{kafka_name}-M", json.dumps(money))
+        references = [SchemaReference("M", f"{kafka_name}-M", version)]
+        schema = client.register(kafka_name, order, references=references)
+        table = pa.table({"m": [{"cents": 100 * version, "kind": 7}]})
+        values.append(encoded(client, schema, table))
+    for some in (pa.concat_arrays(values), values[0]):
+        found = latest(client, kafka_name).decode(some).to_pylist()
+        assert found == [{"m": {"cents": 100 * version, "kind": 7}} for version in range(1, len(some) + 1)]

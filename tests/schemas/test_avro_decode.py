@@ -17,6 +17,7 @@ from tests.schemas.avro_drawn import Names, as_columns, decoded, defaults, encod
 
 from ottla.errors import RecordError
 from ottla.schemas.avro.decode import AvroDecoder, FramedAvroDecoder
+from ottla.schemas.avro.decode_rows import AvroRowDecoder
 from ottla.schemas.avro.schema import SchemaError
 from ottla.schemas.framing import id_prefix
 
@@ -314,6 +315,11 @@ def test_a_type_that_contains_itself_is_passed_over_and_else_refused():
         ("long", "int", "writer's long cannot be read"),
         (record("int"), record("string"), "writer's int at 'f0' cannot be read"),
         (record("int"), record("int", name="Other"), "record R cannot be read as the reader's record Other"),
+        (
+            "string",
+            of("bytes", "decimal", precision=4, scale=1),
+            r"string cannot be read as the reader's bytes \(decimal",
+        ),
         (record(), record("int"), "no field 'f0', and the reader's has no default"),
         (["int", "string"], "boolean", "cannot be read"),
         ({"type": "fixed", "name": "F", "size": 2}, {"type": "fixed", "name": "F", "size": 3}, "cannot be read"),
@@ -333,6 +339,89 @@ def test_a_type_that_contains_itself_is_passed_over_and_else_refused():
 def test_schemas_that_do_not_resolve_are_refused_in_a_sentence(writer, reader, said):
     with pytest.raises(SchemaError, match=said):
         AvroDecoder(json.dumps(writer), json.dumps(reader))
+
+
+_DAY = {"type": "int", "logicalType": "date"}
+_INSTANT = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize(
+    ("union", "number", "value"),
+    [
+        (["double", "long"], 1, (1 << 60) + 1),
+        (["float", "int"], 1, 16_777_217),
+        (["bytes", "string"], 1, "x"),
+        (["string", "bytes"], 1, b"\xff"),
+        (["null", _INSTANT, _DAY], 2, datetime.date(2024, 5, 6)),
+        (["null", of("bytes", "decimal", precision=20, scale=2), "string"], 2, "hello"),
+        ([record("int", name="a.Event"), record("int", "int", name="b.Event")], 1, {"f0": 1, "f1": 2}),
+    ],
+)
+@pytest.mark.parametrize("rest", [None, ["int"]], ids=["the-same", "a-field-more"])
+def test_a_union_is_read_branch_by_branch_as_one_with_the_same_branches(union, number, value, rest):
+    written = union[number]
+    payload = struct.pack("b", 2 * number) + encoded(written, value)
+    reader = None if rest is None else json.loads(json.dumps(record(union)))
+    if reader is not None:
+        reader["fields"].append({"name": "more", "type": "int", "default": 7})
+    found = rows([payload], record(union), reader)[0]["f0"]
+    held = [each for each in union if each != "null"]
+    assert found == {f"member{i}": value if each is written else None for i, each in enumerate(held)}
+    decoder = AvroRowDecoder(json.dumps(record(union)), None if reader is None else json.dumps(reader))
+    assert decoder.decode_one(payload)["f0"] == value
+
+
+def test_of_a_union_the_branch_that_is_most_like_the_writers_type_is_taken():
+    long = encoded("long", (1 << 60) + 1)
+    assert rows([long], "long", ["null", "double", "long"]) == [{"member0": None, "member1": (1 << 60) + 1}]
+    assert rows([encoded("int", 9)], _DAY, [_INSTANT, _DAY])[0]["member1"] == datetime.date(1970, 1, 10)
+
+
+def test_a_record_that_does_not_resolve_in_a_branch_does_not_resolve_elsewhere_either():
+    writer, reader = record("int", name="In"), record("int", "string", name="In")
+    outer = {
+        "type": "record",
+        "name": "Out",
+        "fields": [{"name": "a", "type": ["null", writer]}, {"name": "b", "type": "In"}],
+    }
+    wanted = json.loads(json.dumps(outer))
+    wanted["fields"][0]["type"][1] = reader
+    for decoder in (AvroDecoder, AvroRowDecoder):
+        with pytest.raises(SchemaError, match=r"has no field 'b\.f1', and the reader's has no default"):
+            decoder(json.dumps(outer), json.dumps(wanted))
+
+
+def test_a_name_counts_before_an_alias():
+    writer = {"type": "record", "name": "R", "fields": [{"name": "old", "type": "int"}, {"name": "new", "type": "int"}]}
+    reader = {"type": "record", "name": "R", "fields": [{"name": "new", "type": "int", "aliases": ["old"]}]}
+    assert rows([b"\2\4"], writer, reader) == [{"new": 2}]
+
+
+@pytest.mark.parametrize("decoder", [AvroDecoder, AvroRowDecoder])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_chain_of_records_that_names_hide_is_refused(decoder, skipped):
+    records = [{"type": "record", "name": "R0", "fields": []}]
+    records += [
+        {"type": "record", "name": f"R{i}", "fields": [{"name": "f", "type": f"R{i - 1}"}]} for i in range(1, 1500)
+    ]
+    writer = {"type": "record", "name": "Top", "fields": [{"name": "f", "type": "R1499"}]}
+    reader = {"type": "record", "name": "Top", "fields": []} if skipped else writer
+    # Branches of a union, so that no text is deep.
+    references = {"R1499": json.dumps(records)}
+    with pytest.raises(SchemaError, match="nested deeper than 64 records"):
+        decoder(json.dumps(writer), json.dumps(reader), references=references)
+
+
+def test_each_schema_is_read_with_its_own_references():
+    outer = '{"type": "record", "name": "O", "fields": [{"name": "m", "type": "M"}]}'
+    first, second = (
+        json.dumps({"type": "record", "name": "M", "fields": [{"name": name, "type": "int"} for name in names]})
+        for names in ("ab", "ba")
+    )
+    references = {"references": {"M": first}, "reader_references": {"M": second}}
+    found = pa.array(AvroDecoder(outer, outer, **references).decode(pa.array([b"\2\4"])))
+    assert found.to_pylist() == [{"m": {"a": 1, "b": 2}}]
+    assert AvroRowDecoder(outer, outer, **references).decode_one(b"\2\4") == {"m": {"a": 1, "b": 2}}
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,31 @@ def test_an_encoder_writes_short_values_after_long_ones_and_after_errors():
         assert encoder.encode_one(texts, b"\0") == b"\0" + encode({"type": "array", "items": "string"}, texts)
         with pytest.raises(RecordError):
             encoder.encode_one([*texts, 7])
+
+
+@pytest.mark.parametrize(
+    ("union", "value", "number"),
+    [
+        (["float", "double"], 0.1, 1), (["float", "double"], 1e300, 1), (["float", "double"], 0.5, 0),
+        (["float", "double"], float("inf"), 0), (["double", "long"], (1 << 53) + 1, 1), (["null", "float"], 0.1, 1),
+        (["double", "string"], 3, 0),
+    ],
+)  # fmt: skip
+def test_of_a_union_the_first_branch_that_holds_all_of_a_value_is_taken(union, value, number):
+    assert encode(union, value)[0] == 2 * number
+
+
+def test_nanoseconds_of_pandas_are_written_or_refused():
+    pandas = pytest.importorskip("pandas")
+    for text in ("2024-01-01T00:00:05.678901234Z", "1960-01-01T00:00:05.678901934Z"):
+        moment = pandas.Timestamp(text)
+        assert decode(encode(of("long", "timestamp-nanos"), moment), of("long", "timestamp-nanos")) == moment.value
+        for unit in ("micros", "millis"):
+            with pytest.raises(RecordError, match=f"more exact than {unit[:5]}"):
+                encode(of("long", f"timestamp-{unit}"), moment)
+    assert encode(of("long", "timestamp-micros"), pandas.Timestamp("1970-01-01T00:00:00.000001Z")) == b"\2"
+
+
+def test_a_time_with_a_zone_is_refused():
+    with pytest.raises(RecordError, match="has a time zone, which the type has not"):
+        encode(of("long", "time-micros"), datetime.time(1, 2, tzinfo=UTC))

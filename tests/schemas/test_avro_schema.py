@@ -211,8 +211,11 @@ def test_large_unions_and_many_aliases_are_compared_in_a_bounded_time():
     def union(prefix: str) -> list[Any]:
         return [{"type": "fixed", "name": f"{prefix}{i}", "size": 1} for i in range(2000)]
 
-    with pytest.raises(SchemaError, match="fixed A0 cannot be read as"):
+    with pytest.raises(SchemaError, match="takes more than 200000 steps"):
         AvroDecoder(json.dumps(union("A")), json.dumps(["null", *union("B")]))
+    more = AvroDecoder(json.dumps(union("A")), json.dumps(["null", *union("A")]))
+    last = pa.array(more.decode(pa.array([b"\x9e\x1fx"])))[0]
+    assert last["member1999"].as_py() == b"x"
     aliases = [f"n.a{i}" for i in range(100_000)]
     reader = [{"type": "fixed", "name": f"B{i}", "size": 1, "aliases": aliases if i == 0 else []} for i in range(50)]
     decoder = AvroDecoder(json.dumps({"type": "fixed", "name": "a99999", "size": 1}), json.dumps(reader))

@@ -294,3 +294,9 @@ def test_unknown_and_ambiguous_columns_are_named():
         json_column(pa.table({"a": [1], "b": [2]}), ["b", "a", "b"])
     with pytest.raises(RecordError, match="single column"):
         json_column(pa.chunked_array([[1]]))
+
+
+def test_lists_of_no_items_are_written():
+    empty = pa.array([[], None, []], pa.list_(pa.int32(), 0))
+    assert values(empty) == [[], None, []]
+    assert values(empty[1:]) == [None, []]

@@ -136,14 +136,52 @@ def _broken_csv_row(source: Source, content: bytearray) -> UserMistake | None:
     return None
 
 
+def _without_times(type_: pa.DataType) -> pa.DataType:
+    """The same type with text in place of times."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(type_):
+        return pa.string()
+    if pa.types.is_list(type_):
+        return pa.list_(_without_times(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([(each.name, _without_times(each.type)) for each in type_])
+    return type_
+
+
+def _with_times(texts: pa.Table, times: pa.Table) -> pa.Table:
+    """Texts, and times where all texts of a column have a time zone, or none has one; in objects they stay texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for number, (text, time) in enumerate(zip(texts.columns, times.columns, strict=True)):
+        if not pa.types.is_timestamp(time.type):
+            continue
+        has_zone = pc.match_substring_regex(text, r"\d:\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$")
+        zones, rows = pc.sum(has_zone.cast(pa.int64())).as_py() or 0, len(text) - text.null_count
+        if zones == rows:
+            texts = texts.set_column(number, texts.field(number).name, time.cast(pa.timestamp("s", "UTC")))
+        elif not zones:
+            texts = texts.set_column(number, texts.field(number).name, time)
+    return texts
+
+
 def _read_ndjson(source: Source, content: bytearray, room: Room) -> pa.Table:
     import pyarrow as pa
     import pyarrow.json as pj
 
     take_ndjson(content, room, source.path)
+    options = pj.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1))
     given: Any = pa.BufferReader(content)
     try:
-        return pj.read_json(given, read_options=pj.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1)))
+        table = pj.read_json(given, read_options=options)
+        plain = pa.schema([(each.name, _without_times(each.type)) for each in table.schema])
+        if plain == table.schema:
+            return table
+        # pyarrow takes some texts for times, and forgets their zones.
+        given = pa.BufferReader(content)
+        texts = pj.read_json(given, read_options=options, parse_options=pj.ParseOptions(explicit_schema=plain))
+        return _with_times(texts, table)
     except pa.ArrowInvalid as error:
         for number, line in enumerate(io.BytesIO(content), start=1):
             if line.strip():

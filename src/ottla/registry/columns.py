@@ -200,11 +200,11 @@ class ColumnDecoder:
             return
         from ottla.schemas.avro.decode import FramedAvroDecoder
 
-        references = self._references
         if self._framed is None:
-            self._framed = FramedAvroDecoder(self._schema.text, references=references)
+            self._framed = FramedAvroDecoder(self._schema.text, references=self._references)
         writer = self._writer(prefix, ask_again=self._mode == "fail")
-        named = {**self._registry.referred(writer), **references}
+        # Not the reader's: a schema that both refer to may have changed.
+        named = self._registry.referred(writer)
         self._framed.add(int.from_bytes(prefix[1:], "big"), writer.text, references=named)
         self._added.add(prefix)
 
@@ -327,9 +327,8 @@ class ColumnDecoder:
         if self._kind == AVRO:
             from ottla.schemas.avro.decode import AvroDecoder
 
-            return AvroDecoder(
-                writer.text, self._schema.text, references={**self._registry.referred(writer), **references}
-            )
+            written = references if writer is self._schema else self._registry.referred(writer)
+            return AvroDecoder(writer.text, self._schema.text, references=written, reader_references=references)
         if self._kind == JSON:
             from ottla.schemas.json_schema_decode import JsonSchemaDecoder
 

@@ -282,7 +282,8 @@ class JsonColumn:
         elif kind in ("+l", "+L") or kind[:3] == "+w:":
             node.form = AS_LIST
             node.is_large = kind == "+L"
-            node.width = int(kind[3:]) if kind[:3] == "+w:" else 0
+            # Lists of no items have no offsets either.
+            node.width = (int(kind[3:]) or -1) if kind[:3] == "+w:" else 0
             children = self._child_nodes(node, 1)
             self._read(children, schema.children[0], array.children[0], 0, column)
         elif kind == "+m":

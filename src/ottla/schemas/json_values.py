@@ -264,6 +264,9 @@ def _put_struct(out: cython.pointer(Growing), node: cython.pointer(cython.const[
 @cython.exceptval(check=False)
 def _items(node: cython.pointer(cython.const[Node]), i: int64_t, begin: cython.pointer(int64_t)) -> int64_t:
     """Write where a list's items begin into `begin`; return where they end."""
+    if node.width < 0:
+        begin[0] = 0
+        return 0
     if node.width:
         begin[0] = i * node.width
         return begin[0] + node.width

@@ -24,7 +24,9 @@ _UPPER = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties
 _UNDERSTOOD = _LOWER | _UPPER | {"$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "enum",
     "items", "multipleOf", "oneOf", "patternProperties", "prefixItems", "properties", "required", "type",
     "uniqueItems"}  # fmt: skip
-_OF_ITEMS = ("additionalItems", "items", "prefixItems")
+# Words whose meaning depends on each other: those of two schemas are not mixed.
+_TOGETHER = ({"additionalItems", "items", "prefixItems"}, {"if", "then", "else"},
+             {"contains", "minContains", "maxContains"})  # fmt: skip
 # What these say depends on the words beside them, or on where a reference comes from.
 _OF_ALL = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
 _DEPTH_MAX = 100
@@ -51,6 +53,8 @@ class _Comparison:
         # The outermost pair that was taken to fit because it is under way.
         self._assumed = _NONE
         self._budget = Budget(_STEPS_MAX)
+        # Whether two documents are the same, by their identities: one comparison meets few documents, and often.
+        self._same_documents: dict[tuple[int, int], bool] = {}
 
     def compare(self, reader: Part, writer: Part, path: str, depth: int) -> list[Difference]:
         self._budget.spend()
@@ -70,7 +74,7 @@ class _Comparison:
         try:
             found = self._compare(reader, writer, path, depth)
             # What is not understood and not changed allows what it allowed.
-            found = [] if found and _is_the_same(reader, writer) else found
+            found = [] if found and self._is_the_same(reader, writer) else found
         finally:
             del self._under_way[pair]
         # What fits because another pair does is known only with that one.
@@ -131,9 +135,16 @@ class _Comparison:
         if word == "anyOf" or not fitting:
             return bool(fitting)
         # One of several must fit and no other: that is certain where the others have other types.
-        kinds = _kinds(_followed(self._reader, (fitting[0], reader[1]))[0])
-        others = [branch for branch in reader[0][word] if branch is not fitting[0]]
-        return all(not kinds & _kinds(_followed(self._reader, (other, reader[1]))[0]) for other in others)
+        # Two branches may be one object.
+        others = [*reader[0][word]]
+        others.pop(next(number for number, branch in enumerate(others) if branch is fitting[0]))
+        kinds = self._values_of(fitting[0], reader)
+        return all(not kinds & self._values_of(other, reader) for other in others)
+
+    def _values_of(self, branch: Any, reader: Part) -> set[str]:
+        """The kinds of values that a branch may allow: an integer is a number, too."""
+        kinds = _kinds(_followed(self._reader, (branch, reader[1]))[0])
+        return kinds | {"integer"} if "number" in kinds else kinds
 
     def _own_words(self, reader: Part, writer: Part, path: str, depth: int) -> list[Difference]:
         allowed, written = reader[0], writer[0]
@@ -144,7 +155,7 @@ class _Comparison:
         for word in sorted(allowed):
             if word in _LOWER | _UPPER:
                 found += _compare_bounds(word, allowed, written, path, kinds)
-            elif word not in _UNDERSTOOD | _DESCRIBE and not _is_unchanged(word, reader, writer):
+            elif word not in _UNDERSTOOD | _DESCRIBE and not self._is_unchanged(word, reader, writer):
                 found.append(
                     Difference("KEYWORD_CHANGED", f"{path}/{word}", f"{word} is new or another one than before")
                 )
@@ -167,7 +178,9 @@ class _Comparison:
             Difference("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required", f"the property {name} was not required")
             for name in missing
         ]
-        if allowed.get("patternProperties") and not _is_unchanged("patternProperties", reader, writer):
+        given = written.get("patternProperties")
+        patterns = [*given.values()] if isinstance(given, dict) else []
+        if allowed.get("patternProperties") and not self._is_unchanged("patternProperties", reader, writer):
             # Told once; what the patterns stand for is not looked into.
             found.append(
                 Difference("PATTERN_PROPERTY_CHANGED", f"{path}/patternProperties", "it is not the same as before")
@@ -178,6 +191,9 @@ class _Comparison:
             source = before.get(name, more_before)
             place = f"{path}/properties/{name:.100}"
             differences = self.compare((schema, reader[1]), (source, writer[1]), place, depth + 1)
+            if name not in before:
+                for pattern in patterns:
+                    differences += self.compare((schema, reader[1]), (pattern, writer[1]), place, depth + 1)
             if differences and name not in before:
                 told = f"the property {name} may have been there with any value, since others were allowed"
                 differences = [Difference("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", place, told)]
@@ -189,6 +205,13 @@ class _Comparison:
                 if differences:
                     told = f"the property {name} was allowed, and is not any more"
                     found.append(Difference("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", place, told))
+        if patterns and not (
+            "patternProperties" in allowed and self._is_unchanged("patternProperties", reader, writer)
+        ):
+            for pattern in patterns:
+                if self.compare((more, reader[1]), (pattern, writer[1]), f"{path}/patternProperties", depth + 1):
+                    told = "properties of a pattern were allowed, and are not any more"
+                    found.append(Difference("PATTERN_PROPERTY_CHANGED", f"{path}/patternProperties", told))
         return found + self.compare(
             (more, reader[1]), (more_before, writer[1]), f"{path}/additionalProperties", depth + 1
         )
@@ -209,6 +232,26 @@ class _Comparison:
             # There is none behind those.
             return found
         return found + self.compare((rest, reader[1]), (rest_before, writer[1]), f"{path}/items", depth + 1)
+
+    def _is_unchanged(self, word: str, reader: Part, writer: Part) -> bool:
+        """Whether the reader's word says what the writer's does."""
+        allowed, written = reader[0], writer[0]
+        if not _same(allowed[word], written.get(word)):
+            return False
+        if word in _OF_ALL:
+            return self._has_same_document(reader, writer)
+        return "$ref" not in _text(allowed[word]) or self._has_same_document(reader, writer)
+
+    def _is_the_same(self, reader: Part, writer: Part) -> bool:
+        text = _text(reader[0])
+        refers = "$ref" in text or any(word in text for word in _OF_ALL[:2])
+        return text == _text(writer[0]) and (not refers or self._has_same_document(reader, writer))
+
+    def _has_same_document(self, reader: Part, writer: Part) -> bool:
+        pair = id(reader[1]), id(writer[1])
+        if pair not in self._same_documents:
+            self._same_documents[pair] = _same(reader[1], writer[1])
+        return self._same_documents[pair]
 
 
 def _followed(schema: JsonSchema, part: Part, *, narrow: bool = False) -> Part:
@@ -242,15 +285,14 @@ def _joined(schema: JsonSchema, part: Part, budget: Budget, depth: int) -> Part:
             found = _joined(schema, (found, document), budget, depth + 1)[0] if depth < _DEPTH_MAX else {}
         if found is False:
             return False, document
-        has_items = any(word in whole for word in _OF_ITEMS)
+        taken = {word for group in _TOGETHER if not group.isdisjoint(whole) for word in group}
         for word, value in found.items() if isinstance(found, dict) else ():
-            # What they say of items belongs together.
-            if has_items and word in _OF_ITEMS:
+            if word in taken:
                 continue
             if word == "properties":
                 whole[word] = {**value, **whole.get(word, {})}
             elif word == "required":
-                whole[word] = sorted({*whole.get(word, ()), *value})
+                whole[word] = sorted({*_required(whole), *_required(found)})
             elif word in _LOWER and _is_number(value) and _is_number(whole.get(word)):
                 whole[word] = max(value, whole[word])
             elif word in _UPPER and _is_number(value) and _is_number(whole.get(word)):
@@ -366,22 +408,6 @@ def _compare_bounds(
     else:
         is_well = before is not None and before <= bound
     return [] if is_well else [Difference("BOUND_NARROWED", f"{path}/{word}", told)]
-
-
-def _is_unchanged(word: str, reader: Part, writer: Part) -> bool:
-    """Whether the reader's word says what the writer's does."""
-    allowed, written = reader[0], writer[0]
-    if not _same(allowed[word], written.get(word)):
-        return False
-    if word in _OF_ALL:
-        return _same(reader[1], writer[1])
-    return "$ref" not in _text(allowed[word]) or _same(reader[1], writer[1])
-
-
-def _is_the_same(reader: Part, writer: Part) -> bool:
-    text = _text(reader[0])
-    refers = "$ref" in text or any(word in text for word in _OF_ALL[:2])
-    return text == _text(writer[0]) and (not refers or _same(reader[1], writer[1]))
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.schemas.avro.schema import AvroType, SchemaError
+from ottla.schemas.avro.schema import DEPTH_MAX, AvroType, SchemaError
 
 COLUMNS_MAX: Final = 10_000
 
@@ -81,6 +81,8 @@ class ColumnTree:
                     "for that; read it row by row (AvroRowDecoder), or with a reader's schema without that field."
                 )
             self._inside.append(type_)
+            if len(self._inside) > DEPTH_MAX:
+                raise SchemaError(f"The Avro schema is nested deeper than {DEPTH_MAX} records at {where[-60:]!r}.")
             children = tuple(
                 self.make(each.type, each.name, f"{where}.{each.name}" if where else each.name) for each in type_.fields
             )
@@ -103,21 +105,24 @@ class ColumnTree:
         return Column(name, "+s", is_nullable, children)
 
 
-def row_column(type_: AvroType, made: dict[AvroType, Column]) -> Column:
+def row_column(type_: AvroType, made: dict[AvroType, Column], deep: int = 0) -> Column:
     """The tree of `Column`s for decoding to Python objects; here a type may contain itself."""
+    # A record in an optional field of an array is three deep.
+    if deep > 4 * DEPTH_MAX:
+        raise SchemaError(f"The Avro schema is nested deeper than {DEPTH_MAX} records.")
     known = made.get(type_)
     if known is not None:
         return known
     held = members(type_)
     if type_.kind == "union" and len(held) == 1:
-        made[type_] = row_column(held[0], made)
+        made[type_] = row_column(held[0], made, deep + 1)
         return made[type_]
     kind = ("+s" if held else "n") if type_.kind == "union" else arrow_format(type_)
     column = made[type_] = Column("", kind, True)
     parts = [each.type for each in type_.fields] or held
     if type_.items is not None:
         parts = [type_.items]
-    children = tuple(row_column(part, made) for part in parts)
+    children = tuple(row_column(part, made, deep + 1) for part in parts)
     if type_.kind == "map":
         children = (Column("entries", "+s", False, (Column("key", "u", False), children[0])),)
     column.children = children

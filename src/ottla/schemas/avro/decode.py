@@ -361,9 +361,17 @@ class AvroDecoder:
     _layout = cython.declare(Layout)
     _program = cython.declare(Program)
 
-    def __init__(self, writer_text: object, reader_text: object = None, *, references: object = None) -> None:
+    def __init__(
+        self,
+        writer_text: object,
+        reader_text: object = None,
+        *,
+        references: object = None,
+        reader_references: object = None,
+    ) -> None:
         writer = parse_schema(writer_text, references)
-        reader = writer if reader_text is None else parse_schema(reader_text, references)
+        named = references if reader_references is None else reader_references
+        reader = writer if reader_text is None else parse_schema(reader_text, named)
         # A row can be null: a tombstone has no payload.
         root = ColumnTree().make(reader, "", is_nullable=True)
         self._layout = Layout(root)

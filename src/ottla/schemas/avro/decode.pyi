@@ -12,7 +12,12 @@ class DecodedRows:
 
 class AvroDecoder:
     def __init__(
-        self, writer_text: str, reader_text: str | None = None, *, references: Mapping[str, str] | None = None
+        self,
+        writer_text: str,
+        reader_text: str | None = None,
+        *,
+        references: Mapping[str, str] | None = None,
+        reader_references: Mapping[str, str] | None = None,
     ) -> None: ...
     def __arrow_c_schema__(self) -> object: ...
     def decode(

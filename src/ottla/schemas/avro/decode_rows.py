@@ -125,9 +125,17 @@ class AvroRowDecoder:
 
     _root = cython.declare(_RowStep)
 
-    def __init__(self, writer_text: object, reader_text: object = None, *, references: object = None) -> None:
+    def __init__(
+        self,
+        writer_text: object,
+        reader_text: object = None,
+        *,
+        references: object = None,
+        reader_references: object = None,
+    ) -> None:
         writer = parse_schema(writer_text, references)
-        reader = writer if reader_text is None else parse_schema(reader_text, references)
+        named = references if reader_references is None else reader_references
+        reader = writer if reader_text is None else parse_schema(reader_text, named)
         self._root = _row_step(Resolver().resolve(writer, reader, row_column(reader, {})), {})
 
     def decode_one(self, payload: object, skip: int = 0) -> object:

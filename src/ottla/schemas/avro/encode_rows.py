@@ -539,8 +539,12 @@ def _not_of(node: _Node, value: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1)
 def _branch(node: _Node, value: object) -> cython.int:
-    """The branch of a union for a value: the first that fits, or the one that a tuple (name, value) names."""
+    """The branch of a union for a value: the first that holds it exactly, else the first that takes it.
+
+    A tuple (name, value) names the branch.
+    """
     i: cython.Py_ssize_t
+    inexact: cython.Py_ssize_t = -1
     child: _Node
     for i in range(len(node.children)):
         child = node.children[i]
@@ -548,8 +552,28 @@ def _branch(node: _Node, value: object) -> cython.int:
             if len(value) == 2 and value[0] in (child.type_.name, child.type_.kind):
                 return i
         elif _takes(child, value):
-            return i
+            if _is_exact(child, value):
+                return i
+            inexact = i if inexact < 0 else inexact
+    if inexact >= 0:
+        return inexact
     raise _not_of(node, value)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _is_exact(node: _Node, value: object) -> cython.bint:
+    """Whether a type that takes a value also holds all of it: not an integer or a double as a float, for example."""
+    if node.op not in (OP_FLOAT, OP_DOUBLE):
+        return True
+    if isinstance(value, Integral):
+        return False
+    number: cython.double = float(value)
+    return (
+        node.op == OP_DOUBLE
+        or number != number
+        or cython.cast(cython.double, cython.cast(cython.float, number)) == number
+    )
 
 
 @cython.cfunc

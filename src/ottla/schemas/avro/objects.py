@@ -31,6 +31,8 @@ def _to_date(given: Any, type_: AvroType) -> Any:
 def _to_time(given: Any, type_: AvroType) -> Any:
     if not isinstance(given, datetime.time):
         return given
+    if given.tzinfo is not None:
+        raise ValueError("has a time zone, which the type has not: take it away (replace(tzinfo=None))")
     micros = ((given.hour * 60 + given.minute) * 60 + given.second) * 1_000_000 + given.microsecond
     return _scaled(micros, type_)
 
@@ -40,7 +42,7 @@ def _to_timestamp(given: Any, type_: AvroType) -> Any:
         return given
     if given.tzinfo is None:
         raise ValueError("has no time zone, and the type is an instant: give it one (tzinfo=datetime.UTC)")
-    return _scaled((given - _UTC_EPOCH) // _MICROSECOND, type_)
+    return _scaled((given - _UTC_EPOCH) // _MICROSECOND, type_, given)
 
 
 def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
@@ -48,17 +50,18 @@ def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
         return given
     if given.tzinfo is not None:
         raise ValueError("has a time zone, which the type has not: take it away (replace(tzinfo=None))")
-    return _scaled((given - _EPOCH) // _MICROSECOND, type_)
+    return _scaled((given - _EPOCH) // _MICROSECOND, type_, given)
 
 
-def _scaled(micros: int, type_: AvroType) -> int:
+def _scaled(micros: int, type_: AvroType, given: Any = None) -> int:
+    # A pandas.Timestamp is a datetime that has nanoseconds, too; `micros` may count them in, rounded.
+    nanos = getattr(given, "nanosecond", 0)
     if type_.logical.endswith("nanos"):
-        return micros * 1000
-    if type_.logical.endswith("micros"):
-        return micros
-    if micros % 1000:
-        raise ValueError("is more exact than milliseconds, and would be rounded: round it first")
-    return micros // 1000
+        return micros * 1000 + nanos
+    unit = "microseconds" if type_.logical.endswith("micros") else "milliseconds"
+    if nanos or (unit == "milliseconds" and micros % 1000):
+        raise ValueError(f"is more exact than {unit}, and would be rounded: round it first")
+    return micros if unit == "microseconds" else micros // 1000
 
 
 def _to_decimal(given: Any, type_: AvroType) -> Any:

@@ -4,8 +4,13 @@ It follows "Schema Resolution" in the specification. If only the payload decides
 enum), what the reader's schema cannot hold becomes a step that fails when a payload gets there. What never fits is a
 `SchemaError` here.
 
-One thing is stricter than the specification: if both schemas have a logical type and these differ (milliseconds read as
-microseconds, decimals of another scale), it is an error, because the number would silently get another meaning.
+Two things are stricter than the specification. If both schemas have a logical type and these differ (milliseconds read
+as microseconds, decimals of another scale), it is an error, because the number would silently get another meaning. And
+a text is not read as a decimal.
+
+In unions, the branch that is most like the writer's is taken, as Java does: one of the same type and name before one
+that a value is promoted to. The specification takes the first one that matches, and would read the long of a union of
+double and long as a double. A union is always read branch by branch as one with the same branches.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from typing import Final
 
 from ottla.schemas.avro.columns import Column, members
 from ottla.schemas.avro.defaults import Defaults
-from ottla.schemas.avro.schema import MISSING, AvroField, AvroType, SchemaError
+from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroField, AvroType, SchemaError
 
 STEPS_MAX: Final = 200_000
 
@@ -57,12 +62,19 @@ class Step:
     message: str = ""
 
 
+class TooManySteps(SchemaError):
+    """The two schemas together are too large: a part of them is no branch that can be left out."""
+
+
 class Resolver:
     """Makes the steps that read payloads of one writer's schema into a reader's columns."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._deep = 0
         self._defaults = Defaults()
+        # Of each reader's union, its branches by what they differ in.
+        self._branches: dict[AvroType, dict[tuple[str, str, str], AvroType]] = {}
         self._skipped: dict[AvroType, Step] = {}
         # The steps of records so far: a type that contains itself gets the same step again (only with `row_column`).
         self._records: dict[tuple[AvroType, AvroType, Column], Step] = {}
@@ -74,9 +86,7 @@ class Resolver:
             return self._from_union(writer, reader, column, path)
         if reader.kind == "union":
             return self._into_union(writer, reader, column, path)
-        if not _match(writer, reader):
-            raise _mismatch(writer, reader, path)
-        if writer.logical != reader.logical and writer.logical and reader.logical:
+        if not _match(writer, reader) or not _has_same_meaning(writer, reader):
             raise _mismatch(writer, reader, path)
         if writer.kind == reader.kind:
             return self._same_kind(writer, reader, column, path)
@@ -85,7 +95,13 @@ class Resolver:
     def _counted(self) -> None:
         self._count += 1
         if self._count > STEPS_MAX:
-            raise SchemaError(f"Reading one Avro schema as the other takes more than {STEPS_MAX} steps.")
+            raise TooManySteps(f"Reading one Avro schema as the other takes more than {STEPS_MAX} steps.")
+
+    def _enter(self, path: str) -> None:
+        """Go into a record: its fields may be of a type that was defined before, so the text does not show how deep."""
+        self._deep += 1
+        if self._deep > DEPTH_MAX:
+            raise TooManySteps(f"The Avro schema is nested deeper than {DEPTH_MAX} records at '{path[-60:]}'.")
 
     # ------------------------------------------------------------------ unions
 
@@ -94,10 +110,17 @@ class Resolver:
         step = Step("union", column, path)
         first: SchemaError | None = None
         fits = False
-        for branch in writer.branches:
+        same = [*map(_sort, writer.branches)] == [*map(_sort, reader.branches)]
+        for number, branch in enumerate(writer.branches):
             try:
-                step.children.append(self.resolve(branch, reader, column, path))
+                step.children.append(
+                    self._into_branch(branch, reader, reader.branches[number], column, path)
+                    if same
+                    else self.resolve(branch, reader, column, path)
+                )
                 fits = True
+            except TooManySteps:
+                raise
             except SchemaError as error:
                 first = first or error
                 step.children.append(Step("fail", None, path, message=str(error).rstrip(".")))
@@ -109,20 +132,31 @@ class Resolver:
         return step
 
     def _into_union(self, writer: AvroType, reader: AvroType, column: Column, path: str) -> Step:
-        """The first branch that matches; in a union of several types it is a member of the struct."""
+        """The branch that is most like the writer's type."""
+        if reader not in self._branches:
+            # The first one of those that are alike.
+            self._branches[reader] = {_sort(each): each for each in reversed(reader.branches)}
+        own = self._branches[reader].get(_sort(writer))
+        if own is not None and _match(writer, own):
+            return self._into_branch(writer, reader, own, column, path)
+        self._count += len(reader.branches) - 1
+        self._counted()
+        matching = [each for each in reader.branches if _match(writer, each) and _has_same_meaning(writer, each)]
+        if not matching:
+            raise _mismatch(writer, reader, path)
+        likest = min(matching, key=lambda each: each.kind != writer.kind)
+        return self._into_branch(writer, reader, likest, column, path)
+
+    def _into_branch(self, writer: AvroType, reader: AvroType, branch: AvroType, column: Column, path: str) -> Step:
+        """One branch of the reader's union; in a union of several types it is a member of the struct."""
+        if branch.kind == "null":
+            return Step("null", column, path)
         held = members(reader)
-        for branch in reader.branches:
-            self._counted()
-            if not _match(writer, branch):
-                continue
-            if branch.kind == "null":
-                return Step("null", column, path)
-            if len(held) == 1:
-                return self.resolve(writer, branch, column, path)
-            number = held.index(branch)
-            inner = self.resolve(writer, branch, column.children[number], path)
-            return Step("member", column, path, [inner], number)
-        raise _mismatch(writer, reader, path)
+        if len(held) == 1:
+            return self.resolve(writer, branch, column, path)
+        number = held.index(branch)
+        inner = self.resolve(writer, branch, column.children[number], path)
+        return Step("member", column, path, [inner], number)
 
     # ------------------------------------------------------------------ types of the same kind
 
@@ -149,8 +183,23 @@ class Resolver:
         if known is not None:
             return known
         step = self._records[writer, reader, column] = Step("record", column, path)
+        self._enter(path)
+        try:
+            self._fill_record(step, writer, reader, column, path)
+        except SchemaError:
+            # It may be tried again, where it is one of several branches.
+            del self._records[writer, reader, column]
+            raise
+        finally:
+            self._deep -= 1
+        return step
+
+    def _fill_record(self, step: Step, writer: AvroType, reader: AvroType, column: Column, path: str) -> None:
         numbers = {each.name: i for i, each in enumerate(reader.fields)}
-        aliases = {alias: i for i, each in enumerate(reader.fields) for alias in each.aliases}
+        names = {each.name for each in writer.fields}
+        # A name counts before an alias.
+        missing = [(i, each) for i, each in enumerate(reader.fields) if each.name not in names]
+        aliases = {alias: i for i, each in missing for alias in each.aliases}
         written: set[int] = set()
         for each in writer.fields:
             at = f"{path}.{each.name}" if path else each.name
@@ -168,7 +217,6 @@ class Resolver:
                 at = f"{path}.{each.name}" if path else each.name
                 step.children.append(self._default(each, column.children[number], at))
                 step.names.append(each.name)
-        return step
 
     def _default(self, missing: AvroField, column: Column, path: str) -> Step:
         if missing.default is MISSING:
@@ -193,7 +241,9 @@ class Resolver:
             return self._skipped[writer]
         step = self._skipped[writer] = Step(writer.kind, None, path)
         if writer.kind == "record":
+            self._enter(path)
             parts = [self.skip(each.type, f"{path}.{each.name}") for each in writer.fields]
+            self._deep -= 1
             # Without the parts that take no bytes: types that contain each other many times would take endless time.
             step.children += [part for part in parts if part.op != "skip_nothing"]
             if not step.children:
@@ -229,6 +279,18 @@ def _match(writer: AvroType, reader: AvroType) -> bool:
     if writer.size != reader.size:
         return False
     return writer.name in reader.called or writer.name.rpartition(".")[2] in reader.called
+
+
+def _has_same_meaning(writer: AvroType, reader: AvroType) -> bool:
+    """Whether no value gets another meaning: logical types that differ, or a text that would be a decimal."""
+    if writer.kind == "string" and reader.logical == "decimal":
+        return False
+    return writer.logical == reader.logical or not (writer.logical and reader.logical)
+
+
+def _sort(type_: AvroType) -> tuple[str, str, str]:
+    """What a union's branches differ in."""
+    return type_.kind, type_.name, type_.logical
 
 
 def _mismatch(writer: AvroType, reader: AvroType, path: str) -> SchemaError:

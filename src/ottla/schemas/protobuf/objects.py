@@ -232,6 +232,8 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
         # A datetime without a time zone is taken as UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         inner.FromDatetime(aware)
+        # A pandas.Timestamp is a datetime that has nanoseconds, too.
+        inner.nanos = inner.nanos // 1000 * 1000 + getattr(value, "nanosecond", inner.nanos % 1000)
     elif name == "google.protobuf.Duration" and isinstance(value, timedelta):
         inner.FromTimedelta(value)
     elif name in _WRAPPERS and not isinstance(value, (Mapping, Message)):
