@@ -40,12 +40,14 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "no_fencing_at_planning": [
         replace(
             "sink/session.py",
-            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n",
+            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n"
+            "        self.version =",
             "        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)\n"
             "        if known is not None:\n"
             "            self._decisions.has_awaited = True\n"
             "            return TransactionIdentity(known.transactional_id, known.producer_id, known.producer_epoch)\n"
-            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n",
+            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n"
+            "        self.version =",
         ),
     ],
     "decision_is_not_read_at_planning": [
