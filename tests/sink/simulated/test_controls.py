@@ -20,7 +20,7 @@ _SEEDS_MOST = 200
 _BEGIN = {
     "attempts_take_no_turns": 229,
     "no_fencing_at_planning": 8,
-    "processes_differ_about_the_transaction_version": 75,
+    "processes_differ_about_the_transaction_version": 300,
     "rows_that_a_timeout_took_back_are_forgotten": 8,
     "tickets_are_not_confirmed": 62,
     "what_ended_in_time_is_written_again": 19,
