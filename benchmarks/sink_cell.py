@@ -134,7 +134,7 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
     coordinator = TransactionIdentity(coordinator_id(_SINK), 9_999, 7)
     spans = tuple(Span(_TOPIC, partition, 123_456_789, 123_456_789, 1) for partition in range(partitions))
     totals = Totals(partitions, 1 << 63)
-    planned = Plan(coordinator, None, 1_764_000_000_000)
+    planned = Plan(coordinator, None, 1_764_000_000_000, 2)
     batch = BatchId("5a3c2f6e-5d0f-4a65-8b6c-0c61dbb4a1a7", 17)
     chance = Random(1)
     entries = [
