@@ -129,16 +129,17 @@ class _Comparison:
         return found
 
     def _some_branch(self, reader: Part, writer: Part, word: str, path: str, depth: int) -> bool:
+        branches = reader[0][word]
         fitting = [
-            branch for branch in reader[0][word] if not self.compare((branch, reader[1]), writer, path, depth + 1)
+            number
+            for number, branch in enumerate(branches)
+            if not self.compare((branch, reader[1]), writer, path, depth + 1)
         ]
         if word == "anyOf" or not fitting:
             return bool(fitting)
         # One of several must fit and no other: that is certain where the others have other types.
-        # Two branches may be one object.
-        others = [*reader[0][word]]
-        others.pop(next(number for number, branch in enumerate(others) if branch is fitting[0]))
-        kinds = self._values_of(fitting[0], reader)
+        kinds = self._values_of(branches[fitting[0]], reader)
+        others = (branch for number, branch in enumerate(branches) if number != fitting[0])
         return all(not kinds & self._values_of(other, reader) for other in others)
 
     def _values_of(self, branch: Any, reader: Part) -> set[str]:
@@ -180,7 +181,8 @@ class _Comparison:
         ]
         given = written.get("patternProperties")
         patterns = [*given.values()] if isinstance(given, dict) else []
-        if allowed.get("patternProperties") and not self._is_unchanged("patternProperties", reader, writer):
+        has_same = "patternProperties" in allowed and self._is_unchanged("patternProperties", reader, writer)
+        if allowed.get("patternProperties") and not has_same:
             # Told once; what the patterns stand for is not looked into.
             found.append(
                 Difference("PATTERN_PROPERTY_CHANGED", f"{path}/patternProperties", "it is not the same as before")
@@ -205,13 +207,10 @@ class _Comparison:
                 if differences:
                     told = f"the property {name} was allowed, and is not any more"
                     found.append(Difference("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", place, told))
-        if patterns and not (
-            "patternProperties" in allowed and self._is_unchanged("patternProperties", reader, writer)
-        ):
-            for pattern in patterns:
-                if self.compare((more, reader[1]), (pattern, writer[1]), f"{path}/patternProperties", depth + 1):
-                    told = "properties of a pattern were allowed, and are not any more"
-                    found.append(Difference("PATTERN_PROPERTY_CHANGED", f"{path}/patternProperties", told))
+        for pattern in () if has_same else patterns:
+            if self.compare((more, reader[1]), (pattern, writer[1]), f"{path}/patternProperties", depth + 1):
+                told = "properties of a pattern were allowed, and are not any more"
+                found.append(Difference("PATTERN_PROPERTY_CHANGED", f"{path}/patternProperties", told))
         return found + self.compare(
             (more, reader[1]), (more_before, writer[1]), f"{path}/additionalProperties", depth + 1
         )

@@ -46,7 +46,7 @@ from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import ColumnTree
 from ottla.schemas.avro.reasons import told
 from ottla.schemas.avro.resolution import Resolver
-from ottla.schemas.avro.schema import SchemaError, parse_schema
+from ottla.schemas.avro.schema import SchemaError, parse_pair, parse_schema
 
 # Limits of items that take no bytes (of type null, say): for a row, and what each row adds for all rows together.
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
@@ -369,9 +369,7 @@ class AvroDecoder:
         references: object = None,
         reader_references: object = None,
     ) -> None:
-        writer = parse_schema(writer_text, references)
-        named = references if reader_references is None else reader_references
-        reader = writer if reader_text is None else parse_schema(reader_text, named)
+        writer, reader = parse_pair(writer_text, reader_text, references, reader_references)
         # A row can be null: a tombstone has no payload.
         root = ColumnTree().make(reader, "", is_nullable=True)
         self._layout = Layout(root)

@@ -49,7 +49,7 @@ from ottla.schemas.avro.columns import row_column
 from ottla.schemas.avro.objects import FROM_AVRO, decimal_of
 from ottla.schemas.avro.reasons import told
 from ottla.schemas.avro.resolution import Resolver, is_empty
-from ottla.schemas.avro.schema import parse_schema
+from ottla.schemas.avro.schema import parse_pair
 
 _DEPTH_MAX = cython.declare(cython.int, 200)
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
@@ -133,9 +133,7 @@ class AvroRowDecoder:
         references: object = None,
         reader_references: object = None,
     ) -> None:
-        writer = parse_schema(writer_text, references)
-        named = references if reader_references is None else reader_references
-        reader = writer if reader_text is None else parse_schema(reader_text, named)
+        writer, reader = parse_pair(writer_text, reader_text, references, reader_references)
         self._root = _row_step(Resolver().resolve(writer, reader, row_column(reader, {})), {})
 
     def decode_one(self, payload: object, skip: int = 0) -> object:

@@ -539,10 +539,7 @@ def _not_of(node: _Node, value: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1)
 def _branch(node: _Node, value: object) -> cython.int:
-    """The branch of a union for a value: the first that holds it exactly, else the first that takes it.
-
-    A tuple (name, value) names the branch.
-    """
+    """A union's branch: the first that holds all of a value, else one that takes it; (name, value) names it."""
     i: cython.Py_ssize_t
     inexact: cython.Py_ssize_t = -1
     child: _Node
@@ -568,12 +565,8 @@ def _is_exact(node: _Node, value: object) -> cython.bint:
         return True
     if isinstance(value, Integral):
         return False
-    number: cython.double = float(value)
-    return (
-        node.op == OP_DOUBLE
-        or number != number
-        or cython.cast(cython.double, cython.cast(cython.float, number)) == number
-    )
+    rounded: cython.float = float(value)
+    return node.op == OP_DOUBLE or rounded == value or value != value
 
 
 @cython.cfunc

@@ -54,7 +54,7 @@ def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
 
 
 def _scaled(micros: int, type_: AvroType, given: Any = None) -> int:
-    # A pandas.Timestamp is a datetime that has nanoseconds, too; `micros` may count them in, rounded.
+    # A pandas.Timestamp is a datetime that has nanoseconds, too, which `micros` leaves out.
     nanos = getattr(given, "nanosecond", 0)
     if type_.logical.endswith("nanos"):
         return micros * 1000 + nanos

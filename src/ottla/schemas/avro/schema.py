@@ -94,6 +94,19 @@ def parse_schema(text: str, references: Mapping[str, str] | None = None) -> Avro
     return parser.parse_text(text, "", 0)
 
 
+def parse_pair(
+    writer_text: str,
+    reader_text: str | None,
+    references: Mapping[str, str] | None,
+    reader_references: Mapping[str, str] | None,
+) -> tuple[AvroType, AvroType]:
+    """The writer's and the reader's schema; the reader's is the writer's, and has its references, unless given."""
+    writer = parse_schema(writer_text, references)
+    if reader_text is None:
+        return writer, writer
+    return writer, parse_schema(reader_text, references if reader_references is None else reader_references)
+
+
 @dataclass(slots=True)
 class _Parser:
     references: dict[str, str]
