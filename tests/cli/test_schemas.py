@@ -235,6 +235,11 @@ def test_a_password_comes_from_a_file_or_the_environment(
             "--registry-ca is for a registry at https://, and none of these is one",
         ),
         (["read", "--registry-ca", "x"], "", "--registry-ca needs --value-format"),
+        (
+            ["produce", "--value-format", "avro", "--registry", "URL", "--value-schema", "a.proto"],
+            "",
+            "a.proto is a schema of protobuf by its name, and --value-format is avro: give --value-format protobuf",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(
@@ -284,6 +289,57 @@ def test_lines_that_were_read_can_be_sent_again(
     assert len(found) == 4
     assert len({*found}) == 1
     assert json.loads(found[0])["fare"] == "1.50"
+
+
+PROTOBUF_VALUES = """syntax = "proto3";
+    import "google/protobuf/timestamp.proto";
+    message M {
+        bytes data = 1;
+        google.protobuf.Timestamp at = 2;
+        oneof either { string text = 3; int64 number = 4; }
+        map<bool, float> ratios = 5;
+    }"""
+AVRO_VALUES = """{"type": "record", "name": "R", "fields": [
+    {"name": "data", "type": "bytes"}, {"name": "either", "type": ["null", "string", "long"]}]}"""
+
+
+@pytest.mark.parametrize(
+    ("value_format", "text", "values"),
+    [
+        (
+            "protobuf",
+            PROTOBUF_VALUES,
+            [
+                {"data": "/wBh", "at": "2024-01-01T00:00:00.000001Z", "number": "5", "ratios": {"true": "NaN"}},
+                {"at": "9999-12-31T00:00:00Z", "text": ""},
+            ],
+        ),
+        ("avro", AVRO_VALUES, [{"data": "\xff\x00a", "either": {"member0": None, "member1": 5}}]),
+    ],
+)
+def test_bytes_and_values_of_several_types_can_be_sent_again(
+    value_format: str,
+    text: str,
+    values: list[Any],
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    url: str,
+    tmp_path: Path,
+) -> None:
+    schema = tmp_path / "a.schema"
+    schema.write_text(text)
+    there = [kafka_topic, *where(kafka_cluster, url, value_format)]
+    for value in values:
+        sent = run("produce", *there, "--value-schema", str(schema), given=json.dumps(value) + "\n")
+        assert sent.returncode == 0, sent.stderr
+    found = run("read", *there, "--format", "value")
+    # The year 9999 is beyond nanoseconds of 64 bits.
+    assert ("shown in microseconds" in found.stderr) == (value_format == "protobuf")
+    lines = found.stdout
+    sent = run("produce", *there, given=lines)
+    assert sent.returncode == 0, sent.stderr
+    again = run("read", *there, "--format", "value").stdout.splitlines()
+    assert sorted(again) == sorted(lines.splitlines() * 2)
 
 
 @pytest.mark.parametrize(

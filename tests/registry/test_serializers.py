@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, topic_record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentDeserializer
 from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentSerializer
+from google.protobuf.timestamp_pb2 import Timestamp
 from tests.read_back import stored
 from tests.registries import EitherRegistry
 
@@ -225,6 +226,13 @@ def test_a_client_of_another_library_is_no_registry(url: str) -> None:
         (ottla.AvroSerializer, AVRO[:-1], "JSON"),
         (ottla.JsonSchemaSerializer, '{"type": "object"', "JSON"),
         (ottla.AvroSerializer, json.loads(AVRO), "schema is a dict: give its text"),
+        (
+            ottla.AvroSerializer,
+            "schemas/order.avsc",
+            "schema is the name of a file, 'schemas/order",
+        ),
+        (ottla.ProtobufSerializer, "order.proto", r"give its text, Path\(name\).read_text\(\)"),
+        (ottla.ProtobufDeserializer, Timestamp, "schema is Timestamp: give its text"),
     ],
 )
 def test_a_schema_that_is_none_is_refused_before_anything_is_sent(kind: Any, schema: Any, told: str) -> None:

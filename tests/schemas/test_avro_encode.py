@@ -248,3 +248,19 @@ def test_columns_and_fields_that_do_not_meet_are_named():
         RecordError, match="The data is of type int64; the Avro type record R takes a struct, or a table"
     ):
         payloads(record("int"), pa.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("union", "kind", "branch"),
+    [
+        (["null", "int", "long"], pa.int64(), 2),
+        (["int", "long"], pa.uint32(), 1),
+        (["int", "long"], pa.int32(), 0),
+        (["int", "null"], pa.int64(), 0),
+        ([of("int", "date"), "long"], pa.int64(), 1),
+        ([of("int", "date"), "long"], pa.date32(), 0),
+    ],
+)
+def test_of_int_and_long_a_column_is_what_holds_all_its_values(union, kind, branch):
+    [payload] = payloads(union, pa.array([5], pa.int32()).cast(kind))
+    assert payload == bytes([2 * branch, 10])

@@ -296,3 +296,10 @@ def test_nanoseconds_of_pandas_are_written_or_refused():
 def test_a_time_with_a_zone_is_refused():
     with pytest.raises(RecordError, match="has a time zone, which the type has not"):
         encode(of("long", "time-micros"), datetime.time(1, 2, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("logical", ["timestamp-millis", "timestamp-nanos", "local-timestamp-micros"])
+def test_no_time_is_not_a_time(logical):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(RecordError, match="The value is NaT, which is no time: give None where there is none"):
+        encode(of("long", logical), pandas.NaT)

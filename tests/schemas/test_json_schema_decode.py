@@ -290,3 +290,29 @@ def test_columns_are_what_values_are_one_by_one(case: tuple[Any, list[str]]) -> 
     good = [text for text, value in zip(given, expected, strict=True) if value is not None]
     if good:
         assert repr(read(schema, *good)) == repr([value for value in expected if value is not None])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": -0, "b": -0}',
+        '{"a": -0.0}',
+        '{"a": 1, "x": 1e999}',
+        '{"a": 1, "x": [1E+0400]}',
+        '{"a": 1, "x": 9%s.0e150}' % ("9" * 220),
+        '{"a": 1, "x": 9%s}' % ("9" * 400),
+        '{"a": 1, "x": 1e-999}',
+        '{"b": 1.0, "x": "1e999"}',
+    ],
+)  # fmt: skip
+def test_both_ways_of_reading_agree(text: str) -> None:
+    plain = of(a=NUMBER, b=WHOLE)
+    # Says more than the types, so values are read one by one.
+    checked = {**plain, "maxProperties": 9}
+    results = []
+    for schema in (plain, checked):
+        try:
+            results.append(str(read(schema, text)))
+        except RecordError as error:
+            results.append(str(error))
+    assert results[0] == results[1]

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.record_lines import CSV_NAMES, as_fields, as_json, rows_of
+from ottla.cli.shown_values import BytesText
 from ottla.errors import UserMistake
 from ottla.whole_file import writing_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Write = Callable[[Path, "pa.Schema", "Iterable[pa.RecordBatch]"], None]
+Write = Callable[[Path, "pa.Schema", "Iterable[pa.RecordBatch]", BytesText], None]
 
 
 def writer_of(path: Path) -> Write:
@@ -26,13 +27,15 @@ def writer_of(path: Path) -> Write:
     return write
 
 
-def write_records(path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_records(
+    path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText
+) -> None:
     """Write all records."""
     with writing_whole(path, what="the records", option="--output") as place:
-        write(place, schema, batches)
+        write(place, schema, batches, bytes_text)
 
 
-def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(place, schema) as writer:
@@ -40,21 +43,21 @@ def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBa
             writer.write_batch(batch)
 
 
-def _write_csv(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def _write_csv(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
     with place.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(CSV_NAMES)
-        rows.writerows(map(as_fields, rows_of(batches)))
+        rows.writerows(map(as_fields, rows_of(batches, bytes_text)))
 
 
-def _write_ndjson(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def _write_ndjson(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
     with place.open("wb") as file:
-        file.writelines(map(as_json, rows_of(batches)))
+        file.writelines(map(as_json, rows_of(batches, bytes_text)))
 
 
+PARQUET = ".parquet", ".pq"
 _WRITERS: dict[str, Write] = {
-    ".parquet": _write_parquet,
-    ".pq": _write_parquet,
+    **dict.fromkeys(PARQUET, _write_parquet),
     ".csv": _write_csv,
     ".ndjson": _write_ndjson,
     ".jsonl": _write_ndjson,

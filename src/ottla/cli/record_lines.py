@@ -3,48 +3,56 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ottla.cli.shown_values import BYTES_TEXTS, BytesText, milliseconds_shown, shown_values
 from ottla.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AVRO = BYTES_TEXTS["avro"]
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """Each record as a dict of its columns, with its timestamp in milliseconds: a datetime ends with the year 9999."""
+def rows_of(batches: Iterable[pa.RecordBatch], bytes_text: BytesText = _AVRO) -> Iterator[dict[str, Any]]:
+    """Each record as a dict of its columns, with its timestamp in milliseconds: a datetime ends with the year 9999.
+
+    A value is bytes as they are stored, or a value of JSON where it was decoded.
+    """
     import pyarrow as pa
 
     for batch in batches:
-        times = batch.column("timestamp").cast(pa.int64())
-        columns = {name: times if name == "timestamp" else batch.column(name) for name in batch.schema.names}
-        yield from pa.record_batch(columns).to_pylist(maps_as_pydicts="lossy")
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns["timestamp"] = columns["timestamp"].cast(pa.int64())
+        values = columns.pop("value")
+        shown = values.to_pylist() if pa.types.is_binary(values.type) else shown_values(values, bytes_text)
+        for record, value in zip(pa.record_batch(columns).to_pylist(), shown, strict=True):
+            record["value"] = value
+            yield record
 
 
-def print_lines(batches: Iterable[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
+def print_lines(
+    batches: Iterable[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes], bytes_text: BytesText = _AVRO
+) -> None:
     """A line for each record, shown as soon as its batch was read."""
     out = sys.stdout.buffer
     # A record may hold what would clear the screen or worse; into a pipe or a file it goes as it is.
     is_obeyed = sys.stdout.isatty()
     for batch in batches:
-        for record in rows_of([batch]):
+        for record in rows_of([batch], bytes_text):
             line = line_of(record)
             out.write(_spelled_out(line) if is_obeyed else line)
         out.flush()
 
 
-def print_table(batches: Iterable[pa.RecordBatch], rows_max: int) -> bool:
+def print_table(batches: Iterable[pa.RecordBatch], rows_max: int, bytes_text: BytesText = _AVRO) -> bool:
     """The first `rows_max` records as a table, and whether there are more."""
     from ottla.cli.output import new_table, tell
 
-    records = rows_of(batches)
+    records = rows_of(batches, bytes_text)
     shown = [_cells(record) for record in islice(records, rows_max)]
     has_headers = any(headers for *_, headers in shown)
     names = "partition", "offset", "timestamp", "key", "value", *(("headers",) if has_headers else ())
@@ -92,7 +100,7 @@ def as_object(record: dict[str, Any]) -> dict[str, Any]:
         "offset": record["offset"],
         "timestamp": _time(record),
         "key": as_words(record["key"]),
-        "value": _plain(record["value"]),
+        "value": as_words(value) if isinstance(value := record["value"], bytes) else value,
         "headers": [[as_words(h["key"]), as_words(h["value"])] for h in record["headers"] or ()],
     }
 
@@ -112,38 +120,14 @@ LINES: dict[str, Callable[[dict[str, Any]], bytes]] = {"text": as_text, "value":
 
 def _time(record: dict[str, Any]) -> str | None:
     timestamp_ms = record["timestamp"]
-    if timestamp_ms is None:
-        return None
-    try:
-        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds")
-    except OverflowError:
-        import numpy as np
-
-        # Years of more than four digits have a sign (ISO 8601).
-        time = f"{np.datetime64(timestamp_ms, 'ms')}"
-        return f"{'' if time.startswith('-') else '+'}{time}+00:00"
+    return None if timestamp_ms is None else milliseconds_shown(timestamp_ms)
 
 
 def _value(record: dict[str, Any]) -> bytes:
     value = record["value"]
     if value is None or isinstance(value, bytes):
         return value or b""
-    return json.dumps(_plain(value), ensure_ascii=False).encode()
-
-
-def _plain(value: Any) -> Any:
-    """A decoded value as JSON has it: bytes and times as text, decimals too, which would lose digits as numbers."""
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, bytes):
-        return as_words(value)
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def as_words(data: bytes | str | None) -> str | None:

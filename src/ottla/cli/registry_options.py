@@ -76,6 +76,7 @@ _WORDS = (
     ("register one first", "give one with --value-schema, or register one first"),
     ("give the schema to read as", "give the schema to read as with --value-schema"),
     ("give value_schema", "give one with --value-schema"),
+    ("give a schema as value_schema", "give a schema with --value-schema"),
 )
 
 

@@ -10,6 +10,7 @@ import typer
 
 from ottla.cli.json_line import read_line
 from ottla.cli.registry_options import RegistryAccess
+from ottla.cli.shown_values import BYTES_TEXTS, BytesText
 from ottla.cli.small_file import read_small_file
 from ottla.errors import UserMistake
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.registry.registered import SchemaReference
 
 FORMATS = "avro", "protobuf", "json"
+_FORMATS_BY_ENDING = {".avsc": "avro", ".proto": "protobuf"}
 
 ValueFormat = Annotated[
     str | None,
@@ -72,8 +74,8 @@ class ValueSchema(NamedTuple):
 
     def serializer(self) -> Any:
         """What makes a value of a line of JSON."""
-        from ottla.cli.avro_lines import AvroLines
-        from ottla.registry.serializers import JsonSchemaSerializer, ProtobufSerializer
+        from ottla.cli.value_lines import AvroLines, ProtobufLines
+        from ottla.registry.serializers import JsonSchemaSerializer
 
         given: dict[str, Any] = {"use_latest_version": self.schema is None, "schema_id_in": self.id_in}
         if self.format == "avro":
@@ -81,10 +83,15 @@ class ValueSchema(NamedTuple):
         if self.format == "json":
             return JsonSchemaSerializer(self.registry, self.schema, to_dict=read_line, **given)
         given["references"] = self._references()
-        return ProtobufSerializer(self.registry, self.schema, message=self.message, to_dict=read_line, **given)
+        return ProtobufLines(self.registry, self.schema, message=self.message, **given)
 
-    def decoder(self, topic: str) -> RecordDecoder:
-        """What decodes the topic's values."""
+    @property
+    def bytes_text(self) -> BytesText:
+        """What shows bytes within values as text."""
+        return BYTES_TEXTS[self.format]
+
+    def decoder(self, topic: str, time_unit: str = "ns") -> RecordDecoder:
+        """What decodes the topic's values; `time_unit` is that of Protobuf's times, "us" or "ns"."""
         from ottla.registry.record_decoder import RecordDecoder
 
         schema: Any = self.schema
@@ -93,7 +100,13 @@ class ValueSchema(NamedTuple):
 
             schema = RegisteredSchema(0, "", PROTOBUF, self.schema or "")
         return RecordDecoder.of(
-            self.registry, self.format, topic, schema=schema, message=self.message, references=self.imports
+            self.registry,
+            self.format,
+            topic,
+            schema=schema,
+            message=self.message,
+            time_unit=time_unit,
+            references=self.imports,
         )
 
     def _references(self) -> list[SchemaReference]:
@@ -134,6 +147,11 @@ def read_value_schema(
 
     if id_in not in (None, *PLACES):
         raise UserMistake(f"--schema-id-in {id_in} is not one of {', '.join(PLACES)}")
+    if schema is not None and value_format != (meant := _FORMATS_BY_ENDING.get(schema.suffix.lower(), value_format)):
+        raise UserMistake(
+            f"--value-schema {schema} is a schema of {meant} by its name, and --value-format is {value_format}: give "
+            f"--value-format {meant}, or another file"
+        )
     client = registry.client()
     text = None if schema is None else read_small_file(schema, "--value-schema", "takes the text of a schema")
     imports: Mapping[str, str] = {}

@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ottla.errors import ConfigError
 from ottla.value import Value
@@ -58,11 +58,17 @@ class RegisteredSchema(Value):
         self.version = version
 
 
+# No text of a schema ends with one of them.
+_FILE_ENDINGS: Final = (".avsc", ".proto", ".json")
+
+
 def check_schema(what: str, given: Any) -> None:
     """Refuse what is neither a text nor a registered schema, nor None; ConfigError calls it `what`."""
     if given is not None and not isinstance(given, (str, RegisteredSchema)):
-        told = f"{what} is a {type(given).__name__}: give its text, such as json.dumps(schema), or a RegisteredSchema."
-        raise ConfigError(told)
+        kind = given.__name__ if isinstance(given, type) else f"a {type(given).__name__}"
+        raise ConfigError(f"{what} is {kind}: give its text, such as json.dumps(schema), or a RegisteredSchema.")
+    if isinstance(given, str) and given.endswith(_FILE_ENDINGS) and len(given.splitlines()) == 1:
+        raise ConfigError(f"{what} is the name of a file, {given!r:.200}: give its text, Path(name).read_text().")
 
 
 def checked_references(given: Any) -> tuple[SchemaReference, ...]:

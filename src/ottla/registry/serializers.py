@@ -173,6 +173,7 @@ class RegistryDeserializer:
         from_dict: Callable[[Any], Any] | None = None,
     ) -> None:
         """Each record names its schema; `schema` is the text of another one to read all as. `from_dict` comes last."""
+        check_schema("schema", schema)
         self.registry, self.schema, self.from_dict = client_of(registry), schema, from_dict
         self.message: str | None = None
 

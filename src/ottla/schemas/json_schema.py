@@ -92,12 +92,20 @@ class JsonSchema:
         return value
 
 
-def decoded(payload: bytes, row: int | None = None) -> Any:
-    """The value of JSON text; JsonSchemaMismatch, also for NaN and for numbers beyond a double."""
+def decoded(payload: bytes, row: int | None = None, *, keeps_sign: bool = False) -> Any:
+    """The value of JSON text; JsonSchemaMismatch, also for NaN and for numbers beyond a double.
+
+    With `keeps_sign` -0 is -0.0, because the integer has no sign.
+    """
+    how: dict[str, Any] = {"parse_int": _signed} if keeps_sign else {}
     try:
-        return json.loads(bytes(payload).decode(), parse_constant=_no_number, parse_float=_double)
+        return json.loads(bytes(payload).decode(), parse_constant=_no_number, parse_float=_double, **how)
     except (ValueError, RecursionError) as error:
         raise JsonSchemaMismatch(_placed(row, [], f"it is no JSON: {error}")) from None
+
+
+def _signed(text: str) -> float:
+    return -0.0 if text == "-0" else int(text)
 
 
 def _double(text: str) -> float:

@@ -7,6 +7,7 @@ values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
@@ -16,6 +17,8 @@ from ottla.schemas.json_schema import JsonSchema, JsonSchemaMismatch, decoded, p
 from ottla.schemas.json_schema_types import JsonType, Unfit, json_type
 
 _BYTES_MAX: Final = 2**31 - 2
+# What a number beyond a double has: an exponent of three digits, or many digits.
+_HUGE: Final = re.compile(rb"[eE]\+?0*[1-9]\d\d|\d{200}")
 
 
 class JsonSchemaDecoder:
@@ -59,7 +62,7 @@ class JsonSchemaDecoder:
         try:
             value = decoded(text)
             self._schema.check(value)
-            return self._read_as.take(value)
+            return self._read_as.take(decoded(text, keeps_sign=True) if b"-0" in text else value)
         except JsonSchemaMismatch as error:
             told = str(error).removesuffix(".").removeprefix("The value: ")
             told = f"{told[0].lower()}{told[1:]}"
@@ -80,8 +83,8 @@ class JsonSchemaDecoder:
         if not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts):
             return None
         whole = b"\n".join(texts)
-        # pyarrow reads NaN and Infinity, which JSON does not have.
-        if len(whole) > _BYTES_MAX or b"NaN" in whole or b"Inf" in whole:
+        # pyarrow reads NaN and Infinity, which JSON does not have, and numbers beyond a double in what it leaves out.
+        if len(whole) > _BYTES_MAX or b"NaN" in whole or b"Inf" in whole or _may_be_huge(whole):
             return None
         try:
             whole.decode()
@@ -102,6 +105,10 @@ class JsonSchemaDecoder:
             [column.combine_chunks() for column in table.columns], fields=list(self.type)
         )
         return found if _matches(self._read_as, found, says_null=b"null" in whole) else None
+
+
+def _may_be_huge(text: bytes) -> bool:
+    return _HUGE.search(text) is not None
 
 
 def _matches(kind: JsonType, column: Any, *, says_null: bool) -> bool:

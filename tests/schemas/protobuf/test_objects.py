@@ -36,6 +36,8 @@ EMPTY: dict[str, Any] = {
     "more": [], "kind_of": {},
 }  # fmt: skip
 
+DURATION = 'syntax = "proto3"; import "google/protobuf/duration.proto"; message M { google.protobuf.Duration d = 1; }'
+
 
 def test_a_dict_comes_back() -> None:
     objects = ProtobufObjects(SCHEMA)
@@ -118,6 +120,35 @@ def test_bytes_that_are_no_message_are_refused() -> None:
     far.at.seconds = 1 << 60
     with pytest.raises(ProtobufDataError, match="are no time that Protobuf has"):
         ProtobufObjects(SCHEMA).decode_one(far.SerializeToString())
+
+
+def test_messages_of_generated_classes_are_taken_inside_of_dicts() -> None:
+    from google.protobuf.duration_pb2 import Duration
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    objects = ProtobufObjects(SCHEMA)
+    at = Timestamp(seconds=5, nanos=7)
+    made = SCHEMA.message_class("M").FromString(objects.encode_one({"at": at}))
+    assert (made.at.seconds, made.at.nanos) == (5, 7)
+    with pytest.raises(ProtobufDataError, match=r"Field 'at' is a message 'google\.protobuf\.Duration'; its type is"):
+        objects.encode_one({"at": Duration(seconds=5)})
+
+
+def test_nanoseconds_of_a_duration_of_pandas_are_kept() -> None:
+    pandas = pytest.importorskip("pandas")
+    objects = ProtobufObjects(DURATION)
+    read = ProtobufSchema(DURATION).message_class("M").FromString
+    for nanos in (1, -1, 1_000_000_001, -1_000_000_001, -999):
+        made = read(objects.encode_one({"d": pandas.Timedelta(nanos, "ns")})).d
+        assert 10**9 * made.seconds + made.nanos == nanos
+        assert made.seconds * made.nanos >= 0
+    with pytest.raises(ProtobufDataError, match="'d' is NaT, which is no time: give None where there is none"):
+        objects.encode_one({"d": pandas.NaT})
+
+
+def test_a_duration_that_protobuf_does_not_have_is_refused() -> None:
+    with pytest.raises(ProtobufDataError, match="'d': a duration is 10,000 years at most"):
+        ProtobufObjects(DURATION).encode_one({"d": timedelta(days=4_000_000)})
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -196,7 +196,11 @@ class _Sources:
                 self.fill(cython.address(children[i]), held[i], schema.children[i], array.children[i], 0, path)
                 children[i].branch = type_.branches.index(held[i])
             return None
-        for branch in held:
+        ordered: list = held
+        if cython.cast(bytes, schema.format) in (b"l", b"L", b"I"):
+            # A column of wide numbers is a long where the union has both: its values may be beyond an int.
+            ordered = [each for each in held if each.kind != "int"] + [each for each in held if each.kind == "int"]
+        for branch in ordered:
             try:
                 self.fill(source, branch, schema, array, parent_offset, path)
             except RecordError:

@@ -40,17 +40,24 @@ def _to_time(given: Any, type_: AvroType) -> Any:
 def _to_timestamp(given: Any, type_: AvroType) -> Any:
     if not isinstance(given, datetime.datetime):
         return given
+    _refuse_nat(given)
     if given.tzinfo is None:
-        raise ValueError("has no time zone, and the type is an instant: give it one (tzinfo=datetime.UTC)")
+        raise ValueError("has no time zone, and the type is an instant: give it one (replace(tzinfo=datetime.UTC))")
     return _scaled((given - _UTC_EPOCH) // _MICROSECOND, type_, given)
 
 
 def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
     if not isinstance(given, datetime.datetime):
         return given
+    _refuse_nat(given)
     if given.tzinfo is not None:
         raise ValueError("has a time zone, which the type has not: take it away (replace(tzinfo=None))")
     return _scaled((given - _EPOCH) // _MICROSECOND, type_, given)
+
+
+def _refuse_nat(given: datetime.datetime) -> None:
+    if type(given).__name__ == "NaTType":
+        raise ValueError("is NaT, which is no time: give None where there is none")
 
 
 def _scaled(micros: int, type_: AvroType, given: Any = None) -> int:

@@ -21,6 +21,8 @@ from ottla.schemas.protobuf.parse import SCALARS
 from ottla.schemas.protobuf.schema import ProtobufSchema
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DURATION_MAX: Final = 315_576_000_000
 _DEPTH_MAX: Final = 100
 _SHOWN_MOST: Final = 100
 _NAMES: Final = {number: name for name, number in SCALARS.items()}
@@ -133,10 +135,11 @@ def _time(value: Any, name: str, since: Any) -> Any:
 
 def _fill(message: Any, value: Any, path: str, depth: int) -> None:
     if isinstance(value, Message):
-        try:
-            message.CopyFrom(value)
-        except TypeError as error:
-            raise ProtobufDataError(f"Field {path!r}: {error}.") from None
+        given, wanted = value.DESCRIPTOR.full_name, message.DESCRIPTOR.full_name
+        if given != wanted:
+            raise ProtobufDataError(f"Field {path!r} is a message {given!r}; its type is {wanted!r}.")
+        # By its bytes, because its class is another one, even if the name is the same.
+        message.ParseFromString(value.SerializePartialToString())
         return
     if not isinstance(value, Mapping):
         where = f"Field {path!r}" if path else "The value"
@@ -228,6 +231,8 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
     name = field.message_type.full_name
     if value is None:
         raise ProtobufDataError(f"Field {path!r} is None, which lists and maps of Protobuf cannot hold.")
+    if _kind(value) == "NaTType":
+        raise ProtobufDataError(f"Field {path!r} is NaT, which is no time: give None where there is none.")
     if name == "google.protobuf.Timestamp" and isinstance(value, datetime):
         # A datetime without a time zone is taken as UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -235,7 +240,11 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
         # A pandas.Timestamp is a datetime that has nanoseconds, too.
         inner.nanos = inner.nanos // 1000 * 1000 + getattr(value, "nanosecond", inner.nanos % 1000)
     elif name == "google.protobuf.Duration" and isinstance(value, timedelta):
-        inner.FromTimedelta(value)
+        # A pandas.Timedelta is a timedelta that has nanoseconds, too.
+        nanos = value // _MICROSECOND * 1000 + getattr(value, "nanoseconds", 0)
+        inner.seconds, inner.nanos = (part if nanos >= 0 else -part for part in divmod(abs(nanos), 10**9))
+        if abs(inner.seconds) > _DURATION_MAX:
+            raise ProtobufDataError(f"Field {path!r}: a duration is 10,000 years at most ({_DURATION_MAX} seconds).")
     elif name in _WRAPPERS and not isinstance(value, (Mapping, Message)):
         inner.value = value
     elif name in _JSON and not isinstance(value, Message):
