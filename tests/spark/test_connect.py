@@ -152,7 +152,7 @@ def test_a_micro_batch_that_is_repeated_is_there_once(told: dict[str, Any], brok
 def test_foreach_batch_is_refused_without_the_micro_batchs_number_and_exactly_once_with_it(
     told: dict[str, Any], brokers: Cluster
 ) -> None:
-    assert "Add the option write.id beside sink.id: str(batch_id) within foreachBatch" in told["refused"]
+    assert "Add the option write.id beside sink.id. Within foreachBatch: str(batch_id)." in told["refused"]
     assert told["repeated"][1] > 0
     exactly_once.assert_rows_once(exactly_once.visible_rows(brokers.bootstrap_servers, "each"), ROWS, KEYS)
 
