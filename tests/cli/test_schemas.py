@@ -18,6 +18,8 @@ from tests.papers import Papers
 
 import ottla
 from ottla.cli import main
+from ottla.registry.client import RegistryClient
+from ottla.schemas.framing import id_prefix
 
 TIMEOUT_S = 60
 SCHEMA = """{"type": "record", "name": "Order", "fields": [
@@ -340,6 +342,31 @@ def test_bytes_and_values_of_several_types_can_be_sent_again(
     assert sent.returncode == 0, sent.stderr
     again = run("read", *there, "--format", "value").stdout.splitlines()
     assert sorted(again) == sorted(lines.splitlines() * 2)
+
+
+def test_values_of_json_are_shown_as_they_are_and_can_be_sent_again(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, url: str, tmp_path: Path
+) -> None:
+    schema = tmp_path / "a.json"
+    schema.write_text('{"type": "object", "properties": {"any": {}, "count": {"type": "integer"}}}')
+    there = [kafka_topic, *where(kafka_cluster, url, "json")]
+    lines = ['{"any": {"b": [1, "x"]}, "more": 2.50}', '{"any": "text", "count": 5}', "{}"]
+    for given in ("\n".join(lines) + "\n", None):
+        text = run("read", *there, "--format", "value").stdout if given is None else given
+        sent = run("produce", *there, "--value-schema", str(schema), given=text)
+        assert sent.returncode == 0, sent.stderr
+    found = run("read", *there, "--format", "value").stdout.splitlines()
+    assert sorted(found) == sorted([line.replace("2.50", "2.5") for line in lines] * 2)
+    # As columns, a value is what the schema has columns for.
+    output = tmp_path / "a.parquet"
+    assert run("read", *there, "--output", str(output)).returncode == 0
+    assert {field.name for field in pq.read_schema(output).field("value").type} == {"any", "count"}
+    prefix = id_prefix(RegistryClient(url).version(f"{kafka_topic}-value").id, None)
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        place = producer.send(kafka_topic, prefix + b'{"count": "x"}', partition=0).result().offset
+    failed = run("read", *there, "--format", "value")
+    assert failed.returncode == 1
+    assert f"The record at offset {place} of {kafka_topic}-0 cannot be decoded (value): Field 'count'" in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServer
 from ottla.cli.output import counted
 from ottla.cli.progress import Counter
 from ottla.cli.read_span import Span, what_to_read
+from ottla.cli.read_values import read_values
 from ottla.cli.record_files import PARQUET, write_records, writer_of
 from ottla.cli.record_lines import LINES, print_lines, print_table
 from ottla.cli.registry_options import (
@@ -25,15 +26,13 @@ from ottla.cli.registry_options import (
     RegistryUser,
     told_as_options,
 )
-from ottla.cli.shown_values import BYTES_TEXTS
-from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, ValueSchema, read_value_schema
+from ottla.cli.value_schema import MessageName, SchemaFile, ValueFormat, read_value_schema
 from ottla.cli.where import parse_where
-from ottla.errors import DeserializationError, UserMistake
+from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.client.reader import Reader
 
 _PATIENCE_MS = 5_000
 # A table is measured before it is shown, so all of its rows are kept until then.
@@ -146,22 +145,18 @@ def read(
             bootstrap_servers, **what_to_read(topic, partition, span, bootstrap_servers, settings), **settings
         ) as reader,
     ):
-        bytes_text = BYTES_TEXTS["avro"] if schema is None else schema.bytes_text
-        if schema is None:
-            shape, batches = reader.schema, _limited(reader, limit)
-        else:
-            is_text = output is None or output.suffix.lower() not in PARQUET
-            shape, batches = _decoded(reader, topic, schema, limit, is_text=is_text)
+        is_text = output is None or output.suffix.lower() not in PARQUET
+        found = read_values(reader.schema, _limited(reader, limit), topic, schema, is_text=is_text)
         if output is not None and write is not None:
             with Counter(f"read {topic}", "records") as counter:
-                write_records(output, write, shape, counter.counted(batches), bytes_text)
+                write_records(output, write, found._replace(batches=counter.counted(found.batches)))
             typer.echo(f"{counted(counter.count, 'record')} written to {output}", err=True)
         elif style == "table":
-            if print_table(batches, TABLE_ROWS_MAX, bytes_text):
+            if print_table(found, TABLE_ROWS_MAX):
                 said = f"ottla: the first {TABLE_ROWS_MAX:,} records; give --start, --partition or another --format"
                 typer.echo(f"{said} for those after them", err=True)
         else:
-            print_lines(batches, LINES[style], bytes_text)
+            print_lines(found, LINES[style])
 
 
 def _style(style: str | None, as_json: bool, follow: bool, output: Path | None) -> str:
@@ -183,40 +178,6 @@ def _span(start: str, end: str, follow: bool) -> Span:
     if isinstance(span.start, int) and isinstance(span.end, int) and span.end < span.start:
         raise UserMistake(f"--end {end} is before --start {start}: nothing would be read")
     return span
-
-
-def _decoded(
-    reader: Reader, topic: str, schema: ValueSchema, limit: int | None, *, is_text: bool
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    decoder = schema.decoder(topic)
-    # Nanoseconds of 64 bits end in the year 2262, and many use the year 9999 for "never". Text can have both units.
-    coarse = schema.decoder(topic, "us") if is_text and schema.format == "protobuf" else None
-    has_told = False
-
-    def decode(batch: pa.RecordBatch) -> Any:
-        nonlocal has_told
-        try:
-            return decoder.decode_batch(batch, topic)
-        except DeserializationError as error:
-            if coarse is None:
-                raise _without_unit(error) from error
-            made = coarse.decode_batch(batch, topic)
-            if not has_told:
-                has_told = True
-                typer.echo(
-                    "ottla: some times are too far from 1970 for nanoseconds (1677 to 2262): they and those of the "
-                    "records beside them are shown in microseconds",
-                    err=True,
-                )
-            return made
-
-    return decoder.schema_of(reader.schema), (decode(batch) for batch in _limited(reader, limit))
-
-
-def _without_unit(error: DeserializationError) -> DeserializationError:
-    """The same error, where it names an argument that no option stands for."""
-    error.args = (str(error).replace("decode with time_unit='us', which cuts them off", "write CSV or NDJSON"),)
-    return error
 
 
 def _limited(batches: Any, limit: int | None) -> Iterator[pa.RecordBatch]:

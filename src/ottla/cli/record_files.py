@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.read_values import ValuesRead
 from ottla.cli.record_lines import CSV_NAMES, as_fields, as_json, rows_of
-from ottla.cli.shown_values import BytesText
 from ottla.errors import UserMistake
 from ottla.whole_file import writing_whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Write = Callable[[Path, "pa.Schema", "Iterable[pa.RecordBatch]", BytesText], None]
+Write = Callable[[Path, ValuesRead], None]
 
 
 def writer_of(path: Path) -> Write:
@@ -27,32 +23,30 @@ def writer_of(path: Path) -> Write:
     return write
 
 
-def write_records(
-    path: Path, write: Write, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText
-) -> None:
+def write_records(path: Path, write: Write, found: ValuesRead) -> None:
     """Write all records."""
     with writing_whole(path, what="the records", option="--output") as place:
-        write(place, schema, batches, bytes_text)
+        write(place, found)
 
 
-def _write_parquet(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
+def _write_parquet(place: Path, found: ValuesRead) -> None:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(place, schema) as writer:
-        for batch in batches:
+    with pq.ParquetWriter(place, found.schema) as writer:
+        for batch in found.batches:
             writer.write_batch(batch)
 
 
-def _write_csv(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
+def _write_csv(place: Path, found: ValuesRead) -> None:
     with place.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(CSV_NAMES)
-        rows.writerows(map(as_fields, rows_of(batches, bytes_text)))
+        rows.writerows(map(as_fields, rows_of(found)))
 
 
-def _write_ndjson(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bytes_text: BytesText) -> None:
+def _write_ndjson(place: Path, found: ValuesRead) -> None:
     with place.open("wb") as file:
-        file.writelines(map(as_json, rows_of(batches, bytes_text)))
+        file.writelines(map(as_json, rows_of(found)))
 
 
 PARQUET = ".parquet", ".pq"

@@ -4,55 +4,55 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.shown_values import BYTES_TEXTS, BytesText, milliseconds_shown, shown_values
+from ottla.cli.read_values import ValuesRead
+from ottla.cli.shown_values import milliseconds_shown
 from ottla.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AVRO = BYTES_TEXTS["avro"]
 
-
-def rows_of(batches: Iterable[pa.RecordBatch], bytes_text: BytesText = _AVRO) -> Iterator[dict[str, Any]]:
+def rows_of(found: ValuesRead) -> Iterator[dict[str, Any]]:
     """Each record as a dict of its columns, with its timestamp in milliseconds: a datetime ends with the year 9999.
 
     A value is bytes as they are stored, or a value of JSON where it was decoded.
     """
+    for batch in found.batches:
+        yield from _rows(batch, found)
+
+
+def _rows(batch: pa.RecordBatch, found: ValuesRead) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
 
-    for batch in batches:
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        columns["timestamp"] = columns["timestamp"].cast(pa.int64())
-        values = columns.pop("value")
-        shown = values.to_pylist() if pa.types.is_binary(values.type) else shown_values(values, bytes_text)
-        for record, value in zip(pa.record_batch(columns).to_pylist(), shown, strict=True):
-            record["value"] = value
-            yield record
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns["timestamp"] = columns["timestamp"].cast(pa.int64())
+    values = found.show(columns.pop("value"))
+    for record, value in zip(pa.record_batch(columns).to_pylist(), values, strict=True):
+        record["value"] = value
+        yield record
 
 
-def print_lines(
-    batches: Iterable[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes], bytes_text: BytesText = _AVRO
-) -> None:
+def print_lines(found: ValuesRead, line_of: Callable[[dict[str, Any]], bytes]) -> None:
     """A line for each record, shown as soon as its batch was read."""
     out = sys.stdout.buffer
     # A record may hold what would clear the screen or worse; into a pipe or a file it goes as it is.
     is_obeyed = sys.stdout.isatty()
-    for batch in batches:
-        for record in rows_of([batch], bytes_text):
+    for batch in found.batches:
+        for record in _rows(batch, found):
             line = line_of(record)
             out.write(_spelled_out(line) if is_obeyed else line)
         out.flush()
 
 
-def print_table(batches: Iterable[pa.RecordBatch], rows_max: int, bytes_text: BytesText = _AVRO) -> bool:
+def print_table(found: ValuesRead, rows_max: int) -> bool:
     """The first `rows_max` records as a table, and whether there are more."""
     from ottla.cli.output import new_table, tell
 
-    records = rows_of(batches, bytes_text)
+    records = rows_of(found)
     shown = [_cells(record) for record in islice(records, rows_max)]
     has_headers = any(headers for *_, headers in shown)
     names = "partition", "offset", "timestamp", "key", "value", *(("headers",) if has_headers else ())

@@ -30,9 +30,10 @@ def _protobuf_text(data: bytes) -> str:
 BYTES_TEXTS: Final[Mapping[str, BytesText]] = {
     "avro": _avro_text,
     "protobuf": _protobuf_text,
+    # A column by a JSON Schema has no bytes.
     "json": _avro_text,
 }
-"""The text for bytes, by the format of the values; values of JSON Schema have no bytes."""
+"""The text for bytes, by the format of the values."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -10,7 +10,6 @@ import typer
 
 from ottla.cli.json_line import read_line
 from ottla.cli.registry_options import RegistryAccess
-from ottla.cli.shown_values import BYTES_TEXTS, BytesText
 from ottla.cli.small_file import read_small_file
 from ottla.errors import UserMistake
 
@@ -84,11 +83,6 @@ class ValueSchema(NamedTuple):
             return JsonSchemaSerializer(self.registry, self.schema, to_dict=read_line, **given)
         given["references"] = self._references()
         return ProtobufLines(self.registry, self.schema, message=self.message, **given)
-
-    @property
-    def bytes_text(self) -> BytesText:
-        """What shows bytes within values as text."""
-        return BYTES_TEXTS[self.format]
 
     def decoder(self, topic: str, time_unit: str = "ns") -> RecordDecoder:
         """What decodes the topic's values; `time_unit` is that of Protobuf's times, "us" or "ns"."""
