@@ -318,7 +318,7 @@ REFUSED_BY_OURS: dict[str, str] = {
     "write in no mode": 'cannot be written in the "ErrorIfExists" mode. Please use either the "Append"',
     "write in mode error": 'cannot be written in the "ErrorIfExists" mode. Please use either the "Append"',
     "update": "ottla does not support Update mode",
-    "checkpoint of the configuration": "a location of Spark's configuration",
+    "checkpoint of the configuration": "Spark does not tell sinks about spark.sql.streaming.checkpointLocation",
     "continuous": "Data source ottla does not support continuous processing",
     "real time": "PythonTable is not in the sink allowlist for Real-Time Mode",
     "real time, foreach": "PythonMicroBatchStreamWithTriggerAvailableNow is not supported in Real-time Mode",
