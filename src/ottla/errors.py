@@ -255,6 +255,14 @@ class RegistryError(OttlaError):
         self.retriable = retriable
         self.fatal = fatal
 
+    @property
+    def says_unknown(self) -> bool:
+        """Whether a registry said that it has no such subject, version or schema.
+
+        A 404 alone may come from a proxy, or from a wrong path.
+        """
+        return self.status == 404 and self.code is not None and self.code // 100 == 404
+
     def __reduce__(self) -> tuple[object, ...]:
         return _with_fields, (type(self), str(self), dict(self.__dict__))
 

@@ -252,3 +252,32 @@ def test_what_cannot_be_meant_is_refused(produce: Run, tmp_path: Path) -> None:
         out, err = produce(*arguments, given=given, status=2)
         assert (out, said in err, len(err.splitlines())) == ("", True, 1), (arguments, err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        (
+            "a.ndjson",
+            '{"at":"2026-01-01","with":"2026-01-01T10:00:00+02:00","n":5}\n{"at":"2026-01-02","with":"x","n":6}\n',
+            [
+                {"at": "2026-01-01", "with": "2026-01-01T10:00:00+02:00", "n": 5},
+                {"at": "2026-01-02", "with": "x", "n": 6},
+            ],
+        ),
+        (
+            "a.csv",
+            "zip,day,at,n,x\n01234,2026-01-01,2026-01-01 10:00:00,5,1.5\n99999,2026-01-02,2026-01-01 11:00:00,6,2\n",
+            [
+                {"zip": "01234", "day": "2026-01-01", "at": "2026-01-01 10:00:00", "n": 5, "x": 1.5},
+                {"zip": "99999", "day": "2026-01-02", "at": "2026-01-01 11:00:00", "n": 6, "x": 2.0},
+            ],
+        ),
+    ],
+)
+def test_texts_of_a_file_are_sent_as_they_are(
+    name: str, text: str, values: list[Any], cluster: Cluster, topic: str, produce: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    produce("--input", str(tmp_path / name))
+    assert sorted((json.loads(each["value"]) for each in stored(cluster, topic)), key=str) == sorted(values, key=str)

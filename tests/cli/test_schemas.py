@@ -388,7 +388,7 @@ def test_a_line_that_cannot_be_sent_is_told_by_its_number(
     assert sent.stderr.strip().endswith("The lines before it (1) were sent.")
 
 
-@pytest.mark.parametrize("value_format", ["avro", pytest.param("protobuf", marks=pytest.mark.prove)])
+@pytest.mark.parametrize("value_format", ["avro", "json", pytest.param("protobuf", marks=pytest.mark.prove)])
 def test_random_records_have_a_schema_of_their_own_and_stand_the_audit(
     value_format: str,
     kafka_cluster: ottla.Cluster,

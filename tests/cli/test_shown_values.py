@@ -63,6 +63,7 @@ LOCAL_NANOS = {"type": "long", "logicalType": "local-timestamp-nanos"}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 DATE = {"type": "int", "logicalType": "date"}
 RECORD = {"type": "record", "name": "shop.R", "fields": [{"name": "long", "type": "long"}]}
+MAP = {"type": "map", "values": ["null", "string"]}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,8 @@ RECORD = {"type": "record", "name": "shop.R", "fields": [{"name": "long", "type"
         ({"type": "fixed", "name": "F", "size": 2}, b"\xff\x00", r'"\u00ff\u0000"'),
         (["null", "int", "long"], ("long", 5), '{"member0": null, "member1": 5}'),
         ([DATE, "string"], ("string", "2024-02-29"), '{"member0": null, "member1": "2024-02-29"}'),
+        (["string", MAP], ("string", "tea"), '{"member0": "tea", "member1": null}'),
+        (["string", MAP], ("map", {"a": "b"}), '{"member0": null, "member1": {"a": "b"}}'),
         ([RECORD, {**RECORD, "name": "shop.S"}], ("shop.S", {"long": 1}), '{"member0": null, "member1": {"long": 1}}'),
     ],
 )

@@ -368,3 +368,14 @@ def test_a_column_in_another_case_is_told_the_field(kafka_cluster: ottla.Cluster
             registry=url,
             value_schema=DECIMALS,
         )
+
+
+@pytest.mark.parametrize("value_format", ["protobuf", "json"])
+def test_the_latest_schema_has_to_be_of_the_format(
+    value_format: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    servers, rows = kafka_cluster.bootstrap_servers, pa.table({"id": [1, 2]})
+    ottla.write_table(servers, kafka_topic, rows, value_format="avro", registry=url)
+    told = f"The latest schema of '{kafka_topic}-value' is of type AVRO, and value_format='{value_format}' is asked for"
+    with pytest.raises(ottla.RecordError, match=told):
+        ottla.write_table(servers, kafka_topic, rows, value_format=value_format, registry=url)

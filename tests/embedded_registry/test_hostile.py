@@ -224,3 +224,12 @@ def test_one_connection_too_many_is_answered_with_503(cluster: ottla.Cluster) ->
         assert asked(leaving, "Connection: close\r\n")[:2] == (422, "close")
         assert leaving.recv(1) == b""
         assert ottla.RegistryClient(registry.url, max_retries=0).subjects() == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pattern_of_json_schema_is_not_compiled_as_one_of_pythons() -> None:
+    # Compiling the first would take 17 seconds, in which nobody is answered; the second is warned of on stderr.
+    for pattern in ("(?i)" + "[\u0100-\uffff]" * 600, "[[:alpha:]]"):
+        parse("JSON", json.dumps({"type": "string", "pattern": pattern}), {})
+    with pytest.raises(Refusal, match="a parenthesis has no partner"):
+        parse("JSON", json.dumps({"type": "string", "pattern": "(a"}), {})

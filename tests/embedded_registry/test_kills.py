@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import threading
@@ -15,6 +16,8 @@ from tests.tiers import some_tested
 
 import ottla
 from ottla.embedded_registry import topic_writer
+from ottla.embedded_registry.changes import Change
+from ottla.embedded_registry.refusals import Refusal
 from ottla.embedded_registry.store import Store
 from ottla.embedded_registry.topic_reader import Read, TopicReader
 from ottla.registry.client import RegistryClient
@@ -111,6 +114,55 @@ def check(servers: str, ids: dict[int, int]) -> None:
         assert json.loads(found.text) == schema(number)
         assert [each.id for each in store.versions(f"s{number}")] == [schema_id]
     assert max(Counter(ids.values()).values()) == 1
+
+
+def test_a_writer_that_cannot_read_what_others_wrote_decides_nothing(own: str) -> None:
+    store, lock = Store(), threading.Lock()
+    may_read, is_asked, is_answered = threading.Event(), threading.Event(), threading.Event()
+    decided: list[bool] = []
+    answers: list[Any] = []
+
+    def took(records: list[Read]) -> None:
+        assert may_read.wait(_PATIENCE_S)
+        with lock:
+            for _, key, value in records:
+                store.apply(key, value)
+
+    def decide(known: Store) -> Change:
+        decided.append(bool(known.versions("s1")))
+        # The answer comes from a reader that is being closed.
+        if not is_asked.is_set():
+            is_asked.set()
+            assert is_closing.wait(_PATIENCE_S)
+        return Change((), "decided")
+
+    def answered(answer: Any) -> None:
+        answers.append(answer)
+        is_answered.set()
+
+    is_closing = threading.Event()
+    with ottla.Registry(own) as other:
+        may_read.set()
+        reader = TopicReader(own, "_schemas", {}, took, lambda: None)
+        writer = topic_writer.TopicWriter(
+            own, "_schemas", {}, reader, lambda: copy.deepcopy(store), record_bytes_max=1 << 20
+        )
+        writer.start()
+        may_read.clear()
+        Asking(other.url)("POST", "/subjects/s1/versions", {"schema": json.dumps(schema(1))})
+        writer.ask(decide, answered)
+        assert is_asked.wait(_PATIENCE_S)
+        closer = threading.Thread(target=reader.close)
+        closer.start()
+        assert reader.await_offset(1 << 40, _PATIENCE_S) is False
+        is_closing.set()
+        assert is_answered.wait(_PATIENCE_S)
+        may_read.set()
+        closer.join(_PATIENCE_S)
+        writer.close()
+    assert isinstance(answers[0], Refusal)
+    # What it decided first was for a producer that others had fenced.
+    assert decided == [False]
 
 
 def test_what_a_killed_registry_has_answered_is_there_in_the_next_one(own: str) -> None:

@@ -397,3 +397,10 @@ def test_a_batch_says_how_large_it_was_and_how_large_its_largest_record(codec):
     assert [batch.record_bytes_max for batch in batches] == [2 + 1 + 1 + 1 + 1 + 2 + 500 + 1]
     assert [batch.uncompressed_bytes for batch in batches] == [61 + 17 + 509 + 27]
     assert (batches[0].size_bytes < batches[0].uncompressed_bytes) == (codec != "none")
+
+
+def test_python_objects_in_a_column_of_polars_are_refused():
+    frame = pl.DataFrame({"value": pl.Series([object(), "text"], dtype=pl.Object)})
+    for data in (frame, [frame], frame["value"]):
+        with pytest.raises(RecordError, match="Column 'value' has polars' type Object, whose values are any Python"):
+            list(chunks(data))

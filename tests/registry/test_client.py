@@ -291,6 +291,15 @@ def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
         ("ftp://a", {}, "not http://HOST:PORT"),
         ("http://a:x", {}, "a port that is no number"),
         ("http://a?b", {}, "not http://HOST:PORT"),
+        ("http://joe:secret,x@a:1", {}, "'http://joe:...' has a port that is no number, or is no address; give an"),
+        ("http://joe:secret,x@a:1", {}, "a comma in a password is written %2C"),
+        ("http://joe:secret", {}, "'http://joe:...' has a port"),
+        ("joe:secret", {}, "'joe:...' is not http://HOST:PORT"),
+        ("http://joe:secret@a:x", {}, "'a:...' has a port"),
+        ("http://a/é", {}, "a path with characters that URLs write as %20 and the like"),
+        ("http://a/b c", {}, "a path with characters"),
+        ("http://a:1/\udc80", {}, "a path with characters"),
+        ("http://n:\udc80@a:1", {}, "a name or a password that is no Unicode text"),
         (f"http://n:secret@{'a' * 64}.example:1", {}, "aaaa' has no host name: its parts have 1 to 63 letters"),
         (f"http://{'é' * 63}:1", {}, "has no host name"),
         ("http://a..b", {}, "'http://a..b' has no host name"),
@@ -316,6 +325,7 @@ def test_settings_that_cannot_be_used_are_told(url: Any, settings: dict[str, obj
     with pytest.raises(ottla.ConfigError) as refused:
         RegistryClient(url, settings)
     assert told in str(refused.value)
+    assert not isinstance(url, str) or "secret" not in str(refused.value)
 
 
 def test_subjects_are_named_by_topic_by_record_or_by_both() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +17,8 @@ from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, ColumnEncoder, reader_schema
 from ottla.registry.registered import PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.avro.derived import derive_schema
+
+from .conftest import Crooked, answer
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]})
@@ -128,6 +130,20 @@ def test_a_registry_that_does_not_answer_is_no_bad_value(kafka_name: str) -> Non
             decoder = ColumnDecoder(RegistryClient(registry.url, max_retries=0), "avro", schema, mode="null")
         with pytest.raises(ottla.RegistryError):
             decoder.decode(column)
+
+
+@pytest.mark.parametrize("body", [b"404 page not found", b'{"message":"no Route matched"}', b'{"error_code":404}'])
+def test_a_proxy_that_finds_no_registry_is_no_bad_value(
+    body: bytes, client: RegistryClient, kafka_name: str, crooked: Callable[..., Crooked]
+) -> None:
+    schema = registered(client, kafka_name)
+    column = encoded(client, schema)
+    elsewhere = RegistryClient(crooked(answer(body, "404 Not Found")).url, max_retries=0)
+    decoder = ColumnDecoder(elsewhere, "avro", schema, mode="null")
+    with pytest.raises(ottla.RegistryError, match="404"):
+        decoder.decode(column)
+    with pytest.raises(ottla.RegistryError, match="404"):
+        decoder.reasons(column, None, [0])
 
 
 def test_messages_are_read_by_their_numbers(client: RegistryClient, kafka_name: str) -> None:

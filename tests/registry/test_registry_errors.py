@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,62 +13,10 @@ import ottla
 from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
 
+from .conftest import Crooked, answer
+
 QUICK = {"retries_wait_ms": 1, "retries_max_wait_ms": 2}
 _SCHEMA = b'{"schema":"\\"int\\"","guid":"g"}'
-
-
-def answer(body: bytes, status: str = "200 OK", more: bytes = b"") -> bytes:
-    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status.encode(), len(body), more, body)
-
-
-class Crooked:
-    """A registry that gives these answers, one for each request; None hangs up, and what is callable is called."""
-
-    def __init__(self, *answers: bytes | Callable[[], bytes] | None) -> None:
-        self._answers = list(answers)
-        self.requests: list[bytes] = []
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.close()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                sock, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock: socket.socket) -> None:
-        with sock:
-            while True:
-                try:
-                    request = sock.recv(65_536)
-                except ConnectionResetError:
-                    return
-                if not request:
-                    return
-                self.requests.append(request)
-                given = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-                if given is None:
-                    return
-                sock.sendall(given() if callable(given) else given)
-
-
-@pytest.fixture
-def crooked() -> Iterator[Callable[..., Crooked]]:
-    made: list[Crooked] = []
-
-    def make(*answers: bytes | Callable[[], bytes] | None) -> Crooked:
-        made.append(Crooked(*answers))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def test_a_registry_that_is_not_there_is_named() -> None:
@@ -179,6 +127,8 @@ def test_an_answer_that_comes_byte_by_byte_must_be_through_in_time(where: str) -
         (answer(b"<html>", "404 Not Found"), "has no such path"),
         (answer(b'{"message":"\x1b[31m"}', "403 Forbidden"), "does not allow this"),
         (answer(b"[" * 100_000), "is no schema registry"),
+        (answer(b'{"error_code":1%s}' % (b"0" * 4000), "409 Conflict"), "(409: no reason was told)"),
+        (answer(b'{"message":"a\xe2\x80\x8bb"}', "422 Unprocessable"), r"(422: a\u200bb)"),
     ],
 )
 def test_what_is_no_answer_is_told(crooked: Callable[..., Crooked], given: bytes, told: str) -> None:
@@ -194,6 +144,27 @@ def test_tls_with_a_registry_that_has_none_is_told_at_once(kafka_cluster: ottla.
         with pytest.raises(ottla.RegistryError, match=f"at {url} speaks no TLS; give {registry.url} as schema") as told:
             RegistryClient(url, request_timeout_ms=600_000).subjects()
     assert told.value.fatal
+
+
+def test_a_server_that_expects_tls_and_refuses_ours_is_not_said_to_have_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                with server.accept()[0] as sock:
+                    # A record of TLS, or a request without it.
+                    is_tls = sock.recv(1000).startswith(b"\x16")
+                    alert = b"\x15\x03\x03\x00\x02\x02\x28"
+                    sock.sendall(alert if is_tls else answer(b"This is an HTTPS port", "400 Bad Request"))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ottla.RegistryError) as told:
+            RegistryClient(url, max_retries=0).subjects()
+        thread.join()
+    assert "no TLS" not in str(told.value)
+    assert "handshake failure" in str(told.value)
 
 
 @pytest.mark.prove

@@ -148,7 +148,7 @@ def produce(
         settings["compression_type"] = compression
     given: Given
     if input_file is not None:
-        given = read_rows(input_file, input_format, key)
+        given = read_rows(input_file, input_format, key, schema)
     elif random is not None:
         from ottla.cli.random_records import SCHEMAS, random_records
 

@@ -28,6 +28,18 @@ SCHEMAS = {
         "message Shop {\n  string name = 1;\n  string location = 2;\n  Status status = 3;\n}\n"
         "enum Status {\n" + "".join(f"  {name} = {number};\n" for number, name in enumerate(_STATUSES)) + "}\n"
     ),
+    "json": json.dumps(
+        {
+            "type": "object",
+            "title": "Shop",
+            "properties": {
+                "name": {"type": "string"},
+                "location": {"type": "string"},
+                "status": {"enum": _STATUSES},
+            },
+            "required": ["name", "location", "status"],
+        }
+    ),
 }
 """The schema of such a record, by --value-format."""
 

@@ -161,15 +161,19 @@ class GivenRows(Given):
                 )
 
 
-def read_rows(path: str, file_format: str | None, key: str | None) -> GivenRows:
-    """The rows of a file, or of standard input; UserMistake for what cannot be read."""
+def read_rows(path: str, file_format: str | None, key: str | None, schema: ValueSchema | None) -> GivenRows:
+    """The rows of a file, or of standard input; UserMistake for what cannot be read.
+
+    Texts stay texts where they become JSON. Where Avro makes a schema of the columns, times are times.
+    """
     from ottla.inputs.given import given_rows
     from ottla.inputs.source import open_source
     from ottla.inputs.table import read_source
 
     with given_rows(path, file_format) as place:
         source = open_source(place, key, needs_key=False)
-        return GivenRows(read_source(source), source.key)
+        is_derived = schema is None or (schema.format == "avro" and schema.schema is None)
+        return GivenRows(read_source(source, keeps_times=schema is None, keeps_zeros=is_derived), source.key)
 
 
 def typed_bytes(argument: str) -> bytes:

@@ -42,6 +42,8 @@ class ProtobufLines(ProtobufSerializer):
 
         def message(line: Any) -> Any:
             value = read_line(line)
+            if not isinstance(value, dict):
+                raise RecordError(f"The line is {line[:60]!r}, and a message is a JSON object.")
             try:
                 return json_format.ParseDict(value, message_class())
             except (json_format.ParseError, AttributeError, TypeError, ValueError, RecursionError) as error:

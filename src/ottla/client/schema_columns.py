@@ -131,7 +131,12 @@ def _schema(
 
         given = derive_schema(_selected(pa.record_batch(first), columns).schema, topic)
     if given is None:
-        return registry.latest(subject, "give value_schema, which is registered then")
+        given = registry.latest(subject, "give value_schema, which is registered then")
+        if given.kind != kind:
+            raise RecordError(
+                f"The latest schema of {subject!r} is of type {given.kind}, and value_format={value_format!r} is asked "
+                "for: give that format, or value_schema."
+            )
     if isinstance(given, str):
         return registry.register(subject, given, kind)
     if given.kind != kind:

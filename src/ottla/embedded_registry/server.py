@@ -179,6 +179,9 @@ class RegistryServer:
             self._listening.close()
 
         def end() -> None:
+            # In this order: without its reader the writer learns nothing, and would try again for seconds.
+            if self._writer is not None:
+                self._writer.end()
             if self._reader is not None:
                 self._reader.close()
             if self._starting is not None:

@@ -51,7 +51,9 @@ class TopicReader:
     def await_offset(self, offset: int, patience_s: float) -> bool:
         """Whether all up to this offset has been read within that time."""
         with self._progress:
-            return self._progress.wait_for(lambda: self._next_offset > offset or self._is_closing.is_set(), patience_s)
+            self._progress.wait_for(lambda: self._next_offset > offset or self._is_closing.is_set(), patience_s)
+            # Not if it ended while this was waited for: who decides by what was read must have all of it.
+            return self._next_offset > offset
 
     def close(self) -> None:
         """Stop reading."""

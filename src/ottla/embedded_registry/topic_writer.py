@@ -123,10 +123,14 @@ class TopicWriter:
             raise Refusal(STORE, f"{_WAITING_MAX} changes wait to be written already: try again soon.")
         self._requests.put((decide, done, time.monotonic() + PATIENCE_S))
 
-    def close(self) -> None:
-        """Refuse what waits, and end."""
+    def end(self) -> None:
+        """Refuse what waits; what is being written is tried no more than once."""
         self._is_closing = True
         self._requests.put(None)
+
+    def close(self) -> None:
+        """End, and wait for it."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join()
         self._give_up()
@@ -198,7 +202,7 @@ class TopicWriter:
         self._store = self._committed()
 
     def _await(self, offset: int, patience_s: float) -> None:
-        if not self._reader.await_offset(offset, patience_s) and not self._is_closing:
+        if not self._reader.await_offset(offset, patience_s):
             raise _Behind(f"what was written to {self._topic} could not be read back within {patience_s:.0f} s")
 
     def _heard(self) -> list[Any] | None:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 _ROWS_AT_A_TIME = 1024
 
 
-def read_source(source: Source) -> pa.Table:
+def read_source(source: Source, *, keeps_times: bool = False, keeps_zeros: bool = False) -> pa.Table:
     """The whole file as one Arrow table with one chunk per column, dictionaries decoded.
+
+    With `keeps_times`, times of JSON and CSV stay the texts that they are there. With `keeps_zeros`, so do columns of a
+    CSV file that have numbers with zeros in front (01234).
 
     Raises `UserMistake` with the line number where a row is broken, where there are no rows, and where they are more
     than are kept in memory.
@@ -33,7 +36,10 @@ def read_source(source: Source) -> pa.Table:
         else:
             room = Room(source.path)
             content = read_whole(source.path, room)
-            table = _read_csv(source, content, room) if source.format == "csv" else _read_ndjson(source, content, room)
+            if source.format == "csv":
+                table = _read_csv(source, content, room, keeps_times=keeps_times, keeps_zeros=keeps_zeros)
+            else:
+                table = _read_ndjson(source, content, room, keeps_times=keeps_times)
     if table.num_rows == 0:
         raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
     if source.key and source.key not in table.column_names:
@@ -89,7 +95,7 @@ def _decoded(column: pa.Array[Any]) -> pa.Array[Any]:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _read_csv(source: Source, content: bytearray, room: Room) -> pa.Table:
+def _read_csv(source: Source, content: bytearray, room: Room, *, keeps_times: bool, keeps_zeros: bool) -> pa.Table:
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -114,6 +120,21 @@ def _read_csv(source: Source, content: bytearray, room: Room) -> pa.Table:
     for field in table.schema:
         if pa.types.is_binary(field.type):
             raise UserMistake(f"column {field.name!r} of {source.path} is not UTF-8 text: save the file as UTF-8")
+    as_text = [
+        field.name
+        for field in table.schema
+        if (keeps_times and pa.types.is_temporal(field.type)) or (keeps_zeros and pa.types.is_integer(field.type))
+    ]
+    if not as_text:
+        return table
+    convert.column_types = dict.fromkeys(as_text, pa.string())
+    given = pa.BufferReader(content)
+    texts = pc.read_csv(given, read_options=read, parse_options=parse, convert_options=convert)
+    for name in as_text:
+        number = table.column_names.index(name)
+        column, written = table.column(number), texts.column(number)
+        if pa.types.is_temporal(column.type) or not column.cast(pa.string()).equals(written):
+            table = table.set_column(number, name, written)
     return table
 
 
@@ -166,7 +187,7 @@ def _with_times(texts: pa.Table, times: pa.Table) -> pa.Table:
     return texts
 
 
-def _read_ndjson(source: Source, content: bytearray, room: Room) -> pa.Table:
+def _read_ndjson(source: Source, content: bytearray, room: Room, *, keeps_times: bool) -> pa.Table:
     import pyarrow as pa
     import pyarrow.json as pj
 
@@ -181,7 +202,7 @@ def _read_ndjson(source: Source, content: bytearray, room: Room) -> pa.Table:
         # pyarrow takes some texts for times, and forgets their zones.
         given = pa.BufferReader(content)
         texts = pj.read_json(given, read_options=options, parse_options=pj.ParseOptions(explicit_schema=plain))
-        return _with_times(texts, table)
+        return texts if keeps_times else _with_times(texts, table)
     except pa.ArrowInvalid as error:
         for number, line in enumerate(io.BytesIO(content), start=1):
             if line.strip():

@@ -108,6 +108,7 @@ def chunks(data: object) -> object:
     `data` has `__arrow_c_stream__` or `__arrow_c_array__`, or is an iterable of such objects.
     """
     if hasattr(data, "__arrow_c_stream__"):
+        _refuse_objects(data)
         stream: _Stream = _Stream()
         stream.open(data.__arrow_c_stream__())
         while True:
@@ -124,6 +125,21 @@ def chunks(data: object) -> object:
             yield from chunks(piece)
     else:
         raise _not_arrow(data)
+
+
+@cython.cfunc
+def _refuse_objects(data: object) -> object:
+    """RecordError for columns of Python objects in polars: it exports their addresses as bytes."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return None
+    columns = dict(data.schema) if hasattr(data, "schema") else {data.name: data.dtype}
+    for name, dtype in columns.items():
+        if str(dtype) == "Object":
+            raise RecordError(
+                f"Column {name!r} has polars' type Object, whose values are any Python objects: make text or bytes of "
+                "them first."
+            )
+    return None
 
 
 @cython.cfunc

@@ -30,7 +30,6 @@ PLACES: Final = ("prefix", "header")
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
 _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
-_NOT_FOUND = 404
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
 # How many ids without a schema are remembered, and how long: a schema that is registered later is seen after that.
@@ -270,7 +269,7 @@ class ColumnDecoder:
 
     def _pass_on(self, error: OttlaError) -> None:
         """Raise it where it says nothing of the values: a registry does not answer."""
-        if isinstance(error, RegistryError) and error.status != _NOT_FOUND:
+        if isinstance(error, RegistryError) and not error.says_unknown:
             raise error
 
     def _failed_by_kernel(self, error: UserMistake, place: Callable[[int], str]) -> DeserializationError:
@@ -299,7 +298,7 @@ class ColumnDecoder:
         try:
             schema = registry.by_guid(str(frame.guid)) if frame.guid else registry.by_id(frame.schema_id or 0)
         except RegistryError as error:
-            if error.status == _NOT_FOUND:
+            if error.says_unknown:
                 self._unknown.put(prefix, fresh(error), keep_s=_UNKNOWN_S)
             raise
         if schema.kind != self._kind:

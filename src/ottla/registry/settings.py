@@ -126,6 +126,8 @@ class ServerAddress:
             raise _no_url(f"{_without_password(url)} is not http://HOST:PORT or https://HOST:PORT")
         self.is_tls = parts.scheme == "https"
         self.host: str = parts.hostname
+        if not (parts.path.isascii() and parts.path.isprintable() and " " not in parts.path):
+            raise _no_url(f"{_without_password(url)} has a path with characters that URLs write as %20 and the like")
         if not _is_host(self.host):
             raise _no_url(
                 f"{_without_password(url)} has no host name: its parts have 1 to 63 letters, digits and hyphens"
@@ -135,6 +137,8 @@ class ServerAddress:
         self.credentials: str | None = None
         if parts.username is not None:
             self.credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            if not _is_utf8(self.credentials):
+                raise _no_url(f"{_without_password(url)} has a name or a password that is no Unicode text")
         host = f"[{self.host}]" if ":" in self.host else self.host
         self.shown = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{self.path}"
 
@@ -148,8 +152,20 @@ def _is_host(name: str) -> bool:
     return name.isprintable() and " " not in name
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _without_password(url: str) -> str:
-    return repr(url.rpartition("@")[2].partition("?")[0][:60])
+    """What can be shown of an address that cannot be used: a comma in a password may have cut its "@" off."""
+    shown, colon, last = url.rpartition("@")[2].partition("?")[0].rpartition(":")
+    if colon and not last.startswith("//") and not last.partition("/")[0].isdecimal():
+        last = "..."
+    return repr(f"{shown}{colon}{last}"[:60])
 
 
 def _no_url(told: str) -> ConfigError:
@@ -167,7 +183,12 @@ class RegistrySettings:
         urls = url.split(",") if isinstance(url, str) else list(url)
         if not urls or not all(isinstance(each, str) and each.strip() for each in urls):
             raise _no_url("it has no address, or one that is no text")
-        self.addresses = tuple(ServerAddress(each.strip()) for each in urls)
+        try:
+            self.addresses = tuple(ServerAddress(each.strip()) for each in urls)
+        except ConfigError as error:
+            if len(urls) > 1 and "@" in "".join(urls):
+                raise ConfigError(f"{error}; a comma in a password is written %2C") from None
+            raise
         _refuse_elsewhere(given)
         try:
             values, explicit = read_settings(REGISTRY_SETTINGS, given)

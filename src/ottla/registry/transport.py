@@ -19,7 +19,9 @@ import time
 from functools import partial
 from typing import Any
 
+from ottla.connection.setting import INT32_MAX
 from ottla.errors import RegistryError
+from ottla.printable import printable
 from ottla.registry.forks import tell_of_forks
 from ottla.registry.settings import RegistrySettings, ServerAddress
 
@@ -34,6 +36,8 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _OTHER_NAMES = (62, 63, 64)
 # And that it is not valid yet, or not any more.
 _OTHER_TIMES = (9, 10)
+# What servers that check clients' certificates say to a client without one: with TLS 1.3, and before.
+_WANT_CERTIFICATE = ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_CERTIFICATE_REQUIRED")
 _NAMES_MAX, _NAME_MAX = 5, 100
 _RETRIED = (408, 425, 429)
 
@@ -42,6 +46,10 @@ _Pool = dict[ServerAddress, list[http.client.HTTPConnection]]
 
 class _Stale(Exception):
     """A connection that was kept and had ended meanwhile: nothing was answered on it."""
+
+
+class _TooLong(http.client.HTTPException):
+    """An answer that is not read to its end."""
 
 
 class _NotConnected(Exception):
@@ -255,15 +263,21 @@ class Transport:
         connection.close()
 
     def _unreachable(self, address: ServerAddress, error: Exception) -> RegistryError:
+        told = "check schema.registry.url, and whether the registry is running"
         if isinstance(error, TimeoutError):
             why = f"no answer within request.timeout.ms={self._settings.request_timeout_ms}"
         elif isinstance(error, http.client.RemoteDisconnected):
             why = "the connection was closed without an answer"
+        elif isinstance(error, ssl.SSLError) and error.reason in _WANT_CERTIFICATE:
+            why, told = "it wants a certificate of this client", "give ssl.keystore.location"
         elif isinstance(error, OSError):
             why = (error.strerror or type(error).__name__).lower()
+        elif isinstance(error, http.client.IncompleteRead):
+            why = "its answer ends early"
+        elif isinstance(error, _TooLong):
+            why = f"it answers with more than {_ANSWER_BYTES_MAX >> 20} MiB"
         else:
             why = f"what it answers is not HTTP: {type(error).__name__}"
-        told = "check schema.registry.url, and whether the registry is running"
         said = f"The schema registry at {address.shown} cannot be reached ({why}); {told}."
         return RegistryError(said, retriable=True)
 
@@ -278,7 +292,9 @@ def _speaks_http(address: ServerAddress, until_s: float) -> bool:
         left_s = min(_left_s(until_s), _SILENCE_S)
         with socket.create_connection((address.host, address.port), timeout=left_s) as sock:
             sock.sendall(b"GET / HTTP/1.0\r\nConnection: close\r\n\r\n")
-            return sock.recv(5).startswith(b"HTTP")
+            answer = sock.recv(12)
+            # With the status 400 servers say that they expect TLS.
+            return answer.startswith(b"HTTP/") and len(answer) == 12 and not answer.endswith(b" 400")
     return False
 
 
@@ -317,7 +333,7 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     while piece := response.read1(_PIECE_BYTES):
         answer += piece
         if len(answer) > _ANSWER_BYTES_MAX:
-            raise http.client.HTTPException(f"more than {_ANSWER_BYTES_MAX} bytes came")
+            raise _TooLong
     if response.length:
         raise http.client.IncompleteRead(bytes(answer), response.length)
     # Which it does not do by itself when it is read piece by piece.
@@ -328,9 +344,9 @@ def _read(response: http.client.HTTPResponse) -> bytes:
 def _refused(address: ServerAddress, status: int, told: Any) -> RegistryError:
     fields = told if isinstance(told, dict) else {}
     code, said = fields.get("error_code"), fields.get("message")
-    code = code if type(code) is int else None
-    words = " ".join(said.split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else "no reason was told"
-    words = words if words.isprintable() else "no reason was told"
+    code = code if type(code) is int and 0 <= code <= INT32_MAX else None
+    words = " ".join(said.split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else ""
+    words = printable(words) or "no reason was told"
     if status == 401:
         what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"
     elif status == 403:

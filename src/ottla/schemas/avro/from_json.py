@@ -55,18 +55,18 @@ def _of_union(given: Any, type_: AvroType) -> Any:
 
 def _branch(given: dict[str, Any], held: list[AvroType]) -> tuple[AvroType | None, Any]:
     """The branch that an object names, and the value for it; no branch if the object may be a value itself."""
-    if any(branch.kind == "map" or any(field.name in given for field in branch.fields) for branch in held):
-        return None, None
-    if len(given) == 1:
-        [(name, value)] = given.items()
-        named = [branch for branch in held if name == (branch.name or branch.kind)]
-        if len(named) == 1:
-            return named[0], value
     if _are_members(given, held):
         is_set = [number for number, value in enumerate(given.values()) if value is not None]
-        if len(is_set) == 1:
-            return held[is_set[0]], given[f"member{is_set[0]}"]
-    return None, None
+        return (held[is_set[0]], given[f"member{is_set[0]}"]) if len(is_set) == 1 else (None, None)
+    if len(given) != 1 or any(branch.kind == "map" or _has_a_field_of(branch, given) for branch in held):
+        return None, None
+    [(name, value)] = given.items()
+    named = [branch for branch in held if name == (branch.name or branch.kind)]
+    return (named[0], value) if len(named) == 1 else (None, None)
+
+
+def _has_a_field_of(type_: AvroType, given: dict[str, Any]) -> bool:
+    return any(field.name in given for field in type_.fields)
 
 
 def _are_members(given: dict[str, Any], held: list[AvroType]) -> bool:
