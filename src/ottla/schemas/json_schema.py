@@ -1,9 +1,9 @@
 """JSON Schema: JSON text that is checked against a schema when it is written and when it is read, one value at a time.
 
-jsonschema-rs does the checks: it has all drafts from 4 on, and it is five times as fast as the next library. Its regular
-expressions take time in proportion to a text's length, or to its square where they have lookarounds. A schema without a
-draft is taken as draft 7, as Confluent's serializers do. `$ref` finds the given references, by their names or their
-`$id`, and nothing else: no schema is fetched.
+jsonschema-rs does the checks: it has all drafts from 4 on, and it is five times as fast as the next library. Its
+regular expressions take time in proportion to a text's length, or to its square where they have lookarounds. A schema
+without a draft is taken as draft 7, as Confluent's serializers do. `$ref` finds the given references, by their names or
+their `$id`, and nothing else: no schema is fetched.
 """
 
 from __future__ import annotations
