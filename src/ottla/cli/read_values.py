@@ -58,8 +58,8 @@ def _decoding(topic: str, schema: ValueSchema, *, is_text: bool) -> Callable[[pa
         if not has_told:
             has_told = True
             typer.echo(
-                "ottla: some times are too far from 1970 for nanoseconds (1677 to 2262): they and those of the records "
-                "beside them are shown in microseconds",
+                "ottla: some times are beyond the years that nanoseconds reach (1677 to 2262): all times that were "
+                "fetched together with them are shown in microseconds",
                 err=True,
             )
         return made
