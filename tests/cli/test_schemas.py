@@ -337,6 +337,8 @@ def test_bytes_and_values_of_several_types_can_be_sent_again(
     found = run("read", *there, "--format", "value")
     # The year 9999 is beyond nanoseconds of 64 bits.
     assert ("shown in microseconds" in found.stderr) == (value_format == "protobuf")
+    columns = run("read", *there, "--output", str(tmp_path / "a.parquet"))
+    assert ("(1677 to 2262); write CSV or NDJSON" in columns.stderr) == (value_format == "protobuf")
     lines = found.stdout
     sent = run("produce", *there, given=lines)
     assert sent.returncode == 0, sent.stderr

@@ -16,6 +16,8 @@ from ottla.errors import DeserializationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.registry.record_decoder import RecordDecoder
+
 Show = Callable[[Any], list[Any]]
 
 
@@ -35,14 +37,16 @@ def read_values(
         return ValuesRead(stored, iter(batches), lambda values: values.to_pylist())
     if schema.format == "json" and is_text:
         return ValuesRead(stored, _checked(batches, topic, schema), _shown_json)
-    decode = _decoding(topic, schema, is_text=is_text)
-    shape = schema.decoder(topic).schema_of(stored)
-    return ValuesRead(shape, map(decode, batches), partial(shown_values, bytes_text=BYTES_TEXTS[schema.format]))
-
-
-def _decoding(topic: str, schema: ValueSchema, *, is_text: bool) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What decodes a batch into columns."""
     decoder = schema.decoder(topic)
+    decode = _decoding(decoder, topic, schema, is_text=is_text)
+    show = partial(shown_values, bytes_text=BYTES_TEXTS[schema.format])
+    return ValuesRead(decoder.schema_of(stored), map(decode, batches), show)
+
+
+def _decoding(
+    decoder: RecordDecoder, topic: str, schema: ValueSchema, *, is_text: bool
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What decodes a batch into columns."""
     # Nanoseconds of 64 bits end in the year 2262, and many use the year 9999 for "never". Text can have both units.
     coarse = schema.decoder(topic, "us") if is_text and schema.format == "protobuf" else None
     has_told = False
@@ -51,9 +55,9 @@ def _decoding(topic: str, schema: ValueSchema, *, is_text: bool) -> Callable[[pa
         nonlocal has_told
         try:
             return decoder.decode_batch(batch, topic)
-        except DeserializationError as error:
+        except DeserializationError:
             if coarse is None:
-                raise _without_unit(error) from error
+                raise
         made = coarse.decode_batch(batch, topic)
         if not has_told:
             has_told = True
@@ -65,12 +69,6 @@ def _decoding(topic: str, schema: ValueSchema, *, is_text: bool) -> Callable[[pa
         return made
 
     return decode
-
-
-def _without_unit(error: DeserializationError) -> DeserializationError:
-    """The same error, where it names an argument that no option stands for."""
-    error.args = (str(error).replace("decode with time_unit='us', which cuts them off", "write CSV or NDJSON"),)
-    return error
 
 
 def _checked(batches: Iterable[pa.RecordBatch], topic: str, schema: ValueSchema) -> Iterator[pa.RecordBatch]:

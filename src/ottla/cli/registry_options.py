@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ottla.cli.secret_file import read_secret_file
-from ottla.errors import ConfigError, RegistryError, UserMistake
+from ottla.errors import ConfigError, DeserializationError, RegistryError, UserMistake
 
 if TYPE_CHECKING:
     from ottla.registry.client import RegistryClient
@@ -77,6 +77,7 @@ _WORDS = (
     ("give the schema to read as", "give the schema to read as with --value-schema"),
     ("give value_schema", "give one with --value-schema"),
     ("give a schema as value_schema", "give a schema with --value-schema"),
+    ("decode with time_unit='us', which cuts them off", "write CSV or NDJSON"),
 )
 
 
@@ -132,10 +133,10 @@ def _line(path: Path, option: str, what: str) -> str:
 
 @contextmanager
 def told_as_options(words: tuple[tuple[str, str], ...] = _WORDS) -> Iterator[None]:
-    """Let errors name options in place of settings of the registry's client."""
+    """Let errors name options in place of settings of the registry's client and of decoders."""
     try:
         yield
-    except RegistryError as error:
+    except (RegistryError, DeserializationError) as error:
         error.args = (_in_words(str(error), words),)
         raise
     except ConfigError as error:

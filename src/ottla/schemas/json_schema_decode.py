@@ -19,6 +19,8 @@ from ottla.schemas.json_schema_types import JsonType, Unfit, json_type
 _BYTES_MAX: Final = 2**31 - 2
 # What a number beyond a double has: an exponent of three digits, or many digits.
 _HUGE: Final = re.compile(rb"[eE]\+?0*[1-9]\d\d|\d{200}")
+# The integer -0; dates have many a "-0" that is none.
+_MINUS_ZERO: Final = re.compile(rb"(?<!\d)-0(?![\d.eE])")
 
 
 class JsonSchemaDecoder:
@@ -62,7 +64,7 @@ class JsonSchemaDecoder:
         try:
             value = decoded(text)
             self._schema.check(value)
-            return self._read_as.take(decoded(text, keeps_sign=True) if b"-0" in text else value)
+            return self._read_as.take(decoded(text, keeps_sign=True) if _MINUS_ZERO.search(text) else value)
         except JsonSchemaMismatch as error:
             told = str(error).removesuffix(".").removeprefix("The value: ")
             told = f"{told[0].lower()}{told[1:]}"
@@ -84,7 +86,7 @@ class JsonSchemaDecoder:
             return None
         whole = b"\n".join(texts)
         # pyarrow reads NaN and Infinity, which JSON does not have, and numbers beyond a double in what it leaves out.
-        if len(whole) > _BYTES_MAX or b"NaN" in whole or b"Inf" in whole or _may_be_huge(whole):
+        if len(whole) > _BYTES_MAX or b"NaN" in whole or b"Inf" in whole or _HUGE.search(whole):
             return None
         try:
             whole.decode()
@@ -105,10 +107,6 @@ class JsonSchemaDecoder:
             [column.combine_chunks() for column in table.columns], fields=list(self.type)
         )
         return found if _matches(self._read_as, found, says_null=b"null" in whole) else None
-
-
-def _may_be_huge(text: bytes) -> bool:
-    return _HUGE.search(text) is not None
 
 
 def _matches(kind: JsonType, column: Any, *, says_null: bool) -> bool:
