@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any, NoReturn, TypeVar
 
 from ottla.errors import ConfigError
+from ottla.nearest import nearest_name
 
 Init = TypeVar("Init", bound=Callable[..., None])
 _Rows = Iterable[tuple[str, str]]
@@ -225,6 +226,9 @@ _SERIALIZER_ARGUMENTS_MOST = 2
 
 def registry_comes_first(init: Init) -> Init:
     """Let the `__init__` of a serializer take names with dots, and say how to call it to who calls it as elsewhere."""
+    parameters = inspect.signature(init).parameters.values()
+    names = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY or each.name in ("registry", "schema")}
+    takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     @wraps(init)
     def checked(self: object, *args: Any, **settings: Any) -> None:
@@ -234,6 +238,13 @@ def registry_comes_first(init: Init) -> Init:
                 f"{kind} takes the registry's address first, then the schema's text, and all else by name: "
                 f'{kind}("http://localhost:8081", schema, ...); the page "Schemas" of the documentation lists them.'
             )
-        init(self, *args, **{name.replace(".", "_"): value for name, value in settings.items()})
+        named = {name.replace(".", "_"): value for name, value in settings.items()}
+        # One with **more passes them on to another that is checked.
+        unknown = [] if takes_more else [name for name in named if name not in names]
+        if unknown:
+            meant = nearest_name(unknown[0], names)
+            advice = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted(names))}."
+            raise ConfigError(f"{type(self).__name__} has no argument {unknown[0]!r}{advice}")
+        init(self, *args, **named)
 
     return checked  # type: ignore[return-value]

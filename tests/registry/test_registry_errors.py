@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import threading
@@ -48,6 +49,28 @@ def test_a_registry_with_an_error_of_its_own_is_asked_again(crooked: Callable[..
     with pytest.raises(ottla.RegistryError, match=r"50001: the store") as error:
         RegistryClient(crooked(failure).url, QUICK).by_id(1)
     assert (error.value.retriable, error.value.code) == (True, 50001)
+
+
+def test_a_server_that_repeats_the_password_does_not_have_it_shown(crooked: Callable[..., Crooked]) -> None:
+    encoded = base64.b64encode(b"joe:s3cretPW").decode()
+    for said, settings in (
+        ("no joe:s3cretPW here", {"basic.auth.user.info": "joe:s3cretPW"}),
+        ("the password s3cretPW is wrong", {"basic.auth.user.info": "joe:s3cretPW"}),
+        (f"Authorization: Basic {encoded} is refused", {"basic.auth.user.info": "joe:s3cretPW"}),
+        ("Bearer s3cretPW is refused", {"bearer.auth.token": "s3cretPW"}),
+    ):
+        registry = crooked(answer(f'{{"error_code":401,"message":"{said}"}}'.encode(), "401 Unauthorized"))
+        with pytest.raises(ottla.RegistryError, match=r"does not let this client in.*\*\*\*") as error:
+            RegistryClient(registry.url, settings).by_id(1)
+        assert "s3cretPW" not in str(error.value)
+        assert encoded not in str(error.value)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 31, 1 << 70])
+def test_an_id_that_no_record_can_name_is_no_answer(crooked: Callable[..., Crooked], number: int) -> None:
+    told = answer(f'{{"id":{number}}}'.encode())
+    with pytest.raises(ottla.RegistryError, match="is no schema; check schema"):
+        RegistryClient(crooked(told).url, QUICK).register("s", '"int"')
 
 
 def test_what_is_refused_is_not_asked_again(crooked: Callable[..., Crooked]) -> None:

@@ -206,6 +206,20 @@ def test_calls_of_another_library_are_told_how_it_is_called_here(arguments: Any,
             kind(*arguments, **settings)
 
 
+def test_an_argument_that_does_not_exist_is_named() -> None:
+    for kind, settings, told in (
+        (
+            ottla.AvroSerializer,
+            {"auto_register": False},
+            "AvroSerializer has no argument 'auto_register'; did you mean",
+        ),
+        (ottla.ProtobufSerializer, {"auto.register.schema": False}, "'auto_register_schema'; did you mean auto_regist"),
+        (ottla.JsonSchemaDeserializer, {"zzz": 1}, "JsonSchemaDeserializer has no argument 'zzz'; there are from_dict"),
+    ):
+        with pytest.raises(ottla.ConfigError, match=told):
+            kind("http://localhost:8081", AVRO, **settings)
+
+
 def test_settings_may_have_dots_as_in_other_libraries(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
     settings: Any = {"auto.register.schemas": True, "subject.name.strategy": topic_record_subject_name_strategy}
     serializer = ottla.AvroSerializer(url, AVRO, **settings)
@@ -232,7 +246,7 @@ def test_a_client_of_another_library_is_no_registry(url: str) -> None:
             "schema is the name of a file, 'schemas/order",
         ),
         (ottla.ProtobufSerializer, "order.proto", r"give its text, Path\(name\).read_text\(\)"),
-        (ottla.ProtobufDeserializer, Timestamp, "schema is Timestamp: give its text"),
+        (ottla.ProtobufDeserializer, Timestamp, r"schema is Timestamp: give the text of its \.proto file, or a Regis"),
     ],
 )
 def test_a_schema_that_is_none_is_refused_before_anything_is_sent(kind: Any, schema: Any, told: str) -> None:

@@ -147,6 +147,11 @@ class Serialization:
                 made = self._function(topic, given)
             else:
                 made = self._function(given)
+        except RecordError as error:
+            if self._setting == "value.serializer":
+                raise
+            told = str(error)
+            raise RecordError(f"The key of a record to {topic!r}: {told[:1].lower()}{told[1:]}") from error
         except OttlaError:
             raise
         except Exception as error:

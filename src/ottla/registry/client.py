@@ -362,7 +362,7 @@ def _read_schema(told: Any, path: str, schema_id: int | None = None, guid: str =
         references = read_references(fields.get("references"))
     except ValueError:
         references, text = (), None
-    if type(found_id) is not int or not isinstance(text, str) or kind not in KINDS:
+    if type(found_id) is not int or not 0 <= found_id <= ID_MAX or not isinstance(text, str) or kind not in KINDS:
         raise RegistryError(f"What the schema registry answers to {path:.200} is no schema; check schema.registry.url.")
     return RegisteredSchema(
         found_id,

@@ -66,7 +66,8 @@ def check_schema(what: str, given: Any) -> None:
     """Refuse what is neither a text nor a registered schema, nor None; ConfigError calls it `what`."""
     if given is not None and not isinstance(given, (str, RegisteredSchema)):
         kind = given.__name__ if isinstance(given, type) else f"a {type(given).__name__}"
-        raise ConfigError(f"{what} is {kind}: give its text, such as json.dumps(schema), or a RegisteredSchema.")
+        text = "the text of its .proto file" if hasattr(given, "DESCRIPTOR") else "its text, such as json.dumps(schema)"
+        raise ConfigError(f"{what} is {kind}: give {text}, or a RegisteredSchema.")
     if isinstance(given, str) and given.endswith(_FILE_ENDINGS) and len(given.splitlines()) == 1:
         raise ConfigError(f"{what} is the name of a file, {given!r:.200}: give its text, Path(name).read_text().")
 

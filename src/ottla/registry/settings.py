@@ -14,6 +14,8 @@ from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettin
 from ottla.connection.setting import INT32_MAX, Setting, read_settings
 from ottla.errors import ConfigError
 
+_HIDDEN_LEAST = 4
+
 REGISTRY_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "basic.auth.user.info",
@@ -168,6 +170,10 @@ def _without_password(url: str) -> str:
     return repr(f"{shown}{colon}{last}"[:60])
 
 
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 def _no_url(told: str) -> ConfigError:
     return ConfigError(f"schema.registry.url: {told}; give an address such as http://localhost:8081")
 
@@ -225,7 +231,18 @@ class RegistrySettings:
         if self._bearer is not None:
             return f"Bearer {self._bearer}"
         pair = self._basic or address.credentials
-        return None if pair is None else f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return None if pair is None else f"Basic {_base64(pair)}"
+
+    def secrets(self, address: ServerAddress) -> tuple[str, ...]:
+        """What no error may show of the requests to this registry."""
+        if self._bearer:
+            return (self._bearer,)
+        pair = self._basic or address.credentials
+        if pair is None:
+            return ()
+        password = pair.partition(":")[2]
+        # A very short password is also a part of other words.
+        return (_base64(pair), pair, *([password] if len(password) >= _HIDDEN_LEAST else ()))
 
 
 def _tls_context(values: Mapping[str, Any]) -> Any:

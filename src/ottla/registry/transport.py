@@ -247,7 +247,7 @@ class Transport:
                     fatal=True,
                 )
             return told
-        raise _refused(address, status, told)
+        raise _refused(address, status, told, self._settings.secrets(address))
 
     def _take(self, address: ServerAddress) -> http.client.HTTPConnection | None:
         with self._lock:
@@ -341,11 +341,15 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     return bytes(answer)
 
 
-def _refused(address: ServerAddress, status: int, told: Any) -> RegistryError:
+def _refused(address: ServerAddress, status: int, told: Any, secrets: tuple[str, ...]) -> RegistryError:
     fields = told if isinstance(told, dict) else {}
     code, said = fields.get("error_code"), fields.get("message")
     code = code if type(code) is int and 0 <= code <= INT32_MAX else None
-    words = " ".join(said.split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else ""
+    words = " ".join(said.split()) if isinstance(said, str) else ""
+    # Some servers repeat what they were sent.
+    for secret in secrets:
+        words = words.replace(secret, "***")
+    words = words[:_TOLD_MAX].rstrip(".")
     words = printable(words) or "no reason was told"
     if status == 401:
         what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"

@@ -8,14 +8,16 @@ their `$id`, and nothing else: no schema is fetched.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urljoin
 
 from ottla.errors import MissingExtra, RecordError, UserMistake
 from ottla.schemas.json_schema_steps import STEPS_MAX, Steps
+from ottla.schemas.mistaken import advice
 
 _TEXT_MAX: Final = 4_000_000
 # Relative names in `$ref` are resolved against this URI; nothing is at that address.
@@ -75,8 +77,8 @@ class JsonSchema:
             error = next(iter(self._validator.iter_errors(value)))
         except ValueError as refused:
             # A value that JSON does not have, or one that is nested too deeply.
-            raise JsonSchemaMismatch(_placed(row, [], str(refused))) from None
-        raise JsonSchemaMismatch(_placed(row, error.instance_path, error.message))
+            raise _refused(value, row, str(refused)) from None
+        raise _refused(value, row, error.message, error.instance_path)
 
     def encode_one(self, value: Any) -> bytes:
         """Check a value and return it as compact JSON."""
@@ -84,7 +86,7 @@ class JsonSchema:
         try:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise JsonSchemaMismatch(_placed(None, [], str(error))) from None
+            raise _refused(value, None, str(error)) from None
 
     def decode_one(self, payload: bytes, row: int | None = None) -> Any:
         """The value of a payload, after a check."""
@@ -167,6 +169,40 @@ def place_of(path: Any) -> str:
     for step in path:
         made += f"[{step}]" if isinstance(step, int) else f".{step}" if made else str(step)
     return made
+
+
+def _refused(value: Any, row: int | None, words: str, place: Sequence[str | int] = ()) -> JsonSchemaMismatch:
+    """The error for a value that is refused with these words, or for its first part that JSON does not have."""
+    path: list[str | int] = []
+    part = value
+    with contextlib.suppress(LookupError, TypeError):
+        for step in place:
+            part = part[step]
+    # jsonschema-rs takes NaN and infinities as null.
+    with contextlib.suppress(RecursionError):
+        found = _first_no_json(value, path)
+        if found is not None:
+            (words, part), place = found, path[::-1]
+    return JsonSchemaMismatch(f"{_placed(row, place, words)}{advice(part)}")
+
+
+def _first_no_json(value: Any, path: list[str | int]) -> tuple[str, Any] | None:
+    """(what is wrong, the part) of the first part that JSON does not have; `path` gets the steps to it, last first."""
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    elif not (value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))):
+        return f"{value!r:.60} ({type(value).__name__}) cannot be written as JSON", value
+    for step, part in parts:
+        if isinstance(value, dict) and not isinstance(step, str):
+            return f"its key {step!r:.60} is no text", step
+        found = _first_no_json(part, path)
+        if found is not None:
+            path.append(step)
+            return found
+    return None
 
 
 def _placed(row: int | None, path: Any, words: str) -> str:

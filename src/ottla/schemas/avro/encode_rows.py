@@ -61,6 +61,7 @@ from cython.cimports.ottla.schemas.avro.building import (
 from ottla.errors import RecordError
 from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.objects import TO_AVRO
+from ottla.schemas.avro.reasons import not_of_type
 from ottla.schemas.avro.schema import MISSING, parse_schema
 
 import_datetime()
@@ -529,11 +530,8 @@ def _converted(node: _Node, value: object) -> object:
 
 @cython.cfunc
 def _not_of(node: _Node, value: object) -> object:
-    place = f"The value of '{node.path}'" if node.path else "The value"
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     kind = f"{node.type_.shown} ({node.size} bytes)" if node.op == OP_FIXED else node.type_.shown
-    return RecordError(f"{place} is {shown} ({type(value).__name__}), which is not of its type, {kind}.")
+    return RecordError(not_of_type(value, node.path, kind))
 
 
 @cython.cfunc

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.schemas.avro.schema import AvroType
+from ottla.schemas.mistaken import is_missing
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _UTC_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -56,8 +57,9 @@ def _to_local_timestamp(given: Any, type_: AvroType) -> Any:
 
 
 def _refuse_nat(given: datetime.datetime) -> None:
-    if type(given).__name__ == "NaTType":
-        raise ValueError("is NaT, which is no time: give None where there is none")
+    # To Python, pandas.NaT is a datetime.
+    if is_missing(given):
+        raise ValueError("is NaT: give None where there is no value")
 
 
 def _scaled(micros: int, type_: AvroType, given: Any = None) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla.nearest import nearest_name
 from ottla.schemas.avro.schema import AvroType
+from ottla.schemas.mistaken import advice
 
 _REASONS: Final = (
     "",
@@ -60,6 +61,14 @@ def unfit_value(reason: int, row: int, path: str, type_: AvroType) -> str:
     digits = f" ({type_.precision} digits)" if type_.logical == "decimal" else ""
     size = f" ({type_.size} bytes)" if type_.kind == "fixed" and not digits else ""
     return f"Row {row} cannot be encoded: {place} {_UNFIT[reason].format(type_.shown + digits + size)}."
+
+
+def not_of_type(value: object, path: str, kind: str) -> str:
+    """Why one object cannot be encoded as a type."""
+    place = f"The value of '{path}'" if path else "The value"
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return f"{place} is {shown} ({type(value).__name__}), which is not of its type, {kind}.{advice(value)}"
 
 
 def no_field(name: str, known: Collection[str]) -> str:

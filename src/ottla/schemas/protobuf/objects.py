@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from ottla.schemas.mistaken import advice, is_missing
 from ottla.schemas.protobuf.errors import ProtobufDataError
 from ottla.schemas.protobuf.parse import SCALARS
 from ottla.schemas.protobuf.schema import ProtobufSchema
@@ -144,7 +145,7 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
     if not isinstance(value, Mapping):
         where = f"Field {path!r}" if path else "The value"
         raise ProtobufDataError(
-            f"{where} is a message {message.DESCRIPTOR.full_name!r}: give a dict, not {_kind(value)}."
+            f"{where} is a message {message.DESCRIPTOR.full_name!r}: give a dict, not {_kind(value)}.{advice(value)}"
         )
     if depth > _DEPTH_MAX:
         raise ProtobufDataError(f"Field {path[:100]!r} is in more than {_DEPTH_MAX} messages.")
@@ -169,7 +170,7 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
             # The library's own text has neither the value nor the type.
             shown = repr(each)[:_SHOWN_MOST]
             raise ProtobufDataError(
-                f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}."
+                f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}.{advice(each)}"
             ) from None
         except (ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
             raise ProtobufDataError(f"Field {inner!r}: {error}"[:300].rstrip(".") + ".") from None
@@ -231,8 +232,8 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
     name = field.message_type.full_name
     if value is None:
         raise ProtobufDataError(f"Field {path!r} is None, which lists and maps of Protobuf cannot hold.")
-    if _kind(value) == "NaTType":
-        raise ProtobufDataError(f"Field {path!r} is NaT, which is no time: give None where there is none.")
+    if is_missing(value):
+        raise ProtobufDataError(f"Field {path!r} is {value}.{advice(value)}")
     if name == "google.protobuf.Timestamp" and isinstance(value, datetime):
         # A datetime without a time zone is taken as UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -1,0 +1,29 @@
+"""What to do about an object that no schema takes: objects of classes, and what pandas has where there is no value."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+# How to make a dict of an object: by an attribute of its class.
+_DICT_MAKERS: Final = {
+    "__dataclass_fields__": "dataclasses.asdict",
+    "model_dump": "{}.model_dump",
+    "_asdict": "{}._asdict",
+}
+_MISSING: Final = ("NaTType", "NAType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is pandas.NaT or pandas.NA."""
+    return type(value).__name__ in _MISSING
+
+
+def advice(value: Any) -> str:
+    """A sentence with a space before it, for the end of an error about this object; or nothing."""
+    kind = type(value)
+    if is_missing(value) or (isinstance(value, float) and value != value):
+        return " Give None where there is no value."
+    for attribute, maker in _DICT_MAKERS.items():
+        if hasattr(kind, attribute):
+            return f" Give the serializer to_dict={maker.format(kind.__qualname__)}, or a dict."
+    return ""
