@@ -133,7 +133,8 @@ def test_files_that_a_protobuf_file_imports_are_found_beside_it(
     (tmp_path / "money.proto").unlink()
     refused = run("read", *there)
     assert refused.returncode == 2
-    assert f"order.proto imports 'money.proto', which is not in {tmp_path} or below: put it there" in refused.stderr
+    told = f"order.proto imports 'money.proto', and there is no file {tmp_path / 'money.proto'}: put it there"
+    assert told in refused.stderr
 
 
 @pytest.mark.prove
@@ -234,7 +235,7 @@ def test_a_password_comes_from_a_file_or_the_environment(
         (
             ["read", "--value-format", "avro", "--registry", "URL", "--registry-ca", "nowhere"],
             "",
-            "--registry-ca is for a registry at https://, and none of these is one",
+            "--registry-ca is for https://, and all addresses are http://",
         ),
         (["read", "--registry-ca", "x"], "", "--registry-ca needs --value-format"),
         (
@@ -338,7 +339,7 @@ def test_bytes_and_values_of_several_types_can_be_sent_again(
     # The year 9999 is beyond nanoseconds of 64 bits.
     assert ("shown in microseconds" in found.stderr) == (value_format == "protobuf")
     columns = run("read", *there, "--output", str(tmp_path / "a.parquet"))
-    assert ("(1677 to 2262); write CSV or NDJSON" in columns.stderr) == (value_format == "protobuf")
+    assert ("nanoseconds do not reach; write CSV or NDJSON" in columns.stderr) == (value_format == "protobuf")
     lines = found.stdout
     sent = run("produce", *there, given=lines)
     assert sent.returncode == 0, sent.stderr

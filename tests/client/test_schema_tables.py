@@ -225,6 +225,42 @@ def test_a_record_that_cannot_be_decoded_is_named(kafka_cluster: ottla.Cluster, 
     assert None in found
 
 
+@pytest.mark.parametrize(
+    ("value_format", "schema", "kind", "broken", "told"),
+    [
+        ("avro", '"string"', "AVRO", b"\x06ab", ".*ends too early"),
+        ("protobuf", PROTO, "PROTOBUF", b"\0\x0a\x05ab", ", field 'a': the bytes end in the middle"),
+        (
+            "json",
+            '{"type": "object", "properties": {"a": {"type": "string"}}}',
+            "JSON",
+            b'{"a": 1}',
+            ".*'a': 1 is not of",
+        ),
+        ("json", '{"type": "object"}', "JSON", b"{", ".*it is no JSON"),
+    ],
+)
+def test_a_broken_payload_is_named_by_its_record(
+    value_format: str,
+    schema: str,
+    kind: str,
+    broken: bytes,
+    told: str,
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    url: str,
+) -> None:
+    with ottla.RegistryClient(url) as client:
+        number = client.register(f"{kafka_topic}-value", schema, kind).id
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        place = producer.send(kafka_topic, b"\0" + number.to_bytes(4, "big") + broken).result()
+    with pytest.raises(
+        ottla.DeserializationError, match=f"offset {place.offset} of {kafka_topic}-{place.partition}{told}"
+    ) as refused:
+        read(kafka_cluster, kafka_topic, url, value_format=value_format)
+    assert (refused.value.topic, refused.value.partition) == (kafka_topic, place.partition)
+
+
 def test_an_incompatible_table_is_refused_and_nothing_is_sent(
     kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
 ) -> None:
@@ -260,7 +296,7 @@ def test_an_incompatible_table_is_refused_and_nothing_is_sent(
         (
             {"value_format": "avro", "registry": "here", "value": None, "value_schema": {"type": "record"}},
             ottla.ConfigError,
-            r"value_schema is a dict: give its text, such as json\.dumps\(schema\), or a RegisteredSchema\.",
+            r"value_schema is of type dict: give its text, such as json\.dumps\(schema\), or a RegisteredSchema",
         ),
         (
             {"value_format": "json", "registry": "here", "value": None, "value_message": "Flight"},
@@ -288,12 +324,14 @@ def test_what_cannot_be_sent_is_refused(
 def test_topics_are_read_together_as_one_schema(kafka_cluster: ottla.Cluster, kafka_topic: str, url: str) -> None:
     with pytest.raises(ottla.ConfigError, match="2 topics are read; give value_schema"):
         read(kafka_cluster, [kafka_topic, "other"], url)
-    with pytest.raises(ottla.ConfigError, match="the schema to read as is a dict: give its text"):
+    with pytest.raises(ottla.ConfigError, match="the schema to read as is of type dict: give its text"):
         read(kafka_cluster, kafka_topic, url, value_schema={"type": "record"})
     with pytest.raises(ottla.ConfigError, match="The message 'M' is named, and AVRO has none"):
         read(kafka_cluster, kafka_topic, url, value_schema='"int"', value_message="M")
     with pytest.raises(ottla.ConfigError, match="registry, value_schema, value_message and undecodable are for"):
         read(kafka_cluster, kafka_topic, url, value_format="raw")
+    with pytest.raises(ottla.ConfigError, match="undecodable='nul' is not known; allowed are fail, null"):
+        read(kafka_cluster, kafka_topic, url, undecodable="nul")
 
 
 def test_filtered_rows_of_pandas_are_sent_without_their_numbers(

@@ -45,7 +45,7 @@ def test_a_certificate_for_other_names_is_told_with_these(cluster: ottla.Cluster
             RegistryClient(registry.url, ssl_truststore_location=papers.ca).subjects()
         told = str(refused.value)
         assert "its certificate is for kafka.elsewhere.example: give such a name in schema.registry.url" in told
-        assert "or have it a certificate for 127.0.0.1." in told
+        assert "or give the registry a certificate for 127.0.0.1." in told
         assert refused.value.fatal
         any_name = RegistryClient(
             registry.url, ssl_truststore_location=papers.ca, ssl_endpoint_identification_algorithm=""

@@ -314,7 +314,7 @@ def test_a_registry_with_passwords_lets_in_who_knows_them() -> None:
         ("http://a", {"auto_register_schemas": True}, "is a setting of serializers"),
         ("http://a", {"colour": 1}, 'the page "Schema registry" of the documentation lists'),
         ("http://a", {"max_retrys": 1}, "did you mean max_retries"),
-        ("http://a", {"ssl_truststore_location": "/a"}, "none of these is one"),
+        ("http://a", {"ssl_truststore_location": "/a"}, "all addresses are http://"),
         ("https://a", {"ssl_truststore_location": "/nowhere"}, "cannot be read"),
         ("http://a", {"basic_auth_user_info": "a:b", "bearer_auth_token": "c"}, "exclude each other"),
         ("http://a", {"basic_auth_user_info": "secret"}, "basic.auth.user.info must be NAME:PASSWORD"),

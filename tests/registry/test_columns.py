@@ -103,8 +103,8 @@ def test_a_schema_is_also_named_by_a_header(client: RegistryClient, kafka_name: 
             b"",
             r"Row 103 cannot be decoded \(value\): The bytes that would name the schema are missing: there are 0 bytes",
         ),
-        (b"\7abcde", r"Row 103 cannot be decoded \(value\): The magic byte is 7; a schema is named behind 0"),
-        (b"\0\0\0\0", r"Row 103 cannot be decoded \(value\): There are 4 bytes; a schema is named by 5"),
+        (b"\7abcde", r"Row 103 cannot be decoded \(value\): The magic byte is 7; it is 0 before a schema's id"),
+        (b"\0\0\0\0", r"Row 103 cannot be decoded \(value\): There are 4 bytes; the schema's id or GUID alone needs 5"),
         (b"\0\0\xff\xff\xff", r"Row 103 cannot be decoded \(value\): .* \(40403: Schema 16777215 not found\)"),
         ("truncated", r"Row 103 cannot be decoded: field 'a': the payload ends too early .* \(value\)"),
     ],
@@ -202,7 +202,7 @@ def test_a_row_that_the_schema_does_not_hold_is_named(client: RegistryClient, ka
     [
         ({"value_format": "jason"}, "format 'jason' has no schemas; allowed are avro, protobuf"),
         ({"mode": "drop"}, "mode='drop' is not known; allowed are fail, null"),
-        ({"value_format": "protobuf"}, "The schema is of type AVRO, and 'protobuf' is asked for"),
+        ({"value_format": "protobuf"}, "is of type AVRO, and 'protobuf' is asked for: ask for 'avro', or give"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(

@@ -159,12 +159,12 @@ def test_a_value_that_does_not_match_is_refused_and_the_next_one_is_sent(
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (b"plain", "The magic byte is 112; a schema is named behind 0"),
+        (b"plain", "The magic byte is 112; it is 0 before a schema's id"),
         (
             b"\0\0\x7f\0\0x",
             r"\(40403: (Schema 8323072 not found|No content with id/hash 'contentId-8323072' was found)\)",
         ),
-        (b"\0\0", "There are 2 bytes; a schema is named by 5"),
+        (b"\0\0", "There are 2 bytes; the schema's id or GUID alone needs 5"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named(
@@ -239,7 +239,7 @@ def test_a_client_of_another_library_is_no_registry(url: str) -> None:
         (ottla.AvroSerializer, AVRO.replace('"int"', '"integer"'), "integer"),
         (ottla.AvroSerializer, AVRO[:-1], "JSON"),
         (ottla.JsonSchemaSerializer, '{"type": "object"', "JSON"),
-        (ottla.AvroSerializer, json.loads(AVRO), "schema is a dict: give its text"),
+        (ottla.AvroSerializer, json.loads(AVRO), "schema is of type dict: give its text"),
         (
             ottla.AvroSerializer,
             "schemas/order.avsc",

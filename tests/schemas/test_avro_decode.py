@@ -464,7 +464,7 @@ def test_payloads_of_several_schemas_become_the_columns_of_one():
     ("payload", "said"),
     [
         (framed(7, b"\2"), "Row 1 cannot be decoded: its schema has the id 7, which was not given"),
-        (b"\1" + bytes(16) + b"\2", "its schema is not named by an id"),
+        (b"\1" + bytes(16) + b"\2", "its first byte is not 0: it has no schema id"),
         (b"\0\xff\xff\xff\xff\2", "id -1, which was not given"),
         (b"", "fewer bytes than the prefix"),
         (framed(3, b""), "field 'f0': the payload ends too early"),

@@ -50,8 +50,8 @@ def test_any_bytes_are_read_or_refused_in_a_sentence(framed, has_indexes):
     [
         (b"", "there are 0 bytes"),
         (b"{}", "magic byte is 123"),
-        (b"\0\0\0\1", "There are 4 bytes; a schema is named by 5"),
-        (b"\1" + bytes(15), "There are 16 bytes; a schema is named by 17"),
+        (b"\0\0\0\1", "There are 4 bytes; the schema's id or GUID alone needs 5"),
+        (b"\1" + bytes(15), "There are 16 bytes; the schema's id or GUID alone needs 17"),
         (b"\0\0\0\0\1", "end inside the message indexes"),
         (b"\0\0\0\0\1\xfe\xff\xff\xff\x0f\2", "There cannot be 2147483647 message indexes in the 1 bytes"),
         (b"\0\0\0\0\1\1", "There cannot be -1 message indexes"),

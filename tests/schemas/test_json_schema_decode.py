@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import RecordError
@@ -271,15 +271,22 @@ def _expected(schema: Any, value: Any) -> Any:
     return value
 
 
+def _signed(text: str) -> float:
+    """A column of doubles keeps the sign of -0, which the integer has not."""
+    return -0.0 if text == "-0" else int(text)
+
+
 @settings(max_examples=150)
 @given(drawn())
+@example(({"type": "object", "properties": {"a": {"type": "number"}}}, ['{"a":-0}']))
 def test_columns_are_what_values_are_one_by_one(case: tuple[Any, list[str]]) -> None:
     schema, texts = case
     one_by_one = JsonSchema(json.dumps(schema))
     expected = []
     for text in texts:
         try:
-            value = _expected(schema, one_by_one.decode_one(text.encode("utf-8", "surrogatepass")))
+            one_by_one.decode_one(text.encode("utf-8", "surrogatepass"))
+            value = _expected(schema, json.loads(text, parse_int=_signed))
         except (JsonSchemaMismatch, _Beyond, OverflowError):
             value = None
         expected.append(value)

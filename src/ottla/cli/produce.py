@@ -114,8 +114,8 @@ def produce(
 ) -> None:
     """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements.
 
-    With --value-format lines are JSON objects, and are written by --value-schema, or by the topic's latest schema. So
-    are the rows of a file; without --value-schema their columns' own Avro schema is registered for the topic. Random
+    With --value-format lines are JSON, and are encoded with --value-schema, or with the topic's latest schema. So are
+    the rows of a file; but for avro without --value-schema, a schema is made of the columns and registered. Random
     records have a schema of their own. With --ledger each record carries its number in a header; then `ottla audit`
     says whether the topic holds each of them once. The topic must be empty before.
 

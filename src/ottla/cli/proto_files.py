@@ -1,4 +1,4 @@
-"""A `.proto` file with the files it imports, which stand in its folder or below, as protoc looks for them."""
+"""A `.proto` file with the files it imports: their names are paths from its folder."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def _imports(name: str, text: str) -> Iterator[str]:
 def _read(path: Path, imported_by: str, name: str) -> str:
     parts = PurePosixPath(name)
     there = path.parent / parts
-    if parts.is_absolute() or ".." in parts.parts or not there.is_file():
-        raise UserMistake(
-            f"{imported_by} imports {name!r}, which is not in {path.parent} or below: put it there, or register it in "
-            "the registry and leave --value-schema out"
-        )
+    is_below = not parts.is_absolute() and ".." not in parts.parts
+    if not is_below or not there.is_file():
+        why = f"there is no file {there}" if is_below else f"an import is a path from {path.parent}, without '..'"
+        instead = "put it there, or register it in the registry and leave --value-schema out"
+        raise UserMistake(f"{imported_by} imports {name!r}, and {why}: {instead}")
     return read_small_file(there, "--value-schema", "takes the text of a schema")

@@ -77,7 +77,7 @@ _WORDS = (
     ("give the schema to read as", "give the schema to read as with --value-schema"),
     ("give value_schema", "give one with --value-schema"),
     ("give a schema as value_schema", "give a schema with --value-schema"),
-    ("decode with time_unit='us', which cuts them off", "write CSV or NDJSON"),
+    ("ProtobufDecoder(time_unit='us') reads it", "write CSV or NDJSON"),
 )
 
 

@@ -30,11 +30,11 @@ ValueFormat = Annotated[
 ]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--value-schema", help="The schema, in a file; the topic's latest one unless given.", metavar="FILE"),
+    typer.Option("--value-schema", help="A file with the schema; by default the topic's latest one.", metavar="FILE"),
 ]
 MessageName = Annotated[
     str | None,
-    typer.Option("--value-message", help="The message of a Protobuf file; its first one unless given.", metavar="NAME"),
+    typer.Option("--value-message", help="The message of a Protobuf file; by default its first one.", metavar="NAME"),
 ]
 SchemaIdIn = Annotated[
     str | None,

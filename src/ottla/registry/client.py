@@ -200,12 +200,12 @@ class RegistryClient:
                 if depth >= _DEPTH_MAX or len(found) >= _REFERENCES_MAX:
                     raise RegistryError(
                         f"the schema with the id {schema.id} refers to more than {_REFERENCES_MAX} others, or more "
-                        f"than {_DEPTH_MAX} deep."
+                        f"than {_DEPTH_MAX} deep: write several of them as one."
                     )
                 follow(other.references, depth + 1)
                 size += len(other.text)
                 if size > _REFERRED_CHARACTERS_MAX:
-                    told = f"refers to more than {_REFERRED_CHARACTERS_MAX} characters of others."
+                    told = f"refers to schemas of more than {_REFERRED_CHARACTERS_MAX} characters: make them shorter."
                     raise RegistryError(f"the schema with the id {schema.id} {told}")
                 found[each.name] = other.text
 

@@ -82,7 +82,9 @@ class ColumnDecoder:
         self._registry = registry
         self._kind = kind_of(value_format)
         if schema.kind != self._kind:
-            raise ConfigError(f"The schema is of type {schema.kind}, and {value_format!r} is asked for.")
+            which = "The schema" if schema.subject is None else f"The schema of {schema.subject!r}"
+            asked = f"{value_format!r} is asked for: ask for {schema.kind.lower()!r}, or give another schema"
+            raise ConfigError(f"{which} is of type {schema.kind}, and {asked}.")
         check_message(message, self._kind)
         self._schema = schema
         self._message = message

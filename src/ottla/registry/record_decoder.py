@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from ottla.errors import ConfigError, DeserializationError
-from ottla.registry.columns import ColumnDecoder, client_of, reader_schema
+from ottla.registry.columns import MODES, ColumnDecoder, client_of, reader_schema
 from ottla.registry.registered import RegisteredSchema
+
+_ROW = re.compile(r"Row (\d+)\b(.*)", re.DOTALL)
 
 
 class RecordDecoder:
@@ -38,6 +41,8 @@ class RecordDecoder:
         topics = [topic] if isinstance(topic, str) else list(topic)
         if schema is None and len(topics) != 1:
             raise ConfigError(f"{len(topics)} topics are read; give value_schema, the schema to read all of them as.")
+        if undecodable not in MODES:
+            raise ConfigError(f"undecodable={undecodable!r:.60} is not known; allowed are {', '.join(MODES)}.")
         client = client_of(registry)
         if not isinstance(schema, RegisteredSchema):
             schema = reader_schema(client, value_format, f"{topics[0]}-value", schema)
@@ -67,10 +72,9 @@ class RecordDecoder:
 
 def of_record(error: DeserializationError, topic: str, place: Callable[[int], tuple[int, int]]) -> DeserializationError:
     """The same error, which names a row, with the record's place; `place` tells a row's partition and offset."""
-    row, _, told = str(error).removeprefix("Row ").partition(" ")
-    if not row.isdigit():
+    found = _ROW.match(str(error))
+    if found is None:
         return error
-    partition, offset = place(int(row))
-    return DeserializationError(
-        f"The record at offset {offset} of {topic}-{partition} {told}", topic=topic, partition=partition
-    )
+    partition, offset = place(int(found[1]))
+    told = f"The record at offset {offset} of {topic}-{partition}{found[2]}"
+    return DeserializationError(told, topic=topic, partition=partition)

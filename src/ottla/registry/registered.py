@@ -65,9 +65,9 @@ _FILE_ENDINGS: Final = (".avsc", ".proto", ".json")
 def check_schema(what: str, given: Any) -> None:
     """Refuse what is neither a text nor a registered schema, nor None; ConfigError calls it `what`."""
     if given is not None and not isinstance(given, (str, RegisteredSchema)):
-        kind = given.__name__ if isinstance(given, type) else f"a {type(given).__name__}"
+        kind = given.__name__ if isinstance(given, type) else f"of type {type(given).__name__}"
         text = "the text of its .proto file" if hasattr(given, "DESCRIPTOR") else "its text, such as json.dumps(schema)"
-        raise ConfigError(f"{what} is {kind}: give {text}, or a RegisteredSchema.")
+        raise ConfigError(f"{what} is {kind}: give {text}, or a RegisteredSchema, such as client.by_id(1).")
     if isinstance(given, str) and given.endswith(_FILE_ENDINGS) and len(given.splitlines()) == 1:
         raise ConfigError(f"{what} is the name of a file, {given!r:.200}: give its text, Path(name).read_text().")
 

@@ -220,7 +220,8 @@ class RegistrySettings:
             self.tls = _tls_context(values)
             self._tls_values = values
         elif tls:
-            raise ConfigError(f"{tls[0].replace('_', '.')} is for a registry at https://, and none of these is one.")
+            name = tls[0].replace("_", ".")
+            raise ConfigError(f"{name} is for https://, and all addresses are http://: give https://, or leave it out.")
 
     def tls_of_any_name(self) -> Any:
         """As `tls`, for a certificate of whatever names: to see which, and to send nothing."""

@@ -180,7 +180,7 @@ class Transport:
         else:
             names = self._names_of(address, until_s)
             told += f"; its certificate is for {names or 'other names'}"
-            advice = f"give such a name in schema.registry.url, or have it a certificate for {address.host}"
+            advice = f"give such a name in schema.registry.url, or give the registry a certificate for {address.host}"
         return RegistryError(f"The schema registry at {address.shown} {told}: {advice}.", fatal=True)
 
     def _names_of(self, address: ServerAddress, until_s: float) -> str:
@@ -354,7 +354,7 @@ def _refused(address: ServerAddress, status: int, told: Any, secrets: tuple[str,
     if status == 401:
         what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"
     elif status == 403:
-        what = "does not allow this; have the user allowed to do it"
+        what = "does not allow this; ask who runs it for the right to do it"
     elif 300 <= status < 400:
         what = "refers to another address, which is not followed; give that one as schema.registry.url"
     elif code is None and status == 404:

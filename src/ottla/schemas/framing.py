@@ -64,11 +64,11 @@ def read_frame(framed: bytes, *, has_indexes: bool = False) -> Frame:
         end = 1 + _GUID_BYTES
     else:
         raise FramingError(
-            f"The magic byte is {framed[0]}; a schema is named behind 0 (an id) or 1 (a GUID). "
+            f"The magic byte is {framed[0]}; it is 0 before a schema's id, and 1 before a GUID. "
             "Perhaps the record was written without a schema registry."
         )
     if len(framed) < end:
-        raise FramingError(f"There are {len(framed)} bytes; a schema is named by {end}.")
+        raise FramingError(f"There are {len(framed)} bytes; the schema's id or GUID alone needs {end}.")
     schema_id = int.from_bytes(framed[1:end], "big") if framed[0] == _MAGIC_ID else None
     guid = UUID(bytes=bytes(framed[1:end])) if framed[0] == _MAGIC_GUID else None
     indexes: tuple[int, ...] = ()

@@ -169,7 +169,7 @@ def test_public_imports_are_seen_and_private_ones_are_not() -> None:
         ("message M {", "line 1: optional, required or repeated is expected here, and the file ends"),
         ("enum E { Z = 0;", "a name is expected here, and the file ends"),
         ("\n\nmessage 5 {}", "line 3: a name is expected here, and there is '5'"),
-        ('syntax = "proto3"; message M { required int32 a = 1; }', "proto3 does not have"),
+        ('syntax = "proto3"; message M { required int32 a = 1; }', "line 1: proto3 has no required fields; take"),
         ('syntax = "proto3"; message M { int32 a = 0; }', "a number from 1 to 536870911"),
         ('syntax = "proto3"; message M { int32 a = 1; int32 b = 1; }', "is not a valid schema: .*number"),
         ('syntax = "proto3"; message M { int32 a = 1; int32 a = 2; }', "is not a valid schema: duplicate"),

@@ -22,6 +22,8 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _EXACT: Final = Context(prec=200, traps=[Inexact])
 
+_HOW_TO_GIVE_A_ZONE: Final = "(in JSON a Z at the end, in Python replace(tzinfo=datetime.UTC))"
+
 
 def _to_date(given: Any, type_: AvroType) -> Any:
     if isinstance(given, datetime.datetime) or not isinstance(given, datetime.date):
@@ -43,7 +45,7 @@ def _to_timestamp(given: Any, type_: AvroType) -> Any:
         return given
     _refuse_nat(given)
     if given.tzinfo is None:
-        raise ValueError("has no time zone, and the type is an instant: give it one (replace(tzinfo=datetime.UTC))")
+        raise ValueError(f"has no time zone, and the type is an instant: give it one {_HOW_TO_GIVE_A_ZONE}")
     return _scaled((given - _UTC_EPOCH) // _MICROSECOND, type_, given)
 
 

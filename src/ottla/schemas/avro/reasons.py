@@ -28,7 +28,7 @@ _REASONS: Final = (
     "",
     "bytes are left behind the value: it was perhaps written with another schema",
     "there are fewer bytes than the prefix has",
-    "it does not begin with a 0: its schema is not named by an id",
+    "its first byte is not 0: it has no schema id",
 )
 _MESSAGE: Final = 15
 

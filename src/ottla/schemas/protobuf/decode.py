@@ -72,7 +72,7 @@ _WORDS = [
     "the text is not UTF-8",
     "it is required, and missing",
     "seconds and nanos are not a time that Protobuf has",
-    "the time is too far from 1970 for nanoseconds (1677 to 2262); decode with time_unit='us', which cuts them off",
+    "the time is before 1677 or after 2262, which nanoseconds do not reach; ProtobufDecoder(time_unit='us') reads it",
     "messages nest more than 100 deep",
     "the row does not begin with the magic byte 0 and a schema's id",
     "the row names another schema",

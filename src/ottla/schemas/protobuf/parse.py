@@ -62,7 +62,10 @@ class _Parser:
     def _wrong(self, expected: str, token: Token | None = None) -> ProtobufSchemaError:
         token = token or self._next
         found = "the file ends" if token.kind == "end" else f"there is {token.text[:50]!r}"
-        return ProtobufSchemaError(f"{self._name}, line {token.line}: {expected} is expected here, and {found}.")
+        return self._refused(f"{expected} is expected here, and {found}", token)
+
+    def _refused(self, why: str, token: Token) -> ProtobufSchemaError:
+        return ProtobufSchemaError(f"{self._name}, line {token.line}: {why}.")
 
     def _take(self) -> Token:
         token = self._next
@@ -144,7 +147,7 @@ class _Parser:
                 self._expect(";")
             elif self._accept("package"):
                 if proto.package:
-                    raise self._wrong("one package only")
+                    raise self._refused("this is a second package; a file has one", self._next)
                 proto.package = self._dotted()
                 self._expect(";")
             elif self._accept("option"):
@@ -234,7 +237,7 @@ class _Parser:
                     field.json_name = self._text()
                 else:
                     if self._proto.syntax == "proto3":
-                        raise self._wrong("no default, which proto3 does not have; something else", word)
+                        raise self._refused("proto3 has no defaults; take it away, or use proto2", word)
                     field.default_value = default_text(self._constant(), field, f"{self._name}, line {word.line}")
             else:
                 self._option(options)
@@ -307,7 +310,7 @@ class _Parser:
         if self._has(*_LABELS) and oneof is None:
             field.label = _LABELS[self._take().text]
             if proto3 and field.label == FieldProto.LABEL_REQUIRED:
-                raise self._wrong("a field that is not required, which proto3 does not have,", word)
+                raise self._refused("proto3 has no required fields; take 'required' away, or use proto2", word)
             if proto3 and field.label == FieldProto.LABEL_OPTIONAL:
                 field.proto3_optional = True
         elif not proto3 and oneof is None:
@@ -337,7 +340,7 @@ class _Parser:
 
     def _group(self, field: pb.FieldDescriptorProto, groups: Any) -> None:
         if self._proto.syntax == "proto3":
-            raise self._wrong("no group, which proto3 does not have; a message")
+            raise self._refused("proto3 has no groups; write a message and a field of its type", self._next)
         self._expect("group")
         message = groups.add(name=self._next.text)
         if not message.name[:1].isupper():
