@@ -239,6 +239,11 @@ def test_a_password_comes_from_a_file_or_the_environment(
         ),
         (["read", "--registry-ca", "x"], "", "--registry-ca needs --value-format"),
         (
+            ["read", "--value-format", "avro", "--registry", "URL", "--registry-user", "joe:s3cret"],
+            "",
+            "--registry-user has a colon, which a name cannot have in HTTP: give the name alone",
+        ),
+        (
             ["produce", "--value-format", "avro", "--registry", "URL", "--value-schema", "a.proto"],
             "",
             "a.proto is a schema of protobuf by its name, and --value-format is avro: give --value-format protobuf",
@@ -254,6 +259,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
     assert (found.returncode, found.stdout) == (2, "")
     assert told in found.stderr
     assert "Traceback" not in found.stderr
+    assert "s3cret" not in found.stderr
 
 
 LOGICAL = """{"type": "record", "name": "R", "fields": [

@@ -511,6 +511,18 @@ def test_a_schema_of_another_kind_does_not_read() -> None:
     assert avro("string").differences(parse("JSON", "{}", {}))[0].kind == "SCHEMA_TYPE_CHANGED"
 
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
+
+def test_a_newer_draft_reads_what_both_drafts_know() -> None:
+    old = {"$schema": DRAFT_4, "type": "object", "properties": {"const": {"type": "integer"}}, "required": ["const"]}
+    new = {**old, "$schema": "https://json-schema.org/draft/2020-12/schema"}
+    assert not parse("JSON", json.dumps(new), {}).differences(parse("JSON", json.dumps(old), {}))
+    same = {"$schema": DRAFT_4, "const": 4, "title": "ignored by this draft"}
+    assert not parse("JSON", json.dumps(same), {}).differences(parse("JSON", json.dumps(same), {}))
+    assert not parse("JSON", '{"const": 1, "enum": [1, 2]}', {}).differences(parse("JSON", '{"const": 1}', {}))
+
+
 @pytest.mark.parametrize(
     ("reader", "writer"),
     [
@@ -528,6 +540,13 @@ def test_a_schema_of_another_kind_does_not_read() -> None:
             {"if": {"type": "string"}, "then": {"minLength": 3}},
             {"allOf": [{"if": {"type": "string"}}, {"then": {"minLength": 3}}]},
         ),
+        ({"const": "0", "enum": [1]}, {"const": "0", "enum": ["0", 1]}),
+        # Draft 4 ignores `const`.
+        ({"$schema": DRAFT_4, "type": "number"}, {"$schema": DRAFT_4, "const": 4}),
+        ({"properties": {"k": {"const": "x"}}}, {"$schema": DRAFT_4, "properties": {"k": {"const": "x"}}}),
+        ({"contains": {"const": "x"}}, {"$schema": DRAFT_4, "contains": {"const": "x"}}),
+        # In draft 4, 1.0 is no integer.
+        ({"$schema": DRAFT_4, "type": "integer"}, {"type": "integer"}),
     ],
 )
 def test_json_schemas_that_only_look_compatible_are_not(reader: Any, writer: Any) -> None:

@@ -7,8 +7,10 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -17,6 +19,7 @@ from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, ColumnEncoder, reader_schema
 from ottla.registry.registered import PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.avro.derived import derive_schema
+from ottla.schemas.avro.schema import parse_schema
 
 from .conftest import Crooked, answer
 
@@ -354,3 +357,44 @@ def test_each_value_is_read_with_the_types_that_its_schema_referred_to(client: R
     for some in (pa.concat_arrays(values), values[0]):
         found = latest(client, kafka_name).decode(some).to_pylist()
         assert found == [{"m": {"cents": 100 * version, "kind": 7}} for version in range(1, len(some) + 1)]
+
+
+def test_names_that_are_joined_are_not_given_twice() -> None:
+    inner = pa.struct([("x", pa.int32())])
+    columns = pa.schema(
+        [
+            ("a", pa.struct([("b", inner), ("item", inner)])),
+            ("a_b", inner),
+            ("a_item", pa.list_(inner)),
+            ("a_item_item", inner),
+            ("m", pa.map_(pa.string(), inner)),
+            ("m_value", pa.binary(3)),
+        ]
+    )
+    text = derive_schema(columns, "string")
+    assert json.loads(text)["name"] == "string_2"
+    assert fastavro.parse_schema(json.loads(text))
+    parse_schema(text)
+
+
+def test_decimals_take_the_scale_of_the_schema_and_whole_ones_are_numbers(
+    client: RegistryClient, kafka_name: str
+) -> None:
+    fare = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 4}
+    order = {"type": "record", "name": "Order", "fields": [{"name": "fare", "type": ["null", fare]}]}
+    avro = client.register(f"{kafka_name}-d", json.dumps(order))
+    rows = pa.array([{"fare": Decimal("1.25")}, None, {"fare": None}], pa.struct([("fare", pa.decimal128(3, 2))]))
+    made = pa.array(ColumnEncoder(client, avro).encode(rows))
+    assert made.is_null().to_pylist() == [False, True, False]
+    decoded = ColumnDecoder(client, "avro", avro).decode(made).to_pylist()
+    assert decoded == [{"fare": Decimal("1.2500")}, None, {"fare": None}]
+    fields_of_m = "uint64 a = 1; repeated uint64 b = 2; map<string, uint64> c = 3; int64 d = 4;"
+    schema = client.register(f"{kafka_name}-p", f'syntax = "proto3"; message M {{ {fields_of_m} }}', "PROTOBUF")
+    whole = pa.decimal128(20, 0)
+    fields = [("a", whole), ("b", pa.list_(whole)), ("c", pa.map_(pa.string(), whole)), ("d", whole)]
+    value = {"a": 2**64 - 1, "b": [2**63], "c": [("x", 1)], "d": 7}
+    row = {"a": Decimal(2**64 - 1), "b": [Decimal(2**63)], "c": [("x", Decimal(1))], "d": Decimal(7)}
+    made = pa.array(ColumnEncoder(client, schema).encode(pa.array([row], pa.struct(fields))))
+    assert ColumnDecoder(client, "protobuf", schema).decode(made).to_pylist() == [value]
+    with pytest.raises(ottla.RecordError, match="'a'"):
+        ColumnEncoder(client, schema).encode(pa.array([{**row, "a": Decimal(-1)}], pa.struct(fields)))

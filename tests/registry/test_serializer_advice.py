@@ -58,3 +58,15 @@ def test_objects_that_are_no_dict_are_told_how_to_become_one(
                 with pytest.raises(ottla.RecordError, match=re.escape(advice)) as refused:
                     producer.send(topic, **{part: given})
                 assert str(refused.value).startswith(f"The key of a record to {topic!r}: ") == (part == "key")
+
+
+def test_a_part_of_a_dict_is_told_what_makes_a_dict_of_it(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, either_registry: EitherRegistry
+) -> None:
+    inner = {"type": "record", "name": "Line", "fields": [{"name": "item", "type": "string"}]}
+    schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "line", "type": inner}]})
+    serializer = ottla.AvroSerializer(either_registry.url, schema)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+        for part, maker in ((Order("x"), "dataclasses.asdict"), (Pair("x"), "Pair._asdict")):
+            with pytest.raises(ottla.RecordError, match=rf"{re.escape(maker)} makes a dict of it\.$"):
+                producer.send(kafka_topic, {"line": part})

@@ -198,6 +198,9 @@ COUNT = b"\x80" * 8 + b"\x20"  # 2^60
         ({"type": "bytes", "logicalType": "decimal", "precision": 3}, b"\4\x03\xe8", "more digits than its type"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 3}, b"\4\xfc\x18", "more digits than its type"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 38}, b"\x24" + b"\1" + bytes(17), "more digits"),
+        (of("int", "time-millis"), b"\x80\xf0\xb2\x52", "not between 0 and 24 hours"),  # 86,400,000
+        (of("int", "time-millis"), b"\1", "not between 0 and 24 hours"),
+        (of("long", "time-micros"), b"\x80\x80\xbb\xdd\x83\x05", "not between 0 and 24 hours"),
     ],
 )
 def test_a_payload_that_is_not_of_the_schema_is_told_with_row_and_field(schema, payload, said):
@@ -216,6 +219,8 @@ def test_a_payload_that_is_not_of_the_schema_is_told_with_row_and_field(schema, 
 def sample(schema: Any) -> Any:
     if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
         return Decimal(7)
+    if isinstance(schema, dict) and schema.get("logicalType", "").startswith("time-"):
+        return datetime.time(7)
     return defaults(schema) if not isinstance(schema, dict) or schema["type"] != "map" else {}
 
 
@@ -408,8 +413,45 @@ def test_a_chain_of_records_that_names_hide_is_refused(decoder, skipped):
     reader = {"type": "record", "name": "Top", "fields": []} if skipped else writer
     # Branches of a union, so that no text is deep.
     references = {"R1499": json.dumps(records)}
-    with pytest.raises(SchemaError, match="nested deeper than 64 records"):
+    with pytest.raises(SchemaError, match="nested deeper than 128 types"):
         decoder(json.dumps(writer), json.dumps(reader), references=references)
+
+
+@pytest.mark.parametrize("decoder", [AvroDecoder, AvroRowDecoder])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_chain_of_arrays_that_names_hide_is_refused(decoder, skipped):
+    def around(type_):
+        for _ in range(58):
+            type_ = {"type": "array", "items": type_}
+        return type_
+
+    records = [record("int", name="R0"), *(record(around(f"R{i - 1}"), name=f"R{i}") for i in range(1, 11))]
+    writer = record("R10", name="Top")
+    reader = record(name="Top") if skipped else writer
+    with pytest.raises(SchemaError, match="nested deeper than 128 types"):
+        decoder(json.dumps(writer), json.dumps(reader), references={"R10": json.dumps(records)})
+
+
+def test_the_deepest_value_is_bounded_for_small_stacks():
+    inner = "T"
+    for _ in range(60):
+        inner = {"type": "array", "items": inner}
+    schemas = json.dumps(record(record(inner, name="T"), name="Top")), json.dumps(record(name="Top"))
+    # Each array has one item, 199 times a T.
+    payload = b"\2" * 60 * 199 + b"\0" * 60 * 200
+    with pytest.raises(RecordError, match="nested too deep"):
+        AvroDecoder(*schemas).decode(pa.array([payload]))
+    with pytest.raises(RecordError, match="nested too deep"):
+        AvroRowDecoder(*schemas).decode_one(payload)
+
+
+def test_a_default_goes_to_the_first_branch_that_holds_all_of_it():
+    reader = record([record("int", name="A"), {"type": "map", "values": "string"}])
+    reader["fields"][0]["default"] = {"k": "v"}
+    assert rows([b""], record(), reader) == [{"f0": {"member0": None, "member1": [("k", "v")]}}]
+    reader["fields"][0]["default"] = {"k": 1}
+    with pytest.raises(SchemaError, match=r"The default of 'f0' has no value for its field 'f0'"):
+        rows([b""], record(), reader)
 
 
 def test_each_schema_is_read_with_its_own_references():

@@ -146,8 +146,8 @@ def test_messages_that_cannot_be_decoded_fail_or_are_null_or_are_told(
     assert sum(row.value is None for row in told) == 3
     errors = sorted(row.error for row in told if row.error is not None)
     assert len(errors) == 2
-    assert "The magic byte is 112" in errors[1]
-    assert "field 's': the bytes end in the middle of a value" in errors[0]
+    assert "The magic byte is 112" in errors[0]
+    assert errors[1].startswith("field 's': the bytes end in the middle of a value")
 
 
 def test_a_message_in_a_header_is_found(spark: SparkSession, url: str, kafka_name: str) -> None:

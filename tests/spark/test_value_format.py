@@ -145,6 +145,43 @@ def test_messages_of_protobuf(given: dict[str, str]) -> None:
     assert [row["value"] for row in read(options)] == [{"id": Decimal(2**63), "note": None}]
 
 
+def test_a_time_that_spark_does_not_have_is_a_value_that_cannot_be_decoded(given: dict[str, str]) -> None:
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = {"type": "record", "name": "In", "fields": [{"name": "at", "type": at}]}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "in", "type": ["null", inner]}]})
+    with ottla.RegistryClient(given["registry"]) as client:
+        head = b"\0" + client.register(f"{given['subscribe']}-value", schema).id.to_bytes(4, "big")
+    beyond = head + b"\2" + b"\xfe" + b"\xff" * 8 + b"\1"
+    for value in (head + b"\2\2", beyond, head + b"\0"):
+        send(given, value, partition=1)
+    with pytest.raises(ottla.DeserializationError, match=r"The record at offset 1 of \S+-1 cannot be .* beyond micros"):
+        read(given)
+    send(given, head + b"\2", partition=1)
+    found = read(given | {"undecodable": "dead-letter"})
+    assert [row["value"] is None or row["value"]["in"] is None for row in found] == [False, True, True, True]
+    errors = [row["valueError"] or "" for row in found]
+    assert errors[0] == errors[2] == ""
+    assert "a time is beyond microseconds of 64 bits, which Spark has" in errors[1]
+    assert "ends too early" in errors[3]
+    assert [row["valueBytes"] for row in found] == [None, beyond, None, head + b"\2"]
+
+
+def test_a_broken_message_of_protobuf_is_named_by_its_record(given: dict[str, str]) -> None:
+    options = given | {"value.format": "protobuf", "value.message": "Order"}
+    write(given, pa.table({"id": pa.array([1], pa.uint64())}), PROTO, value_format="protobuf", value_message="Order")
+    with ottla.RegistryClient(given["registry"]) as client:
+        head = b"\0" + client.version(f"{given['subscribe']}-value").id.to_bytes(4, "big")
+    good = next(row["valueBytes"] for row in read(options | {"undecodable": "dead-letter"}) if not row["valueError"])
+    assert good is None
+    with ottla.Reader(given["kafka.bootstrap.servers"], given["subscribe"]) as reader:
+        [stored] = [record.value for record in reader.records()]
+    send(given, stored[:-1] if len(stored) > 6 else head + b"\xff", partition=1)
+    with pytest.raises(ottla.DeserializationError, match=r"The record at offset \d+ of \S+-1.*undecodable=null"):
+        read(options)
+    [bad] = [row for row in read(options | {"undecodable": "dead-letter"}) if row["valueError"]]
+    assert not bad["valueError"].startswith("Row")
+
+
 def test_a_schema_named_in_a_header_is_found(given: dict[str, str]) -> None:
     with ottla.RegistryClient(given["registry"]) as client:
         schema = client.register(f"{given['subscribe']}-value", ORDER)

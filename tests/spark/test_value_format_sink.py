@@ -63,7 +63,7 @@ def batch(schema: StructType, rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 def write(given: dict[str, str], schema: StructType, rows: list[Any], size: int = 2) -> Totals:
     """As a task would do it, which was handed what the driver has planned."""
-    shape = pickle.loads(pickle.dumps(planned(given, schema).registered()))
+    shape = pickle.loads(pickle.dumps(planned(given, schema).registered(once=True)))
     batches = [batch(schema, rows[at : at + size]) for at in range(0, len(rows), size)]
     with ottla.Producer(given["kafka.bootstrap.servers"]) as producer:
         totals = send_rows(batches, shape, lambda: producer, digest=True)
@@ -178,7 +178,7 @@ def test_a_registered_schema_is_named_by_its_id(given: dict[str, str]) -> None:
     write(options, VALUE, keyed(ROWS))
     assert [row["value"] for row in stored(given, "protobuf", value_schema=schema)] == ROWS
     with pytest.raises(ottla.ConfigError, match=r"is of type PROTOBUF, and value\.format=avro is"):
-        planned(given | {"value.schema": str(schema.id)}, VALUE).registered()
+        planned(given | {"value.schema": str(schema.id)}, VALUE).registered(once=True)
 
 
 def test_what_does_not_fit_is_named_by_field_and_row(given: dict[str, str]) -> None:
@@ -201,7 +201,7 @@ def test_rows_are_counted_with_those_that_are_null(given: dict[str, str]) -> Non
 def test_columns_of_another_type_are_refused_when_the_write_is_planned(given: dict[str, str]) -> None:
     text = '{"type":"record","name":"o","fields":[{"name":"id","type":"string"},{"name":"note","type":"string"}]}'
     with pytest.raises(ottla.UserMistake, match="'id'"):
-        planned(given | {"value.schema": text}, VALUE).registered()
+        planned(given | {"value.schema": text}, VALUE).registered(once=True)
 
 
 @pytest.mark.parametrize(
@@ -225,15 +225,15 @@ def test_what_cannot_be_written_is_refused(
 ) -> None:
     asked = {name: value for name, value in (given | options).items() if value is not None}
     with pytest.raises(ottla.UserMistake, match=told):
-        planned(asked, schema).registered()
+        planned(asked, schema).registered(once=True)
 
 
 def test_a_type_that_avro_lacks_names_the_option(given: dict[str, str]) -> None:
     deep = StructType([StructField("m", ArrayType(NullType())), StructField("i", StringType())])
-    planned(given, deep).registered()
+    planned(given, deep).registered(once=True)
     interval = StructType([StructField("d", DayTimeIntervalType())])
     with pytest.raises(ottla.RecordError, match=r"option value\.schema"):
-        planned(given, interval).registered()
+        planned(given, interval).registered(once=True)
 
 
 def test_rows_of_several_topics_have_the_schema_of_one_subject(given: dict[str, str]) -> None:
@@ -270,4 +270,17 @@ def test_an_incompatible_schema_is_refused_by_the_driver(given: dict[str, str]) 
     write(given, VALUE, keyed(ROWS))
     other = StructType([StructField("id", StringType(), False), StructField("note", StringType())])
     with pytest.raises(ottla.RegistryError, match=r"409|compatible"):
-        planned(given, other).registered()
+        planned(given, other).registered(once=True)
+
+
+def test_each_batch_write_asks_the_registry_for_the_schema(kafka_cluster: ottla.Cluster, given: dict[str, str]) -> None:
+    """It may have been replaced meanwhile, or the subject deleted: an old id would be another schema's."""
+    schema = StructType([StructField("id", LongType(), False)])
+    subject = f"{given['topic']}-value"
+    batch_writer(given, schema, overwrite=False)
+    with ottla.RegistryClient(given["registry"]) as client:
+        first = client.version(subject).id
+        client.delete_subject(subject)
+        client.delete_subject(subject, permanent=True)
+        batch_writer(given, schema, overwrite=False)
+        assert client.version(subject).id > first

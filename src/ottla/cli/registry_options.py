@@ -112,7 +112,10 @@ class RegistryAccess(NamedTuple):
             token = _line(self.token_file, "--registry-token-file", "token")
         if self.user is not None:
             if ":" in self.user:
-                raise UserMistake(f"--registry-user {self.user} has a colon, which a name cannot have in HTTP")
+                raise UserMistake(
+                    "--registry-user has a colon, which a name cannot have in HTTP: give the name alone, and the "
+                    "password by --registry-password-file"
+                )
             if self.password_file is not None:
                 password = _line(self.password_file, "--registry-password-file", "password")
             if password is None:

@@ -189,7 +189,8 @@ def serve(
                     then = f"start it again to go on with what is in {data_dir}" if data_dir else "its logs are gone"
                     raise OttlaError(f"the brokers' process ended by itself; {then}.")
                 if not asked and schemas is not None and not schemas.is_running:
-                    raise OttlaError("the schema registry's process ended by itself; start again: schemas are kept.")
+                    then = f"start again: schemas are kept in {data_dir}" if data_dir else "schemas and logs are gone"
+                    raise OttlaError(f"the schema registry's process ended by itself; {then}.")
 
 
 def _plain_listener(listeners: dict[str, Listener]) -> str | None:

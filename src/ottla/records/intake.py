@@ -167,7 +167,7 @@ class Serialization:
 @cython.cfunc
 def _described(given: object) -> str:
     name = type(given).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 @cython.final

@@ -17,6 +17,7 @@ from uuid import UUID
 from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake, fresh
 from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
+from ottla.registry.decimals import as_whole_numbers, avro_decimals, rescaled
 from ottla.registry.forks import tell_of_forks
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference, check_schema
 from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, guid_header, id_prefix, read_frame
@@ -29,12 +30,12 @@ PLACES: Final = ("prefix", "header")
 
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
+_ROW_0 = re.compile(r"^Row 0,? ")
 _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
 # How many ids without a schema are remembered, and how long: a schema that is registered later is seen after that.
 _UNKNOWN_MOST, _UNKNOWN_S = 10_000, 60.0
-_DECIMAL128_DIGITS, _DECIMAL_DIGITS_MOST = 38, 76
 
 
 def client_of(registry: Any) -> RegistryClient:
@@ -172,7 +173,7 @@ class ColumnDecoder:
                 except (RegistryError, UserMistake) as error:
                     self._pass_on(error)
                     told = lacking[prefix] = str(self._failed("Row 0", error))
-            found.append(told.removeprefix("Row 0 "))
+            found.append(_ROW_0.sub("", told, count=1))
         return found
 
     def _decode_framed(self, values: Any, encoded: Any, found: list[bytes], first_row: int) -> Any:
@@ -373,14 +374,14 @@ class ColumnEncoder:
         check_message(message, schema.kind)
         references = registry.referred(schema)
         indexes = None
-        self._is_json = schema.kind == JSON
+        self._is_json, self._is_protobuf = schema.kind == JSON, schema.kind == PROTOBUF
         self._encoder: Any
         self._decimals: dict[str, Any] = {}
         if schema.kind == AVRO:
             from ottla.schemas.avro.encode import AvroEncoder
 
             self._encoder = AvroEncoder(schema.text, references=references)
-            self._decimals = _decimals(schema.text, references)
+            self._decimals = avro_decimals(schema.text, references)
         elif schema.kind == PROTOBUF:
             from ottla.schemas.protobuf.encode import ProtobufEncoder
             from ottla.schemas.protobuf.schema import ProtobufSchema
@@ -412,8 +413,12 @@ class ColumnEncoder:
             # JSON's kernel has a table's rows in mind, of which none is null.
             valid = columns.is_valid()
             columns = columns.drop_null()
+        if self._decimals:
+            columns = rescaled(columns, self._decimals)
+        elif self._is_protobuf:
+            columns = as_whole_numbers(columns)
         try:
-            made = self._encoder.encode(_rescaled(columns, self._decimals), prefix=self._prefix)
+            made = self._encoder.encode(columns, prefix=self._prefix)
         except RecordError as error:
             row = partial(_row_of, valid=valid, first_row=first_row)
             raise RecordError(_ROW.sub(row, _with_symbol(str(error), columns), count=1)) from error
@@ -445,39 +450,6 @@ def _places(valid: Any) -> Any:
     pa, _ = _arrow()
     is_valid = valid.to_numpy(zero_copy_only=False)
     return pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)
-
-
-def _decimals(text: str, references: Mapping[str, str]) -> dict[str, Any]:
-    """The Arrow type of each field of a record of Avro that is a decimal, alone or with null."""
-    from ottla.schemas.avro.schema import parse_schema
-
-    pa, _ = _arrow()
-    found = {}
-    for field in parse_schema(text, references=references).fields:
-        members = [each for each in field.type.branches if each.kind != "null"] or [field.type]
-        if len(members) == 1 and members[0].logical == "decimal" and members[0].precision <= _DECIMAL_DIGITS_MOST:
-            make = pa.decimal128 if members[0].precision <= _DECIMAL128_DIGITS else pa.decimal256
-            found[field.name] = make(members[0].precision, members[0].scale)
-    return found
-
-
-def _rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
-    """Columns of decimals in the scale of the schema: that of a column of pandas is what its numbers happen to need."""
-    pa, _ = _arrow()
-    if not decimals or not isinstance(columns, pa.RecordBatch):
-        return columns
-    for at, field in enumerate(columns.schema):
-        wanted = decimals.get(field.name)
-        if wanted is not None and pa.types.is_decimal(field.type) and field.type.scale != wanted.scale:
-            try:
-                column = columns.column(at).cast(wanted)
-            except pa.ArrowInvalid:
-                raise RecordError(
-                    f"The column {field.name!r} of {field.type} has a value that decimal({wanted.precision}, "
-                    f"{wanted.scale}) of the Avro schema does not hold: round it, or send it by another schema."
-                ) from None
-            columns = columns.set_column(at, pa.field(field.name, wanted, field.nullable), column)
-    return columns
 
 
 def headers_type() -> Any:

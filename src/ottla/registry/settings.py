@@ -243,7 +243,9 @@ class RegistrySettings:
             return ()
         password = pair.partition(":")[2]
         # A very short password is also a part of other words.
-        return (_base64(pair), pair, *([password] if len(password) >= _HIDDEN_LEAST else ()))
+        # Without its last characters, which some servers leave out.
+        encoded = _base64(pair).rstrip("=")
+        return (encoded, pair, *([password] if len(password) >= _HIDDEN_LEAST else ()))
 
 
 def _tls_context(values: Mapping[str, Any]) -> Any:

@@ -12,12 +12,15 @@ import http.client
 import io
 import json
 import random
+import re
 import socket
 import ssl
 import threading
 import time
 from functools import partial
+from html import escape
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from ottla.connection.setting import INT32_MAX
 from ottla.errors import RegistryError
@@ -341,15 +344,21 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     return bytes(answer)
 
 
+def _hidden(said: str, secrets: tuple[str, ...]) -> str:
+    """What a server says, without what it repeats of a request's secrets, in the forms that text has in answers."""
+    for secret in secrets:
+        forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), escape(secret)}
+        forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+        for form in sorted(forms, key=len, reverse=True):
+            said = re.sub(re.escape(form), "***", said, flags=re.IGNORECASE)
+    return said
+
+
 def _refused(address: ServerAddress, status: int, told: Any, secrets: tuple[str, ...]) -> RegistryError:
     fields = told if isinstance(told, dict) else {}
     code, said = fields.get("error_code"), fields.get("message")
     code = code if type(code) is int and 0 <= code <= INT32_MAX else None
-    words = " ".join(said.split()) if isinstance(said, str) else ""
-    # Some servers repeat what they were sent.
-    for secret in secrets:
-        words = words.replace(secret, "***")
-    words = words[:_TOLD_MAX].rstrip(".")
+    words = " ".join(_hidden(said, secrets).split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else ""
     words = printable(words) or "no reason was told"
     if status == 401:
         what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"

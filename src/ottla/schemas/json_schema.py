@@ -183,7 +183,7 @@ def _refused(value: Any, row: int | None, words: str, place: Sequence[str | int]
         found = _first_no_json(value, path)
         if found is not None:
             (words, part), place = found, path[::-1]
-    return JsonSchemaMismatch(f"{_placed(row, place, words)}{advice(part)}")
+    return JsonSchemaMismatch(f"{_placed(row, place, words)}{advice(part, is_whole=not place)}")
 
 
 def _first_no_json(value: Any, path: list[str | int]) -> tuple[str, Any] | None:

@@ -18,12 +18,16 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in _MISSING
 
 
-def advice(value: Any) -> str:
-    """A sentence with a space before it, for the end of an error about this object; or nothing."""
+def advice(value: Any, *, is_whole: bool) -> str:
+    """A sentence with a space before it, for the end of an error about this object; or nothing.
+
+    `is_whole`: it is the object that a serializer was given, not a part of it.
+    """
     kind = type(value)
     if is_missing(value) or (isinstance(value, float) and value != value):
         return " Give None where there is no value."
     for attribute, maker in _DICT_MAKERS.items():
         if hasattr(kind, attribute):
-            return f" Give the serializer to_dict={maker.format(kind.__qualname__)}, or a dict."
+            maker = maker.format(kind.__qualname__)
+            return f" Give the serializer to_dict={maker}, or a dict." if is_whole else f" {maker} makes a dict of it."
     return ""

@@ -78,7 +78,8 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         if self._plan is None:
             refuse_continuous_query(self._options.checkpoint)
             check_topic(self._options)
-            self._rows = self._rows.registered()
+            # A query goes on while the registry is away.
+            self._rows = self._rows.registered(once=True)
             self._plan = _plan(self._settings, query_of(self._options.checkpoint))
         return dict(self.__dict__)
 

@@ -69,7 +69,7 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
         """Spark pickles the writer in the planning process, and nowhere else."""
         refuse_continuous_query(self._plan.options.checkpoint)
         check_topic(self._plan.options)
-        self._plan = self._plan._replace(rows=self._plan.rows.registered())
+        self._plan = self._plan._replace(rows=self._plan.rows.registered(once=True))
         return dict(self.__dict__)
 
     @plainly
@@ -89,7 +89,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         raise UserMistake('A topic cannot be overwritten: write with .mode("append").')
     plan = _plan(read_sink_options(options, streaming=False), schema)
     check_topic(plan.options)
-    plan = plan._replace(rows=plan.rows.registered())
+    plan = plan._replace(rows=plan.rows.registered(once=False))
     if not plan.options.exactly_once:
         return AtLeastOnceWriter(plan)
     from ottla.spark.exactly_once import ExactlyOnceWriter

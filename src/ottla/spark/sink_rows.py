@@ -79,9 +79,9 @@ class SinkRows(NamedTuple):
             made.add("headers")
         return [*(name for name in self.columns if name not in made), *(values.columns or ())]
 
-    def registered(self) -> SinkRows:
-        """The same with a schema that the registry knows, where values have one; asked once in this process."""
-        return self if self.values is None else self._replace(values=self.values.registered())
+    def registered(self, *, once: bool) -> SinkRows:
+        """The same with a schema that the registry knows, where values have one; asked each time, or `once`."""
+        return self if self.values is None else self._replace(values=self.values.registered(once=once))
 
     def column(self, name: str) -> str | None:
         """The name where there is such a column."""

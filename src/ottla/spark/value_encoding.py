@@ -37,8 +37,13 @@ class Values(NamedTuple):
     makes_headers: bool = False
     schema: RegisteredSchema | None = None
 
-    def registered(self) -> Values:
-        """The same with its schema. RegistryError; UserMistake where it does not hold the DataFrame's columns."""
+    def registered(self, *, once: bool) -> Values:
+        """The same with its schema; the registry is asked each time, or `once` in this process.
+
+        RegistryError; UserMistake where it does not hold the DataFrame's columns.
+        """
+        if not once:
+            return self._registered()
         key = pickle.dumps((self.options, self.subject, self.columns, self.fields))
         return kept(key, self._registered)
 

@@ -114,7 +114,7 @@ def test_bytes_that_are_no_message_are_refused() -> None:
     schema = 'syntax = "proto2"; message M { required int32 a = 1; }'
     with pytest.raises(ProtobufDataError, match="Field 'a' is required, and missing"):
         ProtobufObjects(schema).decode_one(b"")
-    with pytest.raises(ProtobufDataError, match="missing required fields: a"):
+    with pytest.raises(ProtobufDataError, match="Field 'a' is required, and missing"):
         ProtobufObjects(schema).encode_one({})
     far = SCHEMA.message_class("M")()
     far.at.seconds = 1 << 60
@@ -167,3 +167,41 @@ def test_one_message_and_a_column_of_them_hold_the_same(data: Any) -> None:
     )
     assert str(pa.array(us)) == str(pa.array(column))
     assert set(row_of(again)) == set(value)
+
+
+MAP = ProtobufSchema("""
+syntax = "proto2";
+message Top { map<int32, Item> items = 1; repeated Item more = 2; optional Item one = 3; }
+message Item { required int32 count = 1; map<string, bool> tags = 3; }
+""")
+
+
+@pytest.mark.parametrize(
+    ("value", "payload", "field"),
+    [
+        (
+            {"items": {5: {"tags": {"a": True, "b": True}}, 6: {}}},
+            "0a120805120e1a050a016110011a050a016210010a0408061200",
+            r"items\[[56]\]\.count",
+        ),
+        ({"more": [{"count": 1}, {}]}, "120208011200", r"more\[1\]\.count"),
+        ({"one": {}}, "1a00", r"one\.count"),
+    ],
+)
+def test_a_required_field_that_is_missing_anywhere_is_named(value: Any, payload: str, field: str) -> None:
+    """In a message of a map, the runtime's own functions for that end the process."""
+    objects = ProtobufObjects(MAP, "Top")
+    with pytest.raises(ProtobufDataError, match=rf"Field '{field}' is required, and missing"):
+        objects.encode_one(value)
+    with pytest.raises(ProtobufDataError, match=rf"Field '{field}' is required, and missing"):
+        objects.decode_one(bytes.fromhex(payload))
+
+
+def test_what_columns_refuse_is_refused_one_by_one() -> None:
+    text = ProtobufObjects('syntax = "proto2"; message M { optional string s = 1; }')
+    with pytest.raises(ProtobufDataError, match=r"Field 's' has bytes that are not UTF-8"):
+        text.decode_one(b"\x0a\x01\xff")
+    # One nanosecond before, and a thousand million of them.
+    for nanos in (b"\x10" + b"\xff" * 9 + b"\x01", b"\x10\x80\x94\xeb\xdc\x03"):
+        with pytest.raises(ProtobufDataError, match=r"Field 'at': 0 seconds and -?\d+ nanoseconds are no time that"):
+            ProtobufObjects(SCHEMA).decode_one(b"\x22" + bytes([len(nanos)]) + nanos)

@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 from ottla.embedded_registry.compatibility.difference import Budget, Difference
+from ottla.embedded_registry.compatibility.json_drafts import draft_difference
 from ottla.embedded_registry.json_schema import TYPES, JsonSchema
 
 _DESCRIBE = {"$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$schema", "contentEncoding", "contentMediaType",
@@ -40,6 +41,9 @@ Part = tuple[Any, Any]
 
 def json_differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]:
     """What the writer's schema allows and the reader's does not; nothing where the reader takes all."""
+    drafts = draft_difference(reader, writer)
+    if drafts is not None:
+        return [drafts]
     return _Comparison(reader, writer).compare((reader.loaded, reader.loaded), (writer.loaded, writer.loaded), "", 0)
 
 
@@ -340,11 +344,21 @@ def _kinds(schema: Any) -> set[str]:
         return set()
     if schema is True or not isinstance(schema, dict):
         return {*TYPES}
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    values = _listed(schema)
     if "type" not in schema and isinstance(values, list):
         return {_kind_of(value) for value in values}
     given = schema.get("type", list(TYPES))
     return {given} if isinstance(given, str) else {*given}
+
+
+def _listed(schema: dict[str, Any]) -> Any:
+    """The values that `const` and `enum` leave; None where there is neither."""
+    values = schema.get("enum")
+    if "const" not in schema:
+        return values
+    if isinstance(values, list) and _text(schema["const"]) not in {_text(each) for each in values}:
+        return []
+    return [schema["const"]]
 
 
 def _kind_of(value: Any) -> str:
@@ -368,10 +382,9 @@ def _compare_kinds(allowed: dict[str, Any], written: dict[str, Any], path: str) 
 
 
 def _compare_values(allowed: dict[str, Any], written: dict[str, Any], path: str) -> list[Difference]:
-    listed = [allowed["const"]] if "const" in allowed else allowed.get("enum")
+    listed, before = _listed(allowed), _listed(written)
     if listed is None:
         return []
-    before = [written["const"]] if "const" in written else written.get("enum")
     if before is None:
         return [Difference("ENUM_ADDED", path, "any value was allowed, and only some are now")]
     known = {_text(value) for value in listed}

@@ -61,6 +61,7 @@ cdef enum Op:
     OP_LONG_FLOAT
     OP_LONG_DOUBLE
     OP_FLOAT_DOUBLE
+    OP_TIME
     OP_RECORD
     OP_ARRAY
     OP_MAP
@@ -99,6 +100,7 @@ cdef enum Reason:
     BYTES_LEFT
     SHORT_FRAME
     NO_ID
+    NOT_TIME
     UNKNOWN_ID
     # From here on columns cannot grow, which is no error of one payload.
     NO_MEMORY
@@ -112,7 +114,8 @@ cdef struct Step:
     int column  # -1 where there is none
     Step **children
     int child_count
-    # A size, the branch that is null, or the index of a member. Of arrays and maps: whether an item takes bytes.
+    # A size, the branch that is null, the index of a member, or the first number that is no time of day. Of arrays and
+    # maps: whether an item takes bytes.
     int64_t size
     # Of an enum, two numbers a symbol: where it begins in `data` (-1 if the reader has no such symbol), its length.
     int64_t *offsets
@@ -129,7 +132,7 @@ cdef struct Reading:
     int depth
     int64_t room_bytes
     int64_t empty_items
-    int64_t empty_records
+    int64_t empty_fields
     Step *failed
     Reason reason
 

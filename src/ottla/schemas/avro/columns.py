@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.schemas.avro.schema import DEPTH_MAX, AvroType, SchemaError
+from ottla.schemas.avro.schema import AvroType, SchemaError
 
 COLUMNS_MAX: Final = 10_000
+# How deep types may nest where some are defined elsewhere in the schema, or in another one.
+NESTED_MAX: Final = 128
 
 _FORMATS: Final = {
     "null": "n", "boolean": "b", "int": "i", "long": "l", "float": "f", "double": "g", "bytes": "z", "string": "u",
@@ -60,6 +62,7 @@ class ColumnTree:
 
     def __init__(self) -> None:
         self._count = 0
+        self._deep = 0
         self._inside: list[AvroType] = []
 
     def make(self, type_: AvroType, name: str, where: str = "", *, is_nullable: bool = False) -> Column:
@@ -81,20 +84,28 @@ class ColumnTree:
                     "for that; read it row by row (AvroRowDecoder), or with a reader's schema without that field."
                 )
             self._inside.append(type_)
-            if len(self._inside) > DEPTH_MAX:
-                raise SchemaError(f"The Avro schema is nested deeper than {DEPTH_MAX} records at {where[-60:]!r}.")
+            self._enter(where)
             children = tuple(
                 self.make(each.type, each.name, f"{where}.{each.name}" if where else each.name) for each in type_.fields
             )
             self._inside.pop()
-        elif type_.kind == "array":
+            self._deep -= 1
+        elif type_.kind in ("array", "map"):
             assert type_.items is not None
-            children = (self.make(type_.items, "item", where + "[]"),)
-        elif type_.kind == "map":
-            assert type_.items is not None
-            value = self.make(type_.items, "value", where + "{}")
-            children = (Column("entries", "+s", False, (Column("key", "u", False), value)),)
+            self._enter(where)
+            part, called = ("[]", "item") if type_.kind == "array" else ("{}", "value")
+            value = self.make(type_.items, called, where + part)
+            self._deep -= 1
+            children = (value,)
+        if type_.kind == "map":
+            children = (Column("entries", "+s", False, (Column("key", "u", False), *children)),)
         return Column(name, arrow_format(type_), is_nullable, children)
+
+    def _enter(self, where: str) -> None:
+        """Go into a record, an array or a map: types have names, so the text does not show how deep they nest."""
+        self._deep += 1
+        if self._deep > NESTED_MAX:
+            raise SchemaError(f"The Avro schema is nested deeper than {NESTED_MAX} types at {where[-60:]!r}.")
 
     def _union(self, type_: AvroType, name: str, where: str, is_nullable: bool) -> Column:
         held = members(type_)
@@ -107,9 +118,9 @@ class ColumnTree:
 
 def row_column(type_: AvroType, made: dict[AvroType, Column], deep: int = 0) -> Column:
     """The tree of `Column`s for decoding to Python objects; here a type may contain itself."""
-    # A record in an optional field of an array is three deep.
-    if deep > 4 * DEPTH_MAX:
-        raise SchemaError(f"The Avro schema is nested deeper than {DEPTH_MAX} records.")
+    # An optional record is two deep.
+    if deep > 2 * NESTED_MAX:
+        raise SchemaError(f"The Avro schema is nested deeper than {NESTED_MAX} types.")
     known = made.get(type_)
     if known is not None:
         return known

@@ -20,6 +20,7 @@ from cython.cimports.ottla.schemas.avro.building import (
     NO_SYMBOL,
     NOT_BOOLEAN,
     NOT_TEXT,
+    NOT_TIME,
     OP_ARRAY,
     OP_BOOLEAN,
     OP_BYTES,
@@ -55,7 +56,9 @@ _DEPTH_MAX = cython.declare(cython.int, 200)
 _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
 # So many bytes of a default count as one such item: 64 MiB of defaults at most.
 _EMPTY_ITEM_BYTES = cython.declare(int64_t, 64)
-_EMPTY_RECORDS_MAX = cython.declare(int64_t, 1 << 16)
+# A payload may have so many fields that take no bytes, and so many more for each of its bytes.
+_EMPTY_FIELDS_MAX = cython.declare(int64_t, 1 << 20)
+_EMPTY_FIELDS_PER_BYTE = cython.declare(int64_t, 64)
 
 
 @cython.final
@@ -85,7 +88,7 @@ class _RowStep:
         self.number = plan.number
         self.symbols = [None if symbol is None else symbol.decode() for symbol in plan.symbols]
         kind = "" if plan.column is None else plan.column.format
-        if self.op in ("int", "long", "int_long"):
+        if self.op in ("int", "long", "int_long", "time"):
             self.convert = FROM_AVRO.get(kind)
         if self.op.startswith("decimal"):
             digits, scale = kind[2:].split(",")[:2]
@@ -94,7 +97,7 @@ class _RowStep:
 
 
 _OTHER = cython.declare(cython.int, 1000)
-_FROM_WHOLE = frozenset({"int_long", "int_float", "int_double", "long_float", "long_double", "skip_varint"})
+_FROM_WHOLE = frozenset({"int_long", "int_float", "int_double", "long_float", "long_double", "skip_varint", "time"})
 _CODES = {
     "long": OP_LONG, "int": OP_INT, "string": OP_STRING, "double": OP_DOUBLE, "float": OP_FLOAT, "boolean": OP_BOOLEAN,
     "record": OP_RECORD, "optional": OP_OPTIONAL, "union": OP_UNION, "array": OP_ARRAY, "map": OP_MAP,
@@ -145,6 +148,7 @@ class AvroRowDecoder:
             raise RecordError(f"The payload has {len(data)} bytes, fewer than the {skip} in front of it.")
         memset(cython.address(reading), 0, cython.sizeof(Reading))
         reading.empty_items = _EMPTY_ITEMS_MAX
+        reading.empty_fields = _EMPTY_FIELDS_MAX + _EMPTY_FIELDS_PER_BYTE * len(data)
         reading.at = begin + cython.cast(int64_t, skip)
         reading.end = begin + len(data)
         made = _read(self._root, cython.address(reading), begin)
@@ -248,23 +252,31 @@ def _text(
 def _read_record(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char) -> object:
     made: dict = {}
     i: cython.Py_ssize_t
-    at: cython.p_const_char = reading.at
-    reading.depth += 1
-    if reading.depth > _DEPTH_MAX:
-        raise _refused(step, reading, begin, TOO_DEEP)
+    at: cython.p_const_char
+    _go_deeper(step, reading, begin)
     for i in range(len(step.children)):
+        at = reading.at
         name = step.names[i] if step.names else None
         if name is None:
             _read(step.children[i], reading, begin)
         else:
             made[name] = _read(step.children[i], reading, begin)
+        # Without a limit, few bytes make many fields: think of record types that each contain the next one twice.
+        if reading.at == at:
+            reading.empty_fields -= 1
+            if reading.empty_fields < 0:
+                raise _refused(step, reading, begin, EMPTY_ITEMS)
     reading.depth -= 1
-    if reading.at == at:
-        # Without a limit, a few record types that each contain the next one twice make endless records of no bytes.
-        reading.empty_records += 1
-        if reading.empty_records > _EMPTY_RECORDS_MAX:
-            raise _refused(step, reading, begin, EMPTY_ITEMS)
     return made
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _go_deeper(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_const_char) -> cython.int:
+    reading.depth += 1
+    if reading.depth > _DEPTH_MAX:
+        raise _refused(step, reading, begin, TOO_DEEP)
+    return 0
 
 
 @cython.cfunc
@@ -276,6 +288,7 @@ def _read_items(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
     at: cython.p_const_char
     count: int64_t = 0
     size: int64_t = 0
+    _go_deeper(step, reading, begin)
     while True:
         at = get_count(
             cython.address(step.counting), reading.at, reading, cython.address(count), cython.address(block_end)
@@ -284,6 +297,7 @@ def _read_items(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
             raise _refused(step, reading, begin, 0)
         reading.at = at
         if count == 0:
+            reading.depth -= 1
             return items if step.code == OP_ARRAY else entries
         if step.plan.column is None and block_end != cython.NULL:
             # The reader's schema has no place for it.
@@ -318,7 +332,7 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
         at = get_sized(at, reading, cython.address(number))
     elif op in ("int_long", "int_float", "int_double"):
         at = get_int(at, reading, cython.address(number))
-    elif op in ("long_float", "long_double", "skip_varint"):
+    elif op in ("long_float", "long_double", "skip_varint", "time"):
         at = get_long(at, reading, cython.address(number))
     elif op == "float_double":
         at = at if has(at, 4, reading) else cython.NULL
@@ -336,9 +350,11 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
         memcpy(cython.address(single), at, 4)
         reading.at = at + 4
         return single
+    if op == "time" and not 0 <= number < step.number:
+        raise _refused(step, reading, begin, NOT_TIME)
     if op in _FROM_WHOLE:
         reading.at = at
-        if op == "int_long":
+        if op in ("int_long", "time"):
             return number if step.convert is None else step.convert(number)
         if op in ("int_float", "long_float"):
             return cython.cast(cython.double, cython.cast(cython.float, number))
@@ -366,6 +382,9 @@ def _read_default(step: _RowStep, whole: cython.pointer(Reading), whole_begin: c
     reading.at = begin
     reading.end = begin + len(constant)
     reading.empty_items = whole.empty_items
+    reading.empty_fields = whole.empty_fields
+    reading.depth = whole.depth
     made = _read(step.children[0], cython.address(reading), begin)
     whole.empty_items = reading.empty_items
+    whole.empty_fields = reading.empty_fields
     return made

@@ -38,11 +38,18 @@ class Defaults:
             raise SchemaError(f"The default of '{path}' is too large, or the defaults of all fields together are.")
         if kind == "union":
             # In older specifications it must fit the first branch, now any branch.
+            refused: SchemaError | None = None
+            begin = len(to)
             for index, branch in enumerate(type_.branches):
                 if _fits(branch, value):
                     _put_varint(to, index)
-                    return self._put(to, branch, value, path, depth + 1)
-            raise _unfit(type_, value, path)
+                    try:
+                        return self._put(to, branch, value, path, depth + 1)
+                    except SchemaError as error:
+                        # Its parts do not fit: another branch may.
+                        refused = refused or error
+                        del to[begin:]
+            raise refused or _unfit(type_, value, path)
         if not _fits(type_, value):
             raise _unfit(type_, value, path)
         if kind == "record":

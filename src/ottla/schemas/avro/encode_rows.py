@@ -471,8 +471,10 @@ def _float(node: _Node, value: object) -> cython.double:
 
 @cython.cfunc
 @cython.exceptval(-1)
-def _write_text(node: _Node, value: str, to: cython.pointer(Growing)) -> cython.int:
+def _write_text(node: _Node, given: object, to: cython.pointer(Growing)) -> cython.int:
     size: cython.Py_ssize_t = 0
+    # A member of an enum of texts, or a text of numpy's, is of a class of its own.
+    value: str = given if PyUnicode_CheckExact(given) else str.__str__(given)
     try:
         data: cython.p_const_char = PyUnicode_AsUTF8AndSize(value, cython.address(size))
     except UnicodeEncodeError:

@@ -22,6 +22,7 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _EXACT: Final = Context(prec=200, traps=[Inexact])
 
+_DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _HOW_TO_GIVE_A_ZONE: Final = "(in JSON a Z at the end, in Python replace(tzinfo=datetime.UTC))"
 
 
@@ -32,6 +33,8 @@ def _to_date(given: Any, type_: AvroType) -> Any:
 
 
 def _to_time(given: Any, type_: AvroType) -> Any:
+    if isinstance(given, int) and not isinstance(given, bool) and not 0 <= given < _DAYS[type_.logical]:
+        raise ValueError(f"is {given}, and a time of day is from 0 to {_DAYS[type_.logical] - 1}")
     if not isinstance(given, datetime.time):
         return given
     if given.tzinfo is not None:

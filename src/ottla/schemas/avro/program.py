@@ -32,8 +32,8 @@ _OPS = {
         (
             "null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum", "decimal_bytes",
             "decimal_fixed", "int_long", "int_float", "int_double", "long_float", "long_double", "float_double",
-            "record", "array", "map", "union", "optional", "member", "constant", "fail", "skip_nothing", "skip_bytes",
-            "skip_varint", "skip_sized", "skip_record", "skip_array", "skip_map",
+            "time", "record", "array", "map", "union", "optional", "member", "constant", "fail", "skip_nothing",
+            "skip_bytes", "skip_varint", "skip_sized", "skip_record", "skip_array", "skip_map",
         )
     )
 }  # fmt: skip

@@ -12,7 +12,7 @@ from ottla.records.wire cimport bits, get_varint, likely, unlikely, unzigzag
 from ottla.schemas.avro.building cimport *
 
 cdef enum:
-    # How deep records may nest, when a type that contains itself is skipped; threads may have small stacks.
+    # How deep records, arrays and maps may nest; threads may have small stacks.
     DEPTH_MAX = 200
 
 
@@ -236,6 +236,9 @@ cdef inline const char *read_items(Step *step, const char *at, Building *column,
     cdef int64_t i
     if not put_validity(column, True, reading):
         return fail(step, FINE, at, reading)
+    reading.depth += 1
+    if unlikely(reading.depth > DEPTH_MAX):
+        return fail(step, TOO_DEEP, at, reading)
     if step.op == OP_MAP:
         keys = reading.columns + items.first_child
     while True:
@@ -261,6 +264,7 @@ cdef inline const char *read_items(Step *step, const char *at, Building *column,
     if unlikely(not put_offset(column, items.length, reading)):
         return fail(step, FINE, at, reading)
     column.length += 1
+    reading.depth -= 1
     return at
 
 
@@ -271,12 +275,16 @@ cdef inline const char *skip_items(Step *step, const char *at, Reading *reading)
     cdef int64_t count = 0
     cdef int64_t size = 0
     cdef int64_t i
+    reading.depth += 1
+    if unlikely(reading.depth > DEPTH_MAX):
+        return fail(step, TOO_DEEP, at, reading)
     while True:
         behind = get_count(step, at, reading, &count, &block_end)
         if unlikely(behind == NULL):
             return fail(step, FINE, at, reading)
         at = behind
         if count == 0:
+            reading.depth -= 1
             return at
         if block_end != NULL:
             at = block_end
@@ -416,6 +424,14 @@ cdef inline const char *read_value(Step *step, const char *at, Reading *reading)
     elif op == OP_DECIMAL_FIXED:
         if likely(has(at, step.size, reading) and put_decimal(step, column, at, step.size, reading)):
             return at + step.size
+    elif op == OP_TIME:
+        behind = get_long(at, reading, &size)
+        if likely(behind != NULL):
+            if unlikely(size < 0 or size >= step.size):
+                return fail(step, NOT_TIME, at, reading)
+            # Little-endian: the lower half of a column of 32 bits is the first in memory.
+            if likely(put_number(column, <const char *> &size, column.width, reading)):
+                return behind
     elif op == OP_MEMBER:
         return read_member(step, at, column, reading)
     elif op == OP_CONSTANT:

@@ -29,6 +29,7 @@ _REASONS: Final = (
     "bytes are left behind the value: it was perhaps written with another schema",
     "there are fewer bytes than the prefix has",
     "its first byte is not 0: it has no schema id",
+    "a time of day is not between 0 and 24 hours",
 )
 _MESSAGE: Final = 15
 
@@ -68,7 +69,8 @@ def not_of_type(value: object, path: str, kind: str) -> str:
     place = f"The value of '{path}'" if path else "The value"
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return f"{place} is {shown} ({type(value).__name__}), which is not of its type, {kind}.{advice(value)}"
+    told = f"{place} is {shown} ({type(value).__name__}), which is not of its type, {kind}."
+    return f"{told}{advice(value, is_whole=not path)}"
 
 
 def no_field(name: str, known: Collection[str]) -> str:

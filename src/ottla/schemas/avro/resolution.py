@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.schemas.avro.columns import Column, members
+from ottla.schemas.avro.columns import NESTED_MAX, Column, members
 from ottla.schemas.avro.defaults import Defaults
-from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroField, AvroType, SchemaError
+from ottla.schemas.avro.schema import MISSING, AvroField, AvroType, SchemaError
 
 STEPS_MAX: Final = 200_000
 
@@ -62,6 +62,10 @@ class Step:
     message: str = ""
 
 
+# Times of day begin at 0 and end before these numbers.
+_DAYS = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+
+
 class TooManySteps(SchemaError):
     """The two schemas together are too large: a part of them is no branch that can be left out."""
 
@@ -88,6 +92,8 @@ class Resolver:
             return self._into_union(writer, reader, column, path)
         if not _match(writer, reader) or not _has_same_meaning(writer, reader):
             raise _mismatch(writer, reader, path)
+        if reader.logical in _DAYS:
+            return Step("time", column, path, number=_DAYS[reader.logical])
         if writer.kind == reader.kind:
             return self._same_kind(writer, reader, column, path)
         return Step(_PROMOTIONS[writer.kind, reader.kind], column, path)
@@ -98,10 +104,10 @@ class Resolver:
             raise TooManySteps(f"Reading one Avro schema as the other takes more than {STEPS_MAX} steps.")
 
     def _enter(self, path: str) -> None:
-        """Go into a record: its fields may be of a type that was defined before, so the text does not show how deep."""
+        """Go into a record, an array or a map: types have names, so the text does not show how deep they nest."""
         self._deep += 1
-        if self._deep > DEPTH_MAX:
-            raise TooManySteps(f"The Avro schema is nested deeper than {DEPTH_MAX} records at '{path[-60:]}'.")
+        if self._deep > NESTED_MAX:
+            raise TooManySteps(f"The Avro schema is nested deeper than {NESTED_MAX} types at '{path[-60:]}'.")
 
     # ------------------------------------------------------------------ unions
 
@@ -168,7 +174,11 @@ class Resolver:
             assert writer.items is not None
             assert reader.items is not None
             part, inner = ("[]", column.children[0]) if kind == "array" else ("{}", column.children[0].children[1])
-            return Step(kind, column, path, [self.resolve(writer.items, reader.items, inner, path + part)])
+            self._enter(path)
+            try:
+                return Step(kind, column, path, [self.resolve(writer.items, reader.items, inner, path + part)])
+            finally:
+                self._deep -= 1
         if kind == "enum":
             return Step(kind, column, path, symbols=_symbols(writer, reader), names=[*writer.symbols])
         if reader.logical == "decimal":
@@ -252,7 +262,9 @@ class Resolver:
             step.children += [self.skip(branch, path) for branch in writer.branches]
         else:
             assert writer.items is not None
+            self._enter(path)
             step.children.append(self.skip(writer.items, path + ("[]" if writer.kind == "array" else "{}")))
+            self._deep -= 1
         return step
 
 

@@ -8,7 +8,7 @@ their JSON values. Unlike in columns, recursive messages are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -61,8 +61,9 @@ class ProtobufObjects:
         else:
             message = self._class()
             _fill(message, value, "", 0)
+        _refuse_missing(message)
         try:
-            return bytes(message.SerializeToString())
+            return bytes(message.SerializePartialToString())
         except EncodeError as error:
             raise ProtobufDataError(f"{error}."[:300]) from None
 
@@ -75,10 +76,40 @@ class ProtobufObjects:
             raise ProtobufDataError(
                 f"These {len(payload)} bytes are no message {self._descriptor.full_name!r}."
             ) from None
-        missing = message.FindInitializationErrors()
-        if missing:
-            raise ProtobufDataError(f"Field {missing[0]!r} is required, and missing.")
+        _refuse_missing(message)
         return _read(message)
+
+
+# ---------------------------------------------------------------------- both ways
+
+
+def _refuse_missing(message: Any) -> None:
+    """ProtobufDataError for a required field of proto2 that is not set.
+
+    The runtime's own functions end the process if such a field is missing in a map's message (protobuf 6, upb).
+    """
+    if not message.IsInitialized():
+        missing = next(_missing(message, ""), "")
+        raise ProtobufDataError(f"Field {missing!r} is required, and missing.")
+
+
+def _missing(message: Any, within: str) -> Iterator[str]:
+    for field in message.DESCRIPTOR.fields:
+        path = f"{within}{field.name}"
+        if field.is_required and not message.HasField(field.name):
+            yield path
+        elif field.message_type is None:
+            continue
+        elif _is_map(field):
+            if field.message_type.fields_by_name["value"].message_type is not None:
+                entries = getattr(message, field.name)
+                for key in entries:
+                    yield from _missing(entries[key], f"{path}[{key!r}].")
+        elif field.is_repeated:
+            for number, each in enumerate(getattr(message, field.name)):
+                yield from _missing(each, f"{path}[{number}].")
+        elif message.HasField(field.name):
+            yield from _missing(getattr(message, field.name), f"{path}.")
 
 
 # ---------------------------------------------------------------------- reading
@@ -107,6 +138,9 @@ def _is_map(field: Any) -> bool:
 def _value(value: Any, field: Any) -> Any:
     if field.message_type is None:
         if field.enum_type is None:
+            if field.type == field.TYPE_STRING and isinstance(value, bytes):
+                # Of proto2, the runtime takes them.
+                raise ProtobufDataError(f"Field {field.name!r} has bytes that are not UTF-8.")
             return value
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
@@ -123,6 +157,10 @@ def _value(value: Any, field: Any) -> Any:
 
 
 def _time(value: Any, name: str, since: Any) -> Any:
+    is_well = abs(value.nanos) < 10**9 and (value.nanos >= 0 if since else value.seconds * value.nanos >= 0)
+    if not is_well:
+        told = f"{value.seconds} seconds and {value.nanos} nanoseconds are no time that Protobuf has"
+        raise ProtobufDataError(f"Field {name!r}: {told}.")
     # Rounded towards zero: a duration's nanos have the sign of its seconds, a timestamp's are positive.
     micros = abs(value.nanos) // 1000 * (-1 if value.nanos < 0 else 1)
     try:
@@ -144,9 +182,8 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
         return
     if not isinstance(value, Mapping):
         where = f"Field {path!r}" if path else "The value"
-        raise ProtobufDataError(
-            f"{where} is a message {message.DESCRIPTOR.full_name!r}: give a dict, not {_kind(value)}.{advice(value)}"
-        )
+        told = f"{where} is a message {message.DESCRIPTOR.full_name!r}: give a dict, not {_kind(value)}."
+        raise ProtobufDataError(f"{told}{advice(value, is_whole=not path)}")
     if depth > _DEPTH_MAX:
         raise ProtobufDataError(f"Field {path[:100]!r} is in more than {_DEPTH_MAX} messages.")
     chosen: dict[str, str] = {}
@@ -170,7 +207,7 @@ def _fill(message: Any, value: Any, path: str, depth: int) -> None:
             # The library's own text has neither the value nor the type.
             shown = repr(each)[:_SHOWN_MOST]
             raise ProtobufDataError(
-                f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}.{advice(each)}"
+                f"Field {inner!r} is {shown} ({_kind(each)}): its type is {_type(field)}.{advice(each, is_whole=False)}"
             ) from None
         except (ValueError, OverflowError, AttributeError, json_format.ParseError) as error:
             raise ProtobufDataError(f"Field {inner!r}: {error}"[:300].rstrip(".") + ".") from None
@@ -233,7 +270,7 @@ def _fill_one(inner: Any, value: Any, field: Any, path: str, depth: int) -> None
     if value is None:
         raise ProtobufDataError(f"Field {path!r} is None, which lists and maps of Protobuf cannot hold.")
     if is_missing(value):
-        raise ProtobufDataError(f"Field {path!r} is {value}.{advice(value)}")
+        raise ProtobufDataError(f"Field {path!r} is {value}.{advice(value, is_whole=False)}")
     if name == "google.protobuf.Timestamp" and isinstance(value, datetime):
         # A datetime without a time zone is taken as UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
