@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, NoReturn, TypeVar
 
 from ottla.errors import ConfigError
@@ -226,9 +226,6 @@ _SERIALIZER_ARGUMENTS_MOST = 2
 
 def registry_comes_first(init: Init) -> Init:
     """Let the `__init__` of a serializer take names with dots, and say how to call it to who calls it as elsewhere."""
-    parameters = inspect.signature(init).parameters.values()
-    names = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY or each.name in ("registry", "schema")}
-    takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     @wraps(init)
     def checked(self: object, *args: Any, **settings: Any) -> None:
@@ -239,12 +236,21 @@ def registry_comes_first(init: Init) -> Init:
                 f'{kind}("http://localhost:8081", schema, ...); the page "Schemas" of the documentation lists them.'
             )
         named = {name.replace(".", "_"): value for name, value in settings.items()}
-        # One with **more passes them on to another that is checked.
-        unknown = [] if takes_more else [name for name in named if name not in names]
+        made: Any = type(self)
+        known = _arguments_of(made)
+        unknown = [name for name in named if name not in known]
         if unknown:
-            meant = nearest_name(unknown[0], names)
-            advice = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted(names))}."
+            meant = nearest_name(unknown[0], known)
+            advice = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted(known))}."
             raise ConfigError(f"{type(self).__name__} has no argument {unknown[0]!r}{advice}")
         init(self, *args, **named)
 
     return checked  # type: ignore[return-value]
+
+
+@cache
+def _arguments_of(kind: Any) -> set[str]:
+    """The names of all arguments of a class that passes some of them on to its base."""
+    signatures = [inspect.signature(vars(base)["__init__"]) for base in kind.__mro__ if "__init__" in vars(base)]
+    parameters = [each for signature in signatures for each in signature.parameters.values()]
+    return {each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)} - {"self"}

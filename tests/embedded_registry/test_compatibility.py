@@ -521,6 +521,17 @@ def test_a_newer_draft_reads_what_both_drafts_know() -> None:
     same = {"$schema": DRAFT_4, "const": 4, "title": "ignored by this draft"}
     assert not parse("JSON", json.dumps(same), {}).differences(parse("JSON", json.dumps(same), {}))
     assert not parse("JSON", '{"const": 1, "enum": [1, 2]}', {}).differences(parse("JSON", '{"const": 1}', {}))
+    # A keyword that the draft ignores changes nothing, whatever it says.
+    old = {"dependentRequired": {"a": ["b"]}, "title": "old"}
+    for new in ({**old, "title": "new"}, {"dependentRequired": {"a": ["b", "c"]}}, {}):
+        assert not parse("JSON", json.dumps(new), {}).differences(parse("JSON", json.dumps(old), {}))
+
+
+def test_a_schema_that_is_referred_to_is_read_by_the_draft_of_the_one_that_refers() -> None:
+    other = {"other.json": '{"const": 4}'}
+    reader = parse("JSON", '{"$ref": "other.json"}', other)
+    assert reader.differences(parse("JSON", json.dumps({"$schema": DRAFT_4, "$ref": "other.json"}), other))
+    assert not reader.differences(reader)
 
 
 @pytest.mark.parametrize(
@@ -547,6 +558,7 @@ def test_a_newer_draft_reads_what_both_drafts_know() -> None:
         ({"contains": {"const": "x"}}, {"$schema": DRAFT_4, "contains": {"const": "x"}}),
         # In draft 4, 1.0 is no integer.
         ({"$schema": DRAFT_4, "type": "integer"}, {"type": "integer"}),
+        ({"dependencies": {"a": {"const": 1}}}, {"$schema": DRAFT_4, "dependencies": {"a": {"const": 1}}}),
     ],
 )
 def test_json_schemas_that_only_look_compatible_are_not(reader: Any, writer: Any) -> None:

@@ -396,5 +396,14 @@ def test_decimals_take_the_scale_of_the_schema_and_whole_ones_are_numbers(
     row = {"a": Decimal(2**64 - 1), "b": [Decimal(2**63)], "c": [("x", Decimal(1))], "d": Decimal(7)}
     made = pa.array(ColumnEncoder(client, schema).encode(pa.array([row], pa.struct(fields))))
     assert ColumnDecoder(client, "protobuf", schema).decode(made).to_pylist() == [value]
+    # What stands under a row that is null does not count.
+    below = pa.StructArray.from_arrays([pa.array([Decimal(-7)], whole)], ["d"], mask=pa.array([True]))
+    assert pa.array(ColumnEncoder(client, schema).encode(below)).to_pylist() == [None]
+    negative = pa.array([{**row, "d": Decimal(-7)}], pa.struct(fields))
+    made = pa.array(ColumnEncoder(client, schema).encode(negative))
+    assert ColumnDecoder(client, "protobuf", schema).decode(made).to_pylist() == [{**value, "d": -7}]
     with pytest.raises(ottla.RecordError, match="'a'"):
         ColumnEncoder(client, schema).encode(pa.array([{**row, "a": Decimal(-1)}], pa.struct(fields)))
+    for encoder in (ColumnEncoder(client, schema), ColumnEncoder(client, avro)):
+        with pytest.raises(ottla.RecordError):
+            encoder.encode(pa.array([1, 2]))

@@ -208,6 +208,7 @@ def test_calls_of_another_library_are_told_how_it_is_called_here(arguments: Any,
 
 def test_an_argument_that_does_not_exist_is_named() -> None:
     for kind, settings, told in (
+        (ottla.ProtobufSerializer, {"mesage": "M"}, "has no argument 'mesage'; did you mean message"),
         (
             ottla.AvroSerializer,
             {"auto_register": False},

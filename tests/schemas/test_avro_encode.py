@@ -130,6 +130,25 @@ def test_times_are_brought_to_the_unit_of_the_schema(schema, value, kinds):
         assert encode_values(schema, pa.array([value], kind)) == [value]
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.time32("ms"), pa.time32("s"), pa.time64("us"), pa.time64("ns")])
+@pytest.mark.parametrize(("logical", "unit"), [("time-millis", "ms"), ("time-micros", "us")])
+def test_a_number_that_is_no_time_of_day_is_refused(logical, unit, kind):
+    schema = record(of("int" if unit == "ms" else "long", logical))
+    per_day = {"s": 86_400, "ms": 86_400_000, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+    day = per_day[kind.unit if pa.types.is_time(kind) else unit]
+    # The smallest step that the schema's type holds.
+    step = max(1, day // per_day[unit])
+
+    def column(number):
+        buffers = pa.array([number], f"int{kind.bit_width}").buffers()
+        return pa.table({"f0": pa.Array.from_buffers(kind, 1, buffers)})
+
+    assert len([payload for number in (0, day - step) for payload in payloads(schema, column(number))]) == 2
+    for number in (-step, day):
+        with pytest.raises(RecordError, match=rf"'f0' is a number beyond what the type \w+ \({logical}\) holds"):
+            payloads(schema, column(number))
+
+
 def test_decimals_are_as_short_as_java_writes_them():
     schema = of("bytes", "decimal", precision=38, scale=2)
     numbers = [Decimal(each) / 100 for each in (0, 127, 128, -128, -129, 255, 256, 10**38 - 1, 1 - 10**38)]

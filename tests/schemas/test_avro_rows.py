@@ -90,8 +90,13 @@ def test_uuids_are_written_as_text_or_bytes():
 def test_a_number_that_is_no_time_of_day_is_refused(schema, end):
     assert decode(encode(schema, end - 1), schema) == datetime.time(23, 59, 59, 999_000 if end < 10**9 else 999_999)
     for number in (-1, end):
-        with pytest.raises(RecordError, match=f"The value is {number}, and a time of day is from 0 to {end - 1}"):
-            encode(schema, number)
+        for value in (number, np.int64(number)):
+            with pytest.raises(RecordError, match=f"The value is {number}, and a time of day is from 0 to {end - 1}"):
+                encode(schema, value)
+        with_default = record(schema)
+        with_default["fields"][0]["default"] = number
+        with pytest.raises(SchemaError, match=f"The default of 'f0' is {number}, which is not of its type"):
+            encode(with_default, {})
         with pytest.raises(RecordError, match="a time of day is not between 0 and 24 hours"):
             decode(encode(schema["type"], number), schema)
 
@@ -112,7 +117,7 @@ def test_few_bytes_do_not_become_endless_fields():
     schema = {"type": "array", "items": record("boolean", *["null"] * 5000, name="Many")}
     assert len(decode(encode({"type": "array", "items": "boolean"}, [True] * 20), schema)) == 20
     payload = encode({"type": "array", "items": "boolean"}, [True] * 20_000)
-    with pytest.raises(RecordError, match="too many items that take no bytes"):
+    with pytest.raises(RecordError, match="too many items or fields that take no bytes"):
         decode(payload, schema)
 
 
@@ -176,7 +181,7 @@ def test_a_default_does_not_multiply_a_payload_without_end() -> None:
     item = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "boolean"}]}
     wider = {**item, "fields": [*item["fields"], {"name": "d", "type": "string", "default": "y" * 100_000}]}
     payload = encode({"type": "array", "items": item}, [{"x": True}] * 100_000)
-    with pytest.raises(RecordError, match="too many items that take no bytes"):
+    with pytest.raises(RecordError, match="too many items or fields that take no bytes"):
         decode(payload, {"type": "array", "items": item}, {"type": "array", "items": wider})
     few = encode({"type": "array", "items": item}, [{"x": True}] * 100)
     assert len(decode(few, {"type": "array", "items": item}, {"type": "array", "items": wider})) == 100
@@ -261,7 +266,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_path(schema, value, said):
         (["null", "int"], b"\4", "no branch"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\2", "no symbol"),
         ({"type": "array", "items": "int"}, b"\x80" * 8 + b"\x20", "there cannot be as many items"),
-        ({"type": "array", "items": "null"}, b"\x80" * 8 + b"\x20", "too many items that take no bytes"),
+        ({"type": "array", "items": "null"}, b"\x80" * 8 + b"\x20", "too many items or fields that take no bytes"),
         ({"type": "array", "items": "int"}, b"\3\2\2\4\0", "a block is not as long as it says"),
         (of("bytes", "decimal", precision=3), b"\4\x03\xe8", "more digits"),
         ("double", bytes(7), "ends too early"),

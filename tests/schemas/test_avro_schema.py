@@ -183,9 +183,9 @@ def test_records_that_hold_each_other_without_end_are_passed_over_at_once():
 
 def test_records_that_hold_each_other_without_end_are_no_object():
     decoder = AvroRowDecoder(json.dumps(holding(40, EMPTY)))
-    with pytest.raises(RecordError, match="too many items that take no bytes"):
+    with pytest.raises(RecordError, match="too many items or fields that take no bytes"):
         decoder.decode_one(b"")
-    with pytest.raises(RecordError, match="too many items that take no bytes"):
+    with pytest.raises(RecordError, match="too many items or fields that take no bytes"):
         AvroRowDecoder(json.dumps({"type": "array", "items": holding(40, EMPTY)})).decode_one(b"\2\0")
 
 

@@ -171,15 +171,31 @@ def test_a_broken_message_of_protobuf_is_named_by_its_record(given: dict[str, st
     write(given, pa.table({"id": pa.array([1], pa.uint64())}), PROTO, value_format="protobuf", value_message="Order")
     with ottla.RegistryClient(given["registry"]) as client:
         head = b"\0" + client.version(f"{given['subscribe']}-value").id.to_bytes(4, "big")
-    good = next(row["valueBytes"] for row in read(options | {"undecodable": "dead-letter"}) if not row["valueError"])
-    assert good is None
-    with ottla.Reader(given["kafka.bootstrap.servers"], given["subscribe"]) as reader:
-        [stored] = [record.value for record in reader.records()]
-    send(given, stored[:-1] if len(stored) > 6 else head + b"\xff", partition=1)
-    with pytest.raises(ottla.DeserializationError, match=r"The record at offset \d+ of \S+-1.*undecodable=null"):
+    # The text of field 2 is said to have five bytes.
+    send(given, head + b"\2\2\x12\x05ab", partition=1)
+    with pytest.raises(ottla.DeserializationError, match=r"The record at offset \d+ of \S+-1, .*undecodable=null"):
         read(options)
     [bad] = [row for row in read(options | {"undecodable": "dead-letter"}) if row["valueError"]]
-    assert not bad["valueError"].startswith("Row")
+    assert bad["valueError"].startswith("field ")
+
+
+def test_dead_letters_of_an_unknown_id_do_not_ask_the_registry_each_time(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(given, [{"id": 1}], ORDER)
+    send(given, b"\0\0\x0f\0\1\2")
+    asked: list[int] = []
+    by_id = ottla.RegistryClient.by_id
+
+    def counted(client: ottla.RegistryClient, number: int) -> Any:
+        asked.append(number)
+        return by_id(client, number)
+
+    monkeypatch.setattr(ottla.RegistryClient, "by_id", counted)
+    for _ in range(5):
+        assert sum(row["valueError"] is not None for row in read(given | {"undecodable": "dead-letter"})) == 1
+    # Once to decode, and once to say why.
+    assert asked.count(0x0F0001) == 2
 
 
 def test_a_schema_named_in_a_header_is_found(given: dict[str, str]) -> None:

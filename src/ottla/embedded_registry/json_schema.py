@@ -29,15 +29,15 @@ _COUNTS = ("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "m
 
 
 class JsonSchema:
-    """A schema's JSON, and where its references lead."""
+    """A schema's JSON, and where its references lead. `documents` are those it refers to, by name and `$id`."""
 
     def __init__(self, loaded: Any, referred: Mapping[str, Any]) -> None:
         self.loaded = loaded
-        self._documents: dict[str, Any] = {}
+        self.documents: dict[str, Any] = {}
         for name, document in referred.items():
-            self._documents[name] = document
+            self.documents[name] = document
             if isinstance(document, dict) and isinstance(document.get("$id"), str):
-                self._documents[document["$id"].rstrip("#")] = document
+                self.documents[document["$id"].rstrip("#")] = document
         self._ids = dict(_ids(loaded))
 
     def resolve(self, reference: str, document: Any) -> tuple[Any, Any] | None:
@@ -64,13 +64,13 @@ class JsonSchema:
         return target, (found if address else document)
 
     def _find(self, address: str) -> Any:
-        if address in self._documents:
-            return self._documents[address]
+        if address in self.documents:
+            return self.documents[address]
         if address in self._ids:
             return self._ids[address]
         # A relative address against an $id: the last part is what is told by people.
         last = address.rpartition("/")[2]
-        return self._documents.get(last, self._ids.get(last))
+        return self.documents.get(last, self._ids.get(last))
 
 
 def parse_json_schema(text: str, references: Mapping[str, str], *, strict: bool = True) -> JsonSchema:

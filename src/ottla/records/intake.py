@@ -151,7 +151,8 @@ class Serialization:
             if self._setting == "value.serializer":
                 raise
             told = str(error)
-            raise RecordError(f"The key of a record to {topic!r}: {told[:1].lower()}{told[1:]}") from error
+            error.args = (f"The key of a record to {topic!r}: {told[:1].lower()}{told[1:]}",)
+            raise
         except OttlaError:
             raise
         except Exception as error:

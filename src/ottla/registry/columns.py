@@ -31,6 +31,8 @@ PLACES: Final = ("prefix", "header")
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
 _ROW_0 = re.compile(r"^Row 0,? ")
+_ROW_FIRST = re.compile(r"Row (\d+)\b,? ?(.*)", re.DOTALL)
+_REASONS_AT_ONCE = 256
 _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
@@ -155,26 +157,47 @@ class ColumnDecoder:
         return pa.concat_arrays(pieces).take(back)
 
     def reasons(self, values: Any, headers: Any, rows: Sequence[int]) -> list[str]:
-        """Why these of the values cannot be decoded. The registry is asked now and then for a schema that it lacks."""
-        lacking: dict[bytes, str] = {}
-        found = []
-        values = _whole(values)
-        for row in rows:
-            value, header = values.slice(row, 1), None if headers is None else headers.slice(row, 1)
-            prefix = self._prefixes(value, header)[0].as_py()
-            told = lacking.get(prefix)
-            if told is None:
-                try:
-                    self._known(prefix, ask_again=False)
-                    self.decode(value, header)
-                    told = ""
-                except DeserializationError as error:
-                    told = str(error)
-                except (RegistryError, UserMistake) as error:
-                    self._pass_on(error)
-                    told = lacking[prefix] = str(self._failed("Row 0", error))
-            found.append(_ROW_0.sub("", told, count=1))
+        """Why these of the values cannot be decoded, "" for one that can, to null.
+
+        A registry is asked for a schema that it lacks as seldom as with mode "null".
+        """
+        pa, _ = _arrow()
+        found = [""] * len(rows)
+        values = _whole(values).take(pa.array(rows, pa.int64()))
+        headers = None if headers is None else _whole(headers).take(pa.array(rows, pa.int64()))
+        places: dict[bytes | None, list[int]] = {}
+        for place, prefix in enumerate(self._prefixes(values, headers).to_pylist()):
+            places.setdefault(prefix, []).append(place)
+        for prefix, of_prefix in places.items():
+            try:
+                self._known(prefix or b"", ask_again=False)
+            except (RegistryError, UserMistake) as error:
+                self._pass_on(error)
+                told = _ROW_0.sub("", str(self._failed("Row 0", error)))
+                for place in of_prefix:
+                    found[place] = told
+                continue
+            for begin in range(0, len(of_prefix), _REASONS_AT_ONCE):
+                self._find_reasons(values, headers, of_prefix[begin : begin + _REASONS_AT_ONCE], found)
         return found
+
+    def _find_reasons(self, values: Any, headers: Any, places: list[int], found: list[str]) -> None:
+        """Put why they cannot be decoded into `found`, at these places."""
+        pa, _ = _arrow()
+        begin = 0
+        while begin < len(places):
+            at = pa.array(places[begin:], pa.int64())
+            try:
+                self.decode(values.take(at), None if headers is None else headers.take(at))
+                return
+            except DeserializationError as error:
+                told = _ROW_FIRST.match(str(error))
+                assert told is not None
+                failed = begin + int(told[1])
+                found[places[failed]] = told[2]
+                # What is wrong with the message's indexes is told first, of whatever row.
+                self._find_reasons(values, headers, places[begin:failed], found)
+                begin = failed + 1
 
     def _decode_framed(self, values: Any, encoded: Any, found: list[bytes], first_row: int) -> Any:
         """Values of several schemas of Avro, each named by an id in front: one after the other, as they come."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.errors import RecordError
@@ -30,70 +31,71 @@ def rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
     """Columns, or a struct, with decimals in the scale of the schema; RecordError where a value would be rounded."""
     import pyarrow as pa
 
-    fields = list(columns.type if isinstance(columns, pa.StructArray) else columns.schema)
-    wanted: dict[int, Any] = {}
-    for at, field in enumerate(fields):
-        kind = decimals.get(field.name)
-        if kind is not None and pa.types.is_decimal(field.type) and field.type.scale != kind.scale:
-            wanted[at] = pa.field(field.name, kind, field.nullable)
-    return _cast(columns, fields, wanted) if wanted else columns
+    def cast(column: Any, field: Any) -> Any:
+        wanted = decimals.get(field.name)
+        if wanted is None or not pa.types.is_decimal(field.type) or field.type.scale == wanted.scale:
+            return column
+        try:
+            return column.cast(wanted)
+        except pa.ArrowInvalid:
+            raise RecordError(
+                f"The column {field.name!r} of {field.type} has a value that decimal({wanted.precision}, "
+                f"{wanted.scale}) of the Avro schema does not hold: round it, or send it by another schema."
+            ) from None
+
+    return _cast(columns, cast)
 
 
 def as_whole_numbers(columns: Any) -> Any:
-    """Columns, or a struct, with uint64 for decimal(20, 0), which Spark has in its place; at every depth.
+    """Columns, or a struct, with uint64 for decimal(20, 0), which Spark has in its place, at every depth.
 
-    Where a value is negative, its column stays as it is.
+    A column with a negative value becomes int64; one that fits neither stays as it is.
     """
     import pyarrow as pa
 
-    fields = list(columns.type if isinstance(columns, pa.StructArray) else columns.schema)
-    wanted = {
-        at: pa.field(field.name, kind, field.nullable)
-        for at, field in enumerate(fields)
-        if (kind := _whole(field.type)) != field.type
-    }
-    try:
-        return _cast(columns, fields, wanted) if wanted else columns
-    except RecordError:
-        return columns
+    def cast(column: Any, field: Any) -> Any:
+        for number in (pa.uint64(), pa.int64()):
+            wanted = _whole(field.type, number)
+            if wanted == field.type:
+                break
+            with contextlib.suppress(pa.ArrowInvalid):
+                return column.cast(wanted)
+        return column
+
+    return _cast(columns, cast)
 
 
-def _cast(columns: Any, fields: list[Any], wanted: Mapping[int, Any]) -> Any:
+def _cast(columns: Any, cast: Callable[[Any, Any], Any]) -> Any:
+    """The same columns, or the same struct, with what `cast` makes of each column and its field."""
     import pyarrow as pa
 
-    made = []
-    for at, field in enumerate(fields):
-        column = columns.field(at) if isinstance(columns, pa.StructArray) else columns.column(at)
-        try:
-            made.append(column.cast(wanted[at].type) if at in wanted else column)
-        except pa.ArrowInvalid:
-            raise RecordError(
-                f"The column {field.name!r} of {field.type} has a value that {_shown(wanted[at].type)} of the Avro "
-                "schema does not hold: round it, or send it by another schema."
-            ) from None
-    fields = [wanted.get(at, field) for at, field in enumerate(fields)]
     if isinstance(columns, pa.StructArray):
+        fields = list(columns.type)
+        # Flattened, a value in a null row is null.
+        made = [cast(column, field) for column, field in zip(columns.flatten(), fields, strict=True)]
         from_arrays: Any = pa.StructArray.from_arrays
-        return from_arrays(made, fields=fields, mask=columns.is_null())
-    return type(columns).from_arrays(made, schema=pa.schema(fields))
+        return from_arrays(made, fields=_with_types(fields, made), mask=columns.is_null())
+    if isinstance(columns, (pa.RecordBatch, pa.Table)):
+        made = [cast(column, field) for column, field in zip(columns.columns, columns.schema, strict=True)]
+        return type(columns).from_arrays(made, schema=pa.schema(_with_types(list(columns.schema), made)))
+    return columns
 
 
-def _shown(kind: Any) -> str:
-    return f"decimal({kind.precision}, {kind.scale})" if hasattr(kind, "precision") else str(kind)
+def _with_types(fields: list[Any], columns: list[Any]) -> list[Any]:
+    return [field.with_type(column.type) for field, column in zip(fields, columns, strict=True)]
 
 
-def _whole(kind: Any) -> Any:
-    """The type with uint64 in the place of decimal(20, 0)."""
+def _whole(kind: Any, number: Any) -> Any:
+    """The type with such a number in the place of decimal(20, 0)."""
     import pyarrow as pa
 
     is_ = pa.types
     if is_.is_decimal128(kind):
-        return pa.uint64() if (kind.precision, kind.scale) == (20, 0) else kind
+        return number if (kind.precision, kind.scale) == (20, 0) else kind
     if is_.is_struct(kind):
-        parts = [kind.field(at) for at in range(kind.num_fields)]
-        return pa.struct([each.with_type(_whole(each.type)) for each in parts])
+        return pa.struct([each.with_type(_whole(each.type, number)) for each in kind])
     if is_.is_map(kind):
-        return pa.map_(_whole(kind.key_type), kind.item_field.with_type(_whole(kind.item_type)))
+        return pa.map_(_whole(kind.key_type, number), kind.item_field.with_type(_whole(kind.item_type, number)))
     if is_.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_whole(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_whole(kind.value_type, number)))
     return kind

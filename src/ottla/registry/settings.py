@@ -234,18 +234,17 @@ class RegistrySettings:
         pair = self._basic or address.credentials
         return None if pair is None else f"Basic {_base64(pair)}"
 
-    def secrets(self, address: ServerAddress) -> tuple[str, ...]:
+    def secrets(self, address: ServerAddress) -> list[str]:
         """What no error may show of the requests to this registry."""
-        if self._bearer:
-            return (self._bearer,)
-        pair = self._basic or address.credentials
-        if pair is None:
-            return ()
-        password = pair.partition(":")[2]
-        # A very short password is also a part of other words.
-        # Without its last characters, which some servers leave out.
-        encoded = _base64(pair).rstrip("=")
-        return (encoded, pair, *([password] if len(password) >= _HIDDEN_LEAST else ()))
+        if self._bearer is not None:
+            found = [self._bearer]
+        elif (pair := self._basic or address.credentials) is not None:
+            # Some servers leave out the "=" at the end.
+            found = [_base64(pair).rstrip("="), pair, pair.partition(":")[2]]
+        else:
+            found = []
+        # A very short one is a part of other words, too.
+        return [each for each in found if len(each) >= _HIDDEN_LEAST]
 
 
 def _tls_context(values: Mapping[str, Any]) -> Any:

@@ -344,7 +344,7 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     return bytes(answer)
 
 
-def _hidden(said: str, secrets: tuple[str, ...]) -> str:
+def _hidden(said: str, secrets: list[str]) -> str:
     """What a server says, without what it repeats of a request's secrets, in the forms that text has in answers."""
     for secret in secrets:
         forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), escape(secret)}
@@ -354,7 +354,7 @@ def _hidden(said: str, secrets: tuple[str, ...]) -> str:
     return said
 
 
-def _refused(address: ServerAddress, status: int, told: Any, secrets: tuple[str, ...]) -> RegistryError:
+def _refused(address: ServerAddress, status: int, told: Any, secrets: list[str]) -> RegistryError:
     fields = told if isinstance(told, dict) else {}
     code, said = fields.get("error_code"), fields.get("message")
     code = code if type(code) is int and 0 <= code <= INT32_MAX else None

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType
 
-from ottla.errors import ConfigError, DeserializationError, RegistryError
+from ottla.errors import ConfigError, DeserializationError
 from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, reader_schema
 from ottla.registry.record_decoder import of_record
@@ -24,7 +24,6 @@ from ottla.registry.registered import RegisteredSchema
 from ottla.spark.option_table import DEAD_LETTER_COLUMNS, HEADERS, UNDECODABLE_WORDS, VALUE_BYTES, VALUE_ERROR
 
 FAIL, NULL = "fail", "null"
-_BEYOND = "a time is beyond microseconds of 64 bits, which Spark has"
 _Kept = TypeVar("_Kept")
 
 
@@ -49,9 +48,9 @@ class ValueDecoder:
         """One value for each of `values`; DeserializationError with mode "fail", as `ColumnDecoder`."""
         found = self._kept(FAIL if self.mode == FAIL else NULL).decode(values, headers)
         wanted = to_arrow_type(self.type, timezone="UTC")
-        return found if found.type == wanted else self._as_spark_has_it(found, wanted, 0, self.mode)
+        return found if found.type == wanted else self._as_spark_has_it(found, wanted, 0)
 
-    def _as_spark_has_it(self, found: Any, wanted: Any, first_row: int, mode: str) -> Any:
+    def _as_spark_has_it(self, found: Any, wanted: Any, first_row: int) -> Any:
         """The column with Spark's times, which have microseconds: smaller parts are cut off."""
         cast: Any = pc.cast  # whose stubs want the type twice
         try:
@@ -60,35 +59,30 @@ class ValueDecoder:
             if len(found) > 1:
                 half = len(found) // 2
                 halves = (found.slice(0, half), first_row), (found.slice(half), first_row + half)
-                return pa.concat_arrays([self._as_spark_has_it(part, wanted, row, mode) for part, row in halves])
-            if mode == FAIL:
-                told = f"Row {first_row} cannot be decoded ({self._plan[-1]}): {_BEYOND}."
-                raise DeserializationError(told) from None
+                return pa.concat_arrays([self._as_spark_has_it(part, wanted, row) for part, row in halves])
+            if self.mode == FAIL:
+                raise DeserializationError(f"Row {first_row} {self._beyond}") from None
             return pa.nulls(1, wanted)
+
+    @property
+    def _beyond(self) -> str:
+        return f"cannot be decoded ({self._plan[-1]}): a time is beyond microseconds of 64 bits, which Spark has."
 
     def undecoded(self, values: Any, headers: Any, found: Any) -> Any:
         """Where a value could not be decoded, why; null elsewhere. `found` is what `decode` gave."""
         errors: list[str | None] = [None] * len(values)
-        bad: Any = pc.and_(found.is_null(), values.is_valid())
-        rows = pc.indices_nonzero(bad)
-        if self._say_null(values.take(rows), None if headers is None else headers.take(rows)):
-            rows = rows.slice(0, 0)
-        places = rows.to_pylist()
-        for row, told in zip(places, self._kept(FAIL).reasons(values, headers, places), strict=True):
-            if told:
-                errors[row] = told
-            elif not self._say_null(values.slice(row, 1), None if headers is None else headers.slice(row, 1)):
-                errors[row] = f"cannot be decoded ({self._plan[-1]}): {_BEYOND}."
+        rows = pc.indices_nonzero(pc.and_(found.is_null(), values.is_valid()))
+        if len(rows):
+            of_rows = None if headers is None else headers.take(rows)
+            # What is a value here was null only as Spark has it.
+            is_value = self._kept(NULL).decode(values.take(rows), of_rows).is_valid()
+            for row in rows.filter(is_value).to_pylist():
+                errors[row] = self._beyond
+            others = rows.filter(pc.invert(is_value)).to_pylist()
+            for row, told in zip(others, self._kept(FAIL).reasons(values, headers, others), strict=True):
+                # A value may say null.
+                errors[row] = told or None
         return pa.array(errors, pa.string())
-
-    def _say_null(self, values: Any, headers: Any) -> bool:
-        """Whether all of these values, which were decoded to null, are null by their schema."""
-        try:
-            found = self._kept(FAIL).decode(values, headers)
-            self._as_spark_has_it(found, to_arrow_type(self.type, timezone="UTC"), 0, FAIL)
-        except (DeserializationError, RegistryError):
-            return False
-        return True
 
     def _kept(self, mode: str) -> ColumnDecoder:
         return kept(pickle.dumps((self._plan, mode)), lambda: self._made(mode))

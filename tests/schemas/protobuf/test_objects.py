@@ -205,3 +205,10 @@ def test_what_columns_refuse_is_refused_one_by_one() -> None:
     for nanos in (b"\x10" + b"\xff" * 9 + b"\x01", b"\x10\x80\x94\xeb\xdc\x03"):
         with pytest.raises(ProtobufDataError, match=r"Field 'at': 0 seconds and -?\d+ nanoseconds are no time that"):
             ProtobufObjects(SCHEMA).decode_one(b"\x22" + bytes([len(nanos)]) + nanos)
+
+
+def test_a_required_field_of_an_extension_is_told() -> None:
+    text = """syntax = "proto2";
+    message M { extensions 100 to 200; } message X { required int32 a = 1; } extend M { optional X x = 100; }"""
+    with pytest.raises(ProtobufDataError, match="A field of an extension is required, and missing"):
+        ProtobufObjects(text, "M").decode_one(b"\xa2\x06\x00")

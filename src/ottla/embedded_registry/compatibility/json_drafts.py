@@ -1,4 +1,4 @@
-"""Whether two JSON Schemas can be compared word by word: a draft ignores the words of later ones, as validators do."""
+"""JSON Schemas as their drafts read them: a draft ignores the keywords of later ones, and so do validators."""
 
 from __future__ import annotations
 
@@ -16,27 +16,55 @@ _SINCE: Final = {
     "unevaluatedProperties": 2019, "prefixItems": 2020,
 }  # fmt: skip
 # What a draft does not have any more.
-_UNTIL: Final = {"additionalItems": 2019, "dependencies": 7}
+_UNTIL: Final = {"additionalItems": 2019}
+_NAMED: Final = (*NAMED, "dependencies")
+# What is nested deeper is not compared.
+_DEPTH_MAX: Final = 200
+
+
+def as_read(schema: JsonSchema) -> JsonSchema:
+    """The schema, and those that it refers to, without the keywords that are ignored."""
+    own = _draft(schema.loaded, _WITHOUT_ONE)
+    documents = {name: _known(each, _draft(each, own), 0) for name, each in schema.documents.items()}
+    return JsonSchema(_known(schema.loaded, own, 0), documents)
 
 
 def draft_difference(reader: JsonSchema, writer: JsonSchema) -> Difference | None:
-    """Why the words of two schemas may mean what they do not say: it is not known then what the schemas allow."""
-    drafts = [_draft(each.loaded) for each in (reader, writer)]
-    if drafts[0] == drafts[1] and reader.loaded == writer.loaded:
+    """What changed by the drafts alone, while the words stayed as they were."""
+    new, old = (_draft(each.loaded, _WITHOUT_ONE) for each in (reader, writer))
+    if new == old:
         return None
-    for schema, draft, whose in ((reader, drafts[0], "the new schema's"), (writer, drafts[1], "the old schema's")):
-        for word in _words(schema.loaded):
-            if draft < _SINCE.get(word, 0) or draft > _UNTIL.get(word, draft):
-                return Difference("DRAFT_CHANGED", f"/{word}", f"{whose} draft does not know {word}, and ignores it")
-    if drafts[0] == 4 != drafts[1] and "integer" in _words(writer.loaded):
-        return Difference("DRAFT_CHANGED", "/type", "1.0 may have been an integer, and is none in draft 4")
+    words = [{word for each in (schema.loaded, *schema.documents.values()) for word in _words(each)}
+             for schema in (reader, writer)]  # fmt: skip
+    if new == _DRAFTS["draft-04"] and "integer" in words[0] & words[1]:
+        return Difference("DRAFT_CHANGED", "/$schema", "1.0 was an integer, and is none in draft 4")
+    if "dependencies" in words[0] | words[1]:
+        return Difference("DRAFT_CHANGED", "/$schema", "dependencies may mean something else in another draft")
     return None
 
 
-def _draft(loaded: Any) -> int:
+def _draft(loaded: Any, otherwise: int) -> int:
     named = loaded.get("$schema") if isinstance(loaded, dict) else None
     found = [draft for name, draft in _DRAFTS.items() if isinstance(named, str) and name in named]
-    return found[0] if found else _WITHOUT_ONE
+    return found[0] if found else otherwise
+
+
+def _known(schema: Any, draft: int, depth: int) -> Any:
+    """A copy with the keywords that the draft knows."""
+    if isinstance(schema, list):
+        return [_known(each, draft, depth + 1) for each in schema]
+    if not isinstance(schema, dict) or depth > _DEPTH_MAX:
+        return schema
+    made = {}
+    for word, value in schema.items():
+        if draft < _SINCE.get(word, 0) or draft > _UNTIL.get(word, draft):
+            continue
+        if word in ONE or word in MANY or word == "items":
+            value = _known(value, draft, depth + 1)
+        elif word in _NAMED and isinstance(value, dict):
+            value = {name: _known(part, draft, depth + 1) for name, part in value.items()}
+        made[word] = value
+    return made
 
 
 def _words(loaded: Any) -> Iterator[str]:
@@ -44,18 +72,15 @@ def _words(loaded: Any) -> Iterator[str]:
     left = [loaded]
     while left:
         schema = left.pop()
+        if isinstance(schema, list):
+            left += schema
         if not isinstance(schema, dict):
             continue
         yield from schema
-        if "integer" in (schema.get("type"), *_listed(schema.get("type"))):
+        kinds = schema.get("type")
+        if kinds == "integer" or (isinstance(kinds, list) and "integer" in kinds):
             yield "integer"
-        left += [schema[word] for word in ONE if word in schema]
-        left += [part for word in MANY for part in _listed(schema.get(word))]
-        left += [schema.get("items"), *_listed(schema.get("items"))]
-        for word in NAMED:
+        left += [schema[word] for word in (*ONE, *MANY, "items") if word in schema]
+        for word in _NAMED:
             if isinstance(schema.get(word), dict):
                 left += schema[word].values()
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -14,7 +14,7 @@ import math
 from typing import Any
 
 from ottla.embedded_registry.compatibility.difference import Budget, Difference
-from ottla.embedded_registry.compatibility.json_drafts import draft_difference
+from ottla.embedded_registry.compatibility.json_drafts import as_read, draft_difference
 from ottla.embedded_registry.json_schema import TYPES, JsonSchema
 
 _DESCRIBE = {"$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$schema", "contentEncoding", "contentMediaType",
@@ -44,6 +44,7 @@ def json_differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]
     drafts = draft_difference(reader, writer)
     if drafts is not None:
         return [drafts]
+    reader, writer = as_read(reader), as_read(writer)
     return _Comparison(reader, writer).compare((reader.loaded, reader.loaded), (writer.loaded, writer.loaded), "", 0)
 
 
@@ -344,14 +345,14 @@ def _kinds(schema: Any) -> set[str]:
         return set()
     if schema is True or not isinstance(schema, dict):
         return {*TYPES}
-    values = _listed(schema)
+    values = _allowed_values(schema)
     if "type" not in schema and isinstance(values, list):
         return {_kind_of(value) for value in values}
     given = schema.get("type", list(TYPES))
     return {given} if isinstance(given, str) else {*given}
 
 
-def _listed(schema: dict[str, Any]) -> Any:
+def _allowed_values(schema: dict[str, Any]) -> Any:
     """The values that `const` and `enum` leave; None where there is neither."""
     values = schema.get("enum")
     if "const" not in schema:
@@ -382,7 +383,7 @@ def _compare_kinds(allowed: dict[str, Any], written: dict[str, Any], path: str) 
 
 
 def _compare_values(allowed: dict[str, Any], written: dict[str, Any], path: str) -> list[Difference]:
-    listed, before = _listed(allowed), _listed(written)
+    listed, before = _allowed_values(allowed), _allowed_values(written)
     if listed is None:
         return []
     if before is None:

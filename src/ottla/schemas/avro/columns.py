@@ -90,16 +90,19 @@ class ColumnTree:
             )
             self._inside.pop()
             self._deep -= 1
-        elif type_.kind in ("array", "map"):
-            assert type_.items is not None
-            self._enter(where)
-            part, called = ("[]", "item") if type_.kind == "array" else ("{}", "value")
-            value = self.make(type_.items, called, where + part)
-            self._deep -= 1
-            children = (value,)
-        if type_.kind == "map":
-            children = (Column("entries", "+s", False, (Column("key", "u", False), *children)),)
+        elif type_.kind == "array":
+            children = (self._inner(type_, "item", where, "[]"),)
+        elif type_.kind == "map":
+            value = self._inner(type_, "value", where, "{}")
+            children = (Column("entries", "+s", False, (Column("key", "u", False), value)),)
         return Column(name, arrow_format(type_), is_nullable, children)
+
+    def _inner(self, type_: AvroType, name: str, where: str, part: str) -> Column:
+        assert type_.items is not None
+        self._enter(where)
+        made = self.make(type_.items, name, where + part)
+        self._deep -= 1
+        return made
 
     def _enter(self, where: str) -> None:
         """Go into a record, an array or a map: types have names, so the text does not show how deep they nest."""

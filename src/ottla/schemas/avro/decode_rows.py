@@ -58,7 +58,7 @@ _EMPTY_ITEMS_MAX = cython.declare(int64_t, 1 << 20)
 _EMPTY_ITEM_BYTES = cython.declare(int64_t, 64)
 # A payload may have so many fields that take no bytes, and so many more for each of its bytes.
 _EMPTY_FIELDS_MAX = cython.declare(int64_t, 1 << 20)
-_EMPTY_FIELDS_PER_BYTE = cython.declare(int64_t, 64)
+_EMPTY_FIELDS_PER_BYTE = cython.declare(int64_t, 256)
 
 
 @cython.final

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, AvroField, AvroType, SchemaError
+from ottla.schemas.avro.schema import DEPTH_MAX, MISSING, TIMES_OF_DAY, AvroField, AvroType, SchemaError
 
 VALUES_MAX: Final = 100_000
 BYTES_MAX: Final = 16 << 20
@@ -103,7 +103,9 @@ def _fits(type_: AvroType, value: Any) -> bool:
     if isinstance(value, bool):
         return False
     if kind in _RANGES:
-        return isinstance(value, int) and -_RANGES[kind] <= value < _RANGES[kind]
+        if not isinstance(value, int) or not -_RANGES[kind] <= value < _RANGES[kind]:
+            return False
+        return type_.logical not in TIMES_OF_DAY or 0 <= value < TIMES_OF_DAY[type_.logical]
     if kind in ("float", "double"):
         return isinstance(value, (int, float)) or (isinstance(value, str) and value in _FLOATS)
     if kind == "enum":

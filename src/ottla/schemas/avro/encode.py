@@ -54,7 +54,7 @@ from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import members
 from ottla.schemas.avro.defaults import Defaults
 from ottla.schemas.avro.reasons import no_field, unfit_value
-from ottla.schemas.avro.schema import MISSING, SchemaError, parse_schema
+from ottla.schemas.avro.schema import MISSING, TIMES_OF_DAY, SchemaError, parse_schema
 from ottla.schemas.avro.units import ALLOWED, whole_numbers
 
 _SOURCES_MAX = cython.declare(cython.int, 100_000)
@@ -371,7 +371,11 @@ class _Sources:
         source.put = PUT_WHOLE
         source.high = 0x7FFFFFFF if type_.kind == "int" else 0x7FFFFFFFFFFFFFFF
         source.low = -source.high - 1
-        source.is_plain = letter == "l" and type_.kind == "long" and source.multiply == 1 and source.divide == 1
+        is_time: cython.bint = type_.logical in TIMES_OF_DAY
+        if is_time:
+            source.low, source.high = 0, TIMES_OF_DAY[type_.logical] - 1
+        is_long: cython.bint = letter == "l" and type_.kind == "long"
+        source.is_plain = is_long and not is_time and source.multiply == 1 and source.divide == 1
         return None
 
 

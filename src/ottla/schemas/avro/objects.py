@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, Inexact
+from numbers import Integral
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.schemas.avro.schema import AvroType
+from ottla.schemas.avro.schema import TIMES_OF_DAY, AvroType
 from ottla.schemas.mistaken import is_missing
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
@@ -22,7 +23,6 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _EXACT: Final = Context(prec=200, traps=[Inexact])
 
-_DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _HOW_TO_GIVE_A_ZONE: Final = "(in JSON a Z at the end, in Python replace(tzinfo=datetime.UTC))"
 
 
@@ -33,8 +33,8 @@ def _to_date(given: Any, type_: AvroType) -> Any:
 
 
 def _to_time(given: Any, type_: AvroType) -> Any:
-    if isinstance(given, int) and not isinstance(given, bool) and not 0 <= given < _DAYS[type_.logical]:
-        raise ValueError(f"is {given}, and a time of day is from 0 to {_DAYS[type_.logical] - 1}")
+    if isinstance(given, Integral) and not 0 <= int(given) < TIMES_OF_DAY[type_.logical]:
+        raise ValueError(f"is {given}, and a time of day is from 0 to {TIMES_OF_DAY[type_.logical] - 1}")
     if not isinstance(given, datetime.time):
         return given
     if given.tzinfo is not None:
@@ -121,9 +121,7 @@ def _date(number: int) -> Any:
     return datetime.date.fromordinal(ordinal) if 1 <= ordinal <= datetime.date.max.toordinal() else number
 
 
-def _time(micros: int) -> Any:
-    if not 0 <= micros < 86_400_000_000:
-        return None
+def _time(micros: int) -> datetime.time:
     seconds, micros = divmod(micros, 1_000_000)
     return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60, micros)
 
@@ -142,8 +140,8 @@ def _or_number(made: Any, number: int) -> Any:
 # By the Arrow format of the type's column.
 FROM_AVRO: Final[Mapping[str, Callable[[int], Any]]] = {
     "tdD": _date,
-    "ttm": lambda number: _or_number(_time(number * 1000), number),
-    "ttu": lambda number: _or_number(_time(number), number),
+    "ttm": lambda number: _time(number * 1000),
+    "ttu": _time,
     "tsm:UTC": lambda number: _or_number(_since(_UTC_EPOCH, number * 1000), number),
     "tsu:UTC": lambda number: _or_number(_since(_UTC_EPOCH, number), number),
     "tsm:": lambda number: _or_number(_since(_EPOCH, number * 1000), number),

@@ -22,7 +22,7 @@ _REASONS: Final = (
     "the union has no branch of that number",
     "there cannot be as many items in the bytes that are left",
     "a block is not as long as it says",
-    "there are too many items that take no bytes",
+    "there are too many items or fields that take no bytes",
     "a decimal has more digits than its type",
     "values are nested too deep",
     "",

@@ -20,7 +20,7 @@ from typing import Final
 
 from ottla.schemas.avro.columns import NESTED_MAX, Column, members
 from ottla.schemas.avro.defaults import Defaults
-from ottla.schemas.avro.schema import MISSING, AvroField, AvroType, SchemaError
+from ottla.schemas.avro.schema import MISSING, TIMES_OF_DAY, AvroField, AvroType, SchemaError
 
 STEPS_MAX: Final = 200_000
 
@@ -62,10 +62,6 @@ class Step:
     message: str = ""
 
 
-# Times of day begin at 0 and end before these numbers.
-_DAYS = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
-
-
 class TooManySteps(SchemaError):
     """The two schemas together are too large: a part of them is no branch that can be left out."""
 
@@ -92,8 +88,8 @@ class Resolver:
             return self._into_union(writer, reader, column, path)
         if not _match(writer, reader) or not _has_same_meaning(writer, reader):
             raise _mismatch(writer, reader, path)
-        if reader.logical in _DAYS:
-            return Step("time", column, path, number=_DAYS[reader.logical])
+        if reader.logical in TIMES_OF_DAY:
+            return Step("time", column, path, number=TIMES_OF_DAY[reader.logical])
         if writer.kind == reader.kind:
             return self._same_kind(writer, reader, column, path)
         return Step(_PROMOTIONS[writer.kind, reader.kind], column, path)

@@ -17,6 +17,8 @@ from ottla.errors import UserMistake
 
 TEXT_CHARACTERS_MAX: Final = 4 << 20
 DEPTH_MAX: Final = 64
+TIMES_OF_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+"""How many there are in a day: the first number that is none."""
 TYPES_MAX: Final = 50_000
 DECIMAL_DIGITS_MAX: Final = 76  # Arrow's decimal256
 

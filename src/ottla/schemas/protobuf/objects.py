@@ -89,8 +89,9 @@ def _refuse_missing(message: Any) -> None:
     The runtime's own functions end the process if such a field is missing in a map's message (protobuf 6, upb).
     """
     if not message.IsInitialized():
-        missing = next(_missing(message, ""), "")
-        raise ProtobufDataError(f"Field {missing!r} is required, and missing.")
+        missing = next(_missing(message, ""), None)
+        which = "A field of an extension" if missing is None else f"Field {missing!r}"
+        raise ProtobufDataError(f"{which} is required, and missing.")
 
 
 def _missing(message: Any, within: str) -> Iterator[str]:
@@ -157,7 +158,7 @@ def _value(value: Any, field: Any) -> Any:
 
 
 def _time(value: Any, name: str, since: Any) -> Any:
-    is_well = abs(value.nanos) < 10**9 and (value.nanos >= 0 if since else value.seconds * value.nanos >= 0)
+    is_well = abs(value.nanos) < 10**9 and (value.nanos >= 0 if since is _EPOCH else value.seconds * value.nanos >= 0)
     if not is_well:
         told = f"{value.seconds} seconds and {value.nanos} nanoseconds are no time that Protobuf has"
         raise ProtobufDataError(f"Field {name!r}: {told}.")
