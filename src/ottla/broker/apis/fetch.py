@@ -483,7 +483,10 @@ class PendingFetch:
             own_epoch, end_offset = epoch, log.log_start_offset
         if own_epoch == epoch and asked.fetch_offset <= end_offset:
             return None
-        return EpochEndOffset(epoch=own_epoch, end_offset=max(end_offset, log.log_start_offset))
+        if self._follower_id == CONSUMER:
+            end_offset = max(end_offset, log.log_start_offset)
+        # A follower truncates also below the beginning of this log, and is then told to start at it.
+        return EpochEndOffset(epoch=own_epoch, end_offset=end_offset)
 
     def _endpoints(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
         """The addresses of the leaders that the answer names (KIP-951)."""

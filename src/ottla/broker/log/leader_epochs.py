@@ -48,8 +48,7 @@ class LeaderEpochs:
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The newest epoch not above `epoch` and the offset where it ended; (NO_EPOCH, -1) where there is none.
 
-        An epoch older than all that are left ended where the oldest begins: its records were deleted, the logs do not
-        diverge.
+        An epoch older than all that are left ended where the oldest of them began, or before: its records were deleted.
         """
         index = bisect_right(self._epochs, epoch) - 1
         if index < 0:
@@ -72,8 +71,11 @@ class LeaderEpochs:
         del self._epochs[count:], self._starts[count:]
 
     def advance_start(self, offset: int) -> None:
-        """The log begins at `offset` now: the epoch it begins in begins there, older ones are forgotten."""
-        index = bisect_right(self._starts, offset) - 1
-        if index >= 0:
+        """The log begins at `offset` now: of the epochs that began before it, only the latest is kept, with its offset.
+
+        By that a follower is found whose log ends at `offset` with records of an older epoch. They are not those that
+        were deleted here: if it kept them, it would wait for the markers of their transactions for ever.
+        """
+        index = bisect_left(self._starts, offset) - 1
+        if index > 0:
             del self._epochs[:index], self._starts[:index]
-            self._starts[0] = offset
