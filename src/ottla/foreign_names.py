@@ -229,20 +229,20 @@ def registry_comes_first(init: Init) -> Init:
 
     @wraps(init)
     def checked(self: object, *args: Any, **settings: Any) -> None:
-        if len(args) > _SERIALIZER_ARGUMENTS_MOST or any(name in settings for name in _OF_SERIALIZERS):
-            kind = type(self).__name__
+        kind: Any = type(self)
+        name = kind.__name__
+        if len(args) > _SERIALIZER_ARGUMENTS_MOST or any(each in settings for each in _OF_SERIALIZERS):
             raise ConfigError(
-                f"{kind} takes the registry's address first, then the schema's text, and all else by name: "
-                f'{kind}("http://localhost:8081", schema, ...); the page "Schemas" of the documentation lists them.'
+                f"{name} takes the registry's address first, then the schema's text, and all else by name: "
+                f'{name}("http://localhost:8081", schema, ...); the page "Schemas" of the documentation lists them.'
             )
-        named = {name.replace(".", "_"): value for name, value in settings.items()}
-        made: Any = type(self)
-        known = _arguments_of(made)
-        unknown = [name for name in named if name not in known]
+        named = {each.replace(".", "_"): value for each, value in settings.items()}
+        known = _arguments_of(kind)
+        unknown = [each for each in named if each not in known]
         if unknown:
             meant = nearest_name(unknown[0], known)
             advice = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted(known))}."
-            raise ConfigError(f"{type(self).__name__} has no argument {unknown[0]!r}{advice}")
+            raise ConfigError(f"{name} has no argument {unknown[0]!r}{advice}")
         init(self, *args, **named)
 
     return checked  # type: ignore[return-value]

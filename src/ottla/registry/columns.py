@@ -30,8 +30,8 @@ PLACES: Final = ("prefix", "header")
 
 _MAGIC_BYTES = 1
 _ROW = re.compile(r"\b[Rr]ow (\d+)")
-_ROW_0 = re.compile(r"^Row 0,? ")
-_ROW_FIRST = re.compile(r"Row (\d+)\b,? ?(.*)", re.DOTALL)
+ROW_AT_FIRST = re.compile(r"Row (\d+)\b(.*)", re.DOTALL)
+"""An error that names a row: its number, and what follows."""
 _REASONS_AT_ONCE = 256
 _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _ID_BYTES, _GUID_BYTES = 5, 17
@@ -173,7 +173,7 @@ class ColumnDecoder:
                 self._known(prefix or b"", ask_again=False)
             except (RegistryError, UserMistake) as error:
                 self._pass_on(error)
-                told = _ROW_0.sub("", str(self._failed("Row 0", error)))
+                told = str(self._failed("", error)).lstrip()
                 for place in of_prefix:
                     found[place] = told
                 continue
@@ -191,10 +191,10 @@ class ColumnDecoder:
                 self.decode(values.take(at), None if headers is None else headers.take(at))
                 return
             except DeserializationError as error:
-                told = _ROW_FIRST.match(str(error))
+                told = ROW_AT_FIRST.match(str(error))
                 assert told is not None
                 failed = begin + int(told[1])
-                found[places[failed]] = told[2]
+                found[places[failed]] = told[2].lstrip(", ")
                 # What is wrong with the message's indexes is told first, of whatever row.
                 self._find_reasons(values, headers, places[begin:failed], found)
                 begin = failed + 1

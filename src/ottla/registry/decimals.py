@@ -31,10 +31,12 @@ def rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
     """Columns, or a struct, with decimals in the scale of the schema; RecordError where a value would be rounded."""
     import pyarrow as pa
 
-    def cast(column: Any, field: Any) -> Any:
+    def differs(field: Any) -> bool:
         wanted = decimals.get(field.name)
-        if wanted is None or not pa.types.is_decimal(field.type) or field.type.scale == wanted.scale:
-            return column
+        return wanted is not None and pa.types.is_decimal(field.type) and field.type.scale != wanted.scale
+
+    def cast(column: Any, field: Any) -> Any:
+        wanted = decimals[field.name]
         try:
             return column.cast(wanted)
         except pa.ArrowInvalid:
@@ -43,7 +45,7 @@ def rescaled(columns: Any, decimals: Mapping[str, Any]) -> Any:
                 f"{wanted.scale}) of the Avro schema does not hold: round it, or send it by another schema."
             ) from None
 
-    return _cast(columns, cast)
+    return _cast(columns, differs, cast)
 
 
 def as_whole_numbers(columns: Any) -> Any:
@@ -55,30 +57,32 @@ def as_whole_numbers(columns: Any) -> Any:
 
     def cast(column: Any, field: Any) -> Any:
         for number in (pa.uint64(), pa.int64()):
-            wanted = _whole(field.type, number)
-            if wanted == field.type:
-                break
             with contextlib.suppress(pa.ArrowInvalid):
-                return column.cast(wanted)
+                return column.cast(_whole(field.type, number))
         return column
 
-    return _cast(columns, cast)
+    return _cast(columns, lambda field: _whole(field.type, pa.uint64()) != field.type, cast)
 
 
-def _cast(columns: Any, cast: Callable[[Any, Any], Any]) -> Any:
-    """The same columns, or the same struct, with what `cast` makes of each column and its field."""
+def _cast(columns: Any, is_meant: Callable[[Any], bool], cast: Callable[[Any, Any], Any]) -> Any:
+    """The same columns, or the same struct, with what `cast` makes of each column whose field is meant."""
     import pyarrow as pa
 
-    if isinstance(columns, pa.StructArray):
-        fields = list(columns.type)
-        # Flattened, a value in a null row is null.
-        made = [cast(column, field) for column, field in zip(columns.flatten(), fields, strict=True)]
-        from_arrays: Any = pa.StructArray.from_arrays
-        return from_arrays(made, fields=_with_types(fields, made), mask=columns.is_null())
-    if isinstance(columns, (pa.RecordBatch, pa.Table)):
-        made = [cast(column, field) for column, field in zip(columns.columns, columns.schema, strict=True)]
-        return type(columns).from_arrays(made, schema=pa.schema(_with_types(list(columns.schema), made)))
-    return columns
+    is_struct = isinstance(columns, pa.StructArray)
+    if not is_struct and not isinstance(columns, (pa.RecordBatch, pa.Table)):
+        return columns
+    fields = list(columns.type if is_struct else columns.schema)
+    meant = [is_meant(field) for field in fields]
+    if not any(meant):
+        return columns
+    # Flattened, a value in a null row is null.
+    parts = zip(columns.flatten() if is_struct else columns.columns, fields, meant, strict=True)
+    made = [cast(column, field) if is_to_cast else column for column, field, is_to_cast in parts]
+    fields = _with_types(fields, made)
+    if not is_struct:
+        return type(columns).from_arrays(made, schema=pa.schema(fields))
+    from_arrays: Any = pa.StructArray.from_arrays
+    return from_arrays(made, fields=fields, mask=columns.is_null())
 
 
 def _with_types(fields: list[Any], columns: list[Any]) -> list[Any]:

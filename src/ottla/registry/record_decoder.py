@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from ottla.errors import ConfigError, DeserializationError
-from ottla.registry.columns import MODES, ColumnDecoder, client_of, reader_schema
+from ottla.registry.columns import MODES, ROW_AT_FIRST, ColumnDecoder, client_of, reader_schema
 from ottla.registry.registered import RegisteredSchema
-
-_ROW = re.compile(r"Row (\d+)\b(.*)", re.DOTALL)
 
 
 class RecordDecoder:
@@ -72,7 +69,7 @@ class RecordDecoder:
 
 def of_record(error: DeserializationError, topic: str, place: Callable[[int], tuple[int, int]]) -> DeserializationError:
     """The same error, which names a row, with the record's place; `place` tells a row's partition and offset."""
-    found = _ROW.match(str(error))
+    found = ROW_AT_FIRST.match(str(error))
     if found is None:
         return error
     partition, offset = place(int(found[1]))

@@ -35,6 +35,7 @@ from cython.cimports.ottla.schemas.avro.building import (
     OP_OPTIONAL,
     OP_RECORD,
     OP_STRING,
+    OP_TIME,
     OP_UNION,
     TOO_DEEP,
     UNKNOWN_SYMBOL,
@@ -97,11 +98,11 @@ class _RowStep:
 
 
 _OTHER = cython.declare(cython.int, 1000)
-_FROM_WHOLE = frozenset({"int_long", "int_float", "int_double", "long_float", "long_double", "skip_varint", "time"})
+_FROM_WHOLE = frozenset({"int_long", "int_float", "int_double", "long_float", "long_double", "skip_varint"})
 _CODES = {
     "long": OP_LONG, "int": OP_INT, "string": OP_STRING, "double": OP_DOUBLE, "float": OP_FLOAT, "boolean": OP_BOOLEAN,
     "record": OP_RECORD, "optional": OP_OPTIONAL, "union": OP_UNION, "array": OP_ARRAY, "map": OP_MAP,
-    "enum": OP_ENUM, "null": OP_NULL, "bytes": OP_BYTES, "fixed": OP_FIXED,
+    "time": OP_TIME, "enum": OP_ENUM, "null": OP_NULL, "bytes": OP_BYTES, "fixed": OP_FIXED,
 }  # fmt: skip
 
 
@@ -177,14 +178,16 @@ def _read(step: _RowStep, reading: cython.pointer(Reading), begin: cython.p_cons
     at: cython.p_const_char = reading.at
     wide: cython.double = 0
     single: cython.float = 0
-    if code in (OP_LONG, OP_INT):
+    if code in (OP_LONG, OP_INT, OP_TIME):
         at = (
-            get_long(at, reading, cython.address(number))
-            if code == OP_LONG
-            else get_int(at, reading, cython.address(number))
+            get_int(at, reading, cython.address(number))
+            if code == OP_INT
+            else get_long(at, reading, cython.address(number))
         )
         if at == cython.NULL:
             raise _refused(step, reading, begin, 0)
+        if code == OP_TIME and not 0 <= number < step.number:
+            raise _refused(step, reading, begin, NOT_TIME)
         reading.at = at
         return number if step.convert is None else step.convert(number)
     if code in (OP_STRING, OP_BYTES):
@@ -332,7 +335,7 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
         at = get_sized(at, reading, cython.address(number))
     elif op in ("int_long", "int_float", "int_double"):
         at = get_int(at, reading, cython.address(number))
-    elif op in ("long_float", "long_double", "skip_varint", "time"):
+    elif op in ("long_float", "long_double", "skip_varint"):
         at = get_long(at, reading, cython.address(number))
     elif op == "float_double":
         at = at if has(at, 4, reading) else cython.NULL
@@ -350,11 +353,9 @@ def _read_other(step: _RowStep, reading: cython.pointer(Reading), begin: cython.
         memcpy(cython.address(single), at, 4)
         reading.at = at + 4
         return single
-    if op == "time" and not 0 <= number < step.number:
-        raise _refused(step, reading, begin, NOT_TIME)
     if op in _FROM_WHOLE:
         reading.at = at
-        if op in ("int_long", "time"):
+        if op == "int_long":
             return number if step.convert is None else step.convert(number)
         if op in ("int_float", "long_float"):
             return cython.cast(cython.double, cython.cast(cython.float, number))
