@@ -182,7 +182,7 @@ def test_settings_of_other_programs_are_passed_over_by_name(command: tuple[str, 
     done = with_lines(tmp_path, command, *(f"{name}={PASSWORD}" for name in others), *FAST)
     passed_over, failed = done.stderr.splitlines()
     path = tmp_path / "client.properties"
-    assert passed_over == f"ottla: {path}: not settings of Kafka's clients, so passed over: {', '.join(others)}"
+    assert passed_over == f"ottla: {path}: ignored, no settings of Kafka's clients: {', '.join(others)}"
     assert "no Kafka broker could be reached" in failed
 
 

@@ -172,7 +172,8 @@ def test_ledger_of_what_was_sent_stands_the_audit(
 def test_ledger_tells_what_was_not_stored(cluster: Cluster, topic: str, produce: Run, tmp_path: Path) -> None:
     ledger = tmp_path / "sent.parquet"
     config = tmp_path / "client.properties"
-    config.write_text("retries=0\nenable.idempotence=false\n")
+    # It switches idempotence off, and with it what the ledger claims.
+    config.write_text("retries=0\n")
     arguments = ("--command-config", str(config), "--ledger", str(ledger), "--json")
     with cluster.faults.refuse(error=ErrorCode.INVALID_RECORD, topic=topic):
         out, err = produce(*arguments, given=b"a\nb\n", status=1)

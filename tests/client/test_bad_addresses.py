@@ -80,7 +80,7 @@ def test_nobody_listens_is_unreachable_with_the_address_and_the_reason(closed_po
         producer.send("flights", b"x")
     assert str(caught.value) == (
         f"no Kafka broker could be reached within 2000 ms at {closed_port} (connection refused); "
-        "check that the brokers are running and that bootstrap_servers names them"
+        "check that the brokers are running and that the address is right"
     )
 
 

@@ -405,10 +405,10 @@ def test_brokers_are_killed_and_started_and_faults_put_in_force_and_healed(
         cluster.await_isr("orders", partition, 3, timeout=30)
     choose(page, "Fault", "lose_ack")
     # Names stand in type of their own, not between backticks.
-    assert "`" not in page.locator("form", has_text="Let something go wrong").inner_text()
+    assert "`" not in page.locator("form", has_text="Add a fault").inner_text()
     page.get_by_label("topic", exact=True).fill("orders")
     page.get_by_label("nth", exact=True).fill("1")
-    page.get_by_role("button", name="Put it in force").click()
+    page.get_by_role("button", name="Add the fault").click()
     page.get_by_text("fired 0").wait_for()
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         producer.send("orders", b"told twice", partition=0).result(30)
@@ -416,7 +416,7 @@ def test_brokers_are_killed_and_started_and_faults_put_in_force_and_healed(
     page.get_by_role("button", name="Heal fault").click()
     page.get_by_text("No fault is in force.").wait_for()
     page.get_by_label("nth", exact=True).fill("never")
-    page.get_by_role("button", name="Put it in force").click()
+    page.get_by_role("button", name="Add the fault").click()
     page.locator("#state").get_by_text("nth").wait_for()
     opened.said[:] = [each for each in opened.said if "400" not in each]
 
@@ -426,7 +426,7 @@ def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cl
     cluster.create_topic("limited", partitions=6)
     page = opened.go("served")
     choose(page, "Clients push their metrics", "1000")
-    page.get_by_role("button", name="Ask for them").click()
+    page.get_by_role("button", name="Apply").click()
     page.get_by_text("Clients that connect from now on push their metrics.").wait_for()
     is_over = threading.Event()
 
@@ -468,7 +468,7 @@ def test_who_is_connected_and_what_limits_a_producer_is_shown(opened: Looked, cl
             sending.join()
     card.get_by_text("has ended").wait_for()
     choose(page, "Clients push their metrics", "0")
-    page.get_by_role("button", name="Ask for them").click()
+    page.get_by_role("button", name="Apply").click()
     page.get_by_text("Clients are not asked for metrics here.").wait_for()
 
 

@@ -8,7 +8,7 @@ from ottla.errors import OttlaError
 from ottla.spark.mistakes import NotPlanned, plainly, while_pickling
 
 SENTENCES = [
-    ("check that bootstrap_servers names them", "check that kafka.bootstrap.servers names them"),
+    ("bootstrap_servers must name Kafka listeners", "kafka.bootstrap.servers must name Kafka listeners"),
     (
         "max.request.size allows 5; raise max_request_size.",
         "kafka.max.request.size allows 5; raise kafka.max.request.size.",

@@ -58,7 +58,7 @@ def client_arguments(
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if others:
-        typer.echo(f"ottla: {path}: not settings of Kafka's clients, so passed over: {', '.join(others)}", err=True)
+        typer.echo(f"ottla: {path}: ignored, no settings of Kafka's clients: {', '.join(others)}", err=True)
     told = settings.pop("bootstrap_servers", None)
     return (told if told and bootstrap_servers == default else bootstrap_servers), settings
 

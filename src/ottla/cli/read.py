@@ -113,7 +113,7 @@ def read(
     """Print the records of a topic as they are stored now, partition by partition.
 
     With --value-format each value is decoded by the schema that it names in --registry, and shown as JSON, as `ottla
-    produce` takes it. --start and --end are times of the records; without a zone they are UTC.
+    produce` takes it. --start and --end are offsets, or times of the records; a time without a zone is UTC.
 
     For example, while `ottla serve --topic orders` runs:
 
@@ -123,8 +123,8 @@ def read(
         ottla read orders --output orders.csv
         ottla read orders --value-format avro --registry http://localhost:8081
 
-    Exit status: 0 when all was read, 1 when a value cannot be decoded or brokers do not answer,
-    2 when a topic, an address or an option cannot be used.
+    Exit status: 0 when all was read, 1 when a value cannot be decoded or brokers stop answering,
+    2 when no broker can be reached, or a topic or an option cannot be used.
     """
     style = _style(style, as_json, follow, output)
     if output is not None and follow:

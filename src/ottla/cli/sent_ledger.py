@@ -13,10 +13,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
+from ottla.audit.promises import claimed
+from ottla.cli.options import DEFAULT_BOOTSTRAP
 from ottla.errors import DeliveryError, DeliveryUnknown, UserMistake
 from ottla.ledger import schema
 from ottla.ledger.checksum import crc_column, record_crc
 from ottla.ledger.writer import LedgerWriter
+from ottla.producer.settings import ProducerSettings
 from ottla.whole_file import check_place
 
 if TYPE_CHECKING:
@@ -34,8 +37,10 @@ class SentLedger:
         if path.suffix.lower() != _ENDING:
             raise UserMistake(f"--ledger writes Parquet: give a name that ends with {_ENDING}, not {path}")
         check_place(path, what="the ledger", option="--ledger")
-        self._is_answered = f"{settings.get('acks', 'all')}" != "0"
-        self._writer = LedgerWriter(path, run_id=uuid4().hex, guarantee=_guarantee(settings), topic=topic)
+        checked = ProducerSettings({"bootstrap_servers": DEFAULT_BOOTSTRAP, **settings})
+        self._is_answered = checked.acks != 0
+        promise = claimed(acks=checked.acks, idempotent=checked.idempotent)
+        self._writer = LedgerWriter(path, run_id=uuid4().hex, guarantee=promise.guarantee, topic=topic)
         self._count = 0
         self._open: deque[tuple[Delivery, int, int]] = deque()
         self._open_tables: deque[tuple[TableDelivery, Any, Any]] = deque()
@@ -128,12 +133,3 @@ class SentLedger:
             self._writer.discard()
         else:
             self.finish()
-
-
-def _guarantee(settings: Mapping[str, Any]) -> str:
-    """What such a producer claims."""
-    acks = f"{settings.get('acks', 'all')}"
-    if acks == "0":
-        return schema.AT_MOST_ONCE
-    is_idempotent = f"{settings.get('enable_idempotence', True)}".lower() != "false" and acks in ("all", "-1")
-    return schema.EXACTLY_ONCE if is_idempotent else schema.AT_LEAST_ONCE

@@ -36,7 +36,7 @@ topics = typer.Typer(
     cls=NamingGroup,
     invoke_without_command=True,
     subcommand_metavar="[TOPIC | COMMAND [ARGS]...]",
-    help="List topics, show one, make, change and delete them.\n\n"
+    help="List topics, show one, create, change and delete them.\n\n"
     "For example, while `ottla serve --topic orders` runs:\n\n"
     "    ottla topics\n"
     "    ottla topics orders\n"
@@ -144,7 +144,7 @@ def create(
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     configs = _pairs(config)
     with _admin(context, bootstrap_servers, command_config) as admin:
         admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=configs)

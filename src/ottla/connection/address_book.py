@@ -94,7 +94,7 @@ class AddressBook:
         within = "" if waited_ms is None else f" within {waited_ms} ms"
         return Unreachable(
             f"no Kafka broker could be reached{within} at {where}; "
-            "check that the brokers are running and that bootstrap_servers names them"
+            "check that the brokers are running and that the address is right"
         )
 
     def error_after(self, waited_ms: int) -> OttlaError:

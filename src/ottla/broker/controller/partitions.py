@@ -65,7 +65,7 @@ class Partitions:
         present = len(topic.partitions)
         added = asked.count - present
         if added <= 0:
-            detail = f"topic {asked.name!r} has {present} partitions already; {asked.count} are not more"
+            detail = f"topic {asked.name!r} has {present} partitions: give more than that, not {asked.count}"
             raise Refused(ErrorCode.INVALID_PARTITIONS, detail)
         if asked.count > PARTITIONS_MAX:
             detail = f"{asked.count} partitions; a topic may have {PARTITIONS_MAX}"

@@ -52,7 +52,7 @@ export async function brokers({ place, signal, every }) {
       : String(found.controller_id), Brokers: count(found.brokers.length) }),
     found.missing.length > 0 && h("p", { class: "warning" },
       `Replicas are assigned to brokers that are not there: ${found.missing.join(", ")}.`),
-    found.sizes_untold && h("p", { class: "warning" }, `Sizes are not told: ${found.sizes_untold}`),
+    found.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${found.sizes_untold}`),
     broken.map((each) => h("p", { class: "error" }, each)));
     list.update(found.brokers.map((each) => ({ ...each, is_controller: each.id === found.controller_id })));
   }

@@ -25,7 +25,7 @@ export function fill(place, ...children) {
 
 export function facts(pairs) {
   return h("dl", { class: "facts" }, Object.entries(pairs).map(([name, value]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "not told" : value))));
+    h("div", {}, h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "unknown" : value))));
 }
 
 export function field(label, control, extra) {

@@ -12,8 +12,8 @@ export async function logs(name, body, { signal }) {
   const errors = h("div");
   const place = h("div");
   const view = logView(name);
-  fill(body, h("p", { class: "dim" }, "Ten looks a second, and one at the page cache. Light: written to the log. Dark: synced to the disk. ",
-    "The line: the high watermark."), errors, fill(place, view.element));
+  fill(body, h("p", { class: "dim" }, "Refreshed 10 times a second, the page cache once. Light bar: in the log. Dark bar: synced to the disk. ",
+    "Line: high watermark."), errors, fill(place, view.element));
   await api.get(`served/topics/${api.part(name)}`, {}, signal);
   watch({ topic: name }, signal, (changed) => {
     if (changed.logs) view.update(changed.logs);
@@ -81,7 +81,7 @@ export function logView(name) {
     }));
     const leader = of.get(part.leader);
     fill(window, leader && leader.producers.length > 0 && [h("p", { class: "dim" },
-      "Batches that the leader knows again, as sequence numbers at an offset:"),
+      "The last batches, by which the leader recognises one that is sent again: first to last sequence number, at base offset:"),
     leader.producers.slice(0, PRODUCERS_SHOWN).map((producer) => h("div", {}, `producer ${producer.producer_id}, epoch `,
       `${producer.epoch}${producer.transaction_offset === null ? "" : `, transaction open since offset ${
         producer.transaction_offset}`}`, h("ul", { class: "window" }, producer.batches.map(([first, last, base]) =>

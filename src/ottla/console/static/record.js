@@ -24,7 +24,7 @@ const ENDINGS = {
   committed: "committed: read_committed shows it",
   aborted: "aborted: read_committed leaves it out",
   open: "open: read_committed waits in front of it",
-  unknown: "in one; how it ended is not told now",
+  unknown: "in a transaction; how it ended is unknown",
 };
 
 function full(name, record) {

@@ -181,7 +181,7 @@ function searching(name, partition, left) {
         if (line.error) errors.append(error(line.error));
         if (line.end) {
           cursor = line.end.cursor;
-          progress(last = line.end, line.end.is_done ? "Done" : "Stopped at so many matches");
+          progress(last = line.end, line.end.is_done ? "Done" : `Stopped at ${MATCHES} matches`);
           more.hidden = line.end.is_done;
         }
       });
@@ -201,7 +201,7 @@ function searching(name, partition, left) {
   return h("details", {}, h("summary", {}, "Search"), h("form", { onsubmit: (event) => {
     event.preventDefault();
     run(null);
-  } }, h("p", { class: "dim" }, "All that is given must hold; the partition is the one chosen above."),
+  } }, h("p", { class: "dim" }, "A record must match all fields that are filled in. The partition is the one chosen above."),
   h("div", { class: "bar" }, field("Key contains", inputs.key), field("Value contains", inputs.value),
     field("as regular expressions", regex, { class: "check" }), field("Header", inputs.header),
     field("JSON path in the value", inputs.path), field("Comparison", inputs.operator), field("with", inputs.operand),

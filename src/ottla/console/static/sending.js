@@ -10,7 +10,7 @@ export function sending(name, partitions, look) {
   const value = h("textarea", { rows: 4 });
   const noKey = h("input", { type: "checkbox", checked: true });
   const noValue = h("input", { type: "checkbox" });
-  const headers = h("input", { placeholder: "name=text, one each, with ;", autocomplete: "off" });
+  const headers = h("input", { placeholder: "name=text; name2=text2", autocomplete: "off" });
   const partition = choice([["", "by the key"], ...Array.from({ length: partitions }, (_, number) =>
     [String(number), String(number)])], "");
   const file = h("input", { type: "file", accept: ".ndjson,.jsonl,.json,.txt" });

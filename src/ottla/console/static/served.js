@@ -13,7 +13,7 @@ const STAGES = ["RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseQu
   "TotalTimeMs"];
 const CLIENTS_S = 2;
 const INTERVALS = [["1000", "every second"], ["5000", "every 5 seconds"], ["30000", "every 30 seconds"],
-  ["0", "not any more"]];
+  ["0", "never"]];
 const OF_TIMES = [["Mean", "mean"], ["99thPercentile", "99 %"], ["Max", "max"]];
 
 export async function served({ place, signal, say, every }) {
@@ -97,8 +97,8 @@ export async function served({ place, signal, say, every }) {
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
     h("h2", {}, "Connections"), h("p", { class: "dim" }, "What each broker sees: the request that it is at, how many ",
       "it has read and not answered, and bytes that wait in the socket until it reads on."), connections.element,
-    h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember, looked at once a second at most: the last sequence number in ",
-      "each partition, and the batches that they know again, as sequence numbers at an offset."), producers.element,
+    h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember: the last sequence number in each partition, and the last batches, by which they recognise ",
+      "one that is sent again (first to last sequence number, at base offset). Refreshed once a second at most."), producers.element,
     h("h2", {}, "Clients"), !isFixed && subscription(act), clients);
   drawBrokers(found.brokers);
   drawFaults(found.faults);
@@ -134,8 +134,8 @@ function faultForm(kinds, act) {
     const given = { kind: kind.value };
     for (const input of fields.querySelectorAll("input")) if (input.value.trim()) given[input.name] = input.value.trim();
     act(`${kind.value} is in force.`, () => api.post("served/faults", given));
-  } }, h("h3", {}, "Let something go wrong"), field("Fault", kind), says, fields, h("button", { class: "danger" },
-    "Put it in force"));
+  } }, h("h3", {}, "Add a fault"), field("Fault", kind), says, fields, h("button", { class: "danger" },
+    "Add the fault"));
 }
 
 function requestTable(stages) {
@@ -162,7 +162,7 @@ function connectionTable() {
     key: (row) => `${row.broker} ${row.address}`,
     empty: "No client is connected.",
     columns: [
-      { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "not told" },
+      { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "unknown" },
       { title: "Broker", width: 6, kind: "number", value: (row) => row.broker, cell: (row) => String(row.broker) },
       { title: "In flight", width: 8, kind: "number", value: (row) => row.requests_in_flight,
         cell: (row) => count(row.requests_in_flight) },
@@ -206,13 +206,13 @@ function subscription(act) {
     const wanted = Number(interval.value);
     act(wanted ? "Clients that connect from now on push their metrics." : "Clients are not asked for metrics here.",
       () => api.post("served/subscription", { interval_ms: wanted }));
-  } }, field("Clients push their metrics (KIP-714)", interval), h("button", {}, "Ask for them"));
+  } }, field("Clients push their metrics (KIP-714)", interval), h("button", {}, "Apply"));
 }
 
 // Each client in a place of its own: what is open stays open, and a table keeps how it is sorted.
 function drawClients(place, all) {
   if (!all.length) {
-    fill(place, h("p", { class: "dim" }, "None has pushed metrics: clients do where a subscription asks for it when they connect."));
+    fill(place, h("p", { class: "dim" }, "No client has pushed metrics. Choose an interval, then start the clients again: they learn of it when they connect."));
     return;
   }
   const before = new Map([...place.children].filter((each) => each.draw).map((each) => [each.dataset.client, each]));
@@ -232,7 +232,7 @@ function clientCard(id) {
     { title: "Metric", header: true, value: (row) => row.name, cell: (row) =>
       [row.name, ...Object.values(row.attributes || {})].join(" ") },
     { title: "Value", width: 16, kind: "number", value: (row) => row.value,
-      cell: (row) => row.value === null ? "of nothing" : String(row.value) },
+      cell: (row) => row.value === null ? "no value" : String(row.value) },
   ] });
   const made = h("section", { class: "card", "data-client": id }, name, limits,
     h("details", {}, h("summary", {}, "Metrics"), metrics.element));
@@ -251,7 +251,7 @@ function inFlight(client) {
 }
 
 function shownDiagnosis({ diagnosis }) {
-  if (!diagnosis) return h("p", { class: "dim" }, "What limits it is not told: it has pushed no metrics of a producer.");
+  if (!diagnosis) return h("p", { class: "dim" }, "What limits it is unknown: it has pushed no metrics of a producer.");
   const sentences = diagnosis.findings.length ? diagnosis.findings : [diagnosis];
   const assumed = Object.entries(diagnosis.assumed).map(([name, value]) => `${name}=${value}`).join(", ");
   return [h("ul", {}, sentences.map((each) => h("li", {}, each.limit && [h("b", {}, each.limit), ": "], each.sentence))),

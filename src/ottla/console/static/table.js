@@ -85,7 +85,8 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
     const made = shown.slice(first, end).map((row, number) => line(row, first + number));
     if (first > 0) made.unshift(space(first * height));
     if (end < shown.length) made.push(space((shown.length - end) * height));
-    if (!shown.length && isKnown) made.push(h("tr", {}, h("td", { colSpan: columns.length }, empty || "Nothing here.")));
+    if (!shown.length && isKnown) made.push(h("tr", {}, h("td", { colSpan: columns.length },
+      (typeof empty === "function" ? empty() : empty) || "Nothing here.")));
     grid.setAttribute("aria-rowcount", shown.length + 1);
     fill(body, made);
     if (place) {

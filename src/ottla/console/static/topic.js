@@ -46,10 +46,10 @@ async function partitions(name, body, { signal, every, say }) {
         cell: (row) => count(row.log_start_offset) },
       { title: "High watermark", width: 13, kind: "number", value: (row) => row.high_watermark,
         cell: (row) => count(row.high_watermark) },
-      { title: "Last stable", width: 13, kind: "number", minor: true, value: (row) => row.last_stable_offset,
+      { title: "Last stable offset", width: 17, kind: "number", minor: true, value: (row) => row.last_stable_offset,
         cell: (row) => row.last_stable_offset < row.high_watermark
           ? h("span", { class: "storm" }, count(row.last_stable_offset)) : count(row.last_stable_offset) },
-      { title: "Log end", width: 13, kind: "number", minor: true, value: (row) => row.log_end_offset,
+      { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.log_end_offset,
         cell: (row) => row.log_end_offset > row.high_watermark
           ? h("span", { class: "storm" }, count(row.log_end_offset)) : count(row.log_end_offset) },
       { title: "Stored", width: 9, kind: "number", minor: true, value: (row) => row.bytes,
@@ -63,7 +63,7 @@ async function partitions(name, body, { signal, every, say }) {
     fill(told, facts({ "Topic id": found.id, Partitions: count(found.partitions.length),
       Offsets: count(sum((each) => each.high_watermark - each.log_start_offset)),
       "Stored by leaders": found.sizes_untold ? null : bytes(sum((each) => each.bytes)) }),
-    found.sizes_untold && h("p", { class: "warning" }, `Sizes are not told: ${found.sizes_untold}`));
+    found.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${found.sizes_untold}`));
     list.update(found.partitions);
   }
 

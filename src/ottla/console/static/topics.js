@@ -16,7 +16,7 @@ export async function topics({ place, signal, every, say }) {
     label: "Topics",
     key: (row) => row.name,
     sorted: "Topic",
-    empty: "No topic has such a name.",
+    empty: () => wanted.value ? "No topic has this text in its name." : "There are no topics yet.",
     columns: [
       { title: "Topic", header: true, value: (row) => row.name, cell: (row) =>
         h("a", { href: `#/topic/${api.part(row.name)}`, title: row.name }, row.name) },
@@ -54,7 +54,7 @@ export async function topics({ place, signal, every, say }) {
   async function measure() {
     try {
       sizes = await api.get("topic-sizes", {}, signal);
-      fill(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are not told: ${sizes.sizes_untold}`));
+      fill(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${sizes.sizes_untold}`));
       draw();
     } catch (problem) {
       if (!signal.aborted) fill(warning, error(problem.message));

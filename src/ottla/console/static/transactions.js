@@ -61,8 +61,8 @@ export async function transactions({ place, signal, every, say }) {
       const lost = found.producers.filter((each) => each.hangs);
       fill(hanging, h("p", { class: lost.length ? "error" : "dim" }, lost.length ? `${plural(lost.length, "transaction")} ` +
         "hanging: no coordinator knows of it, and read_committed waits in front of it." : "No transaction hangs."),
-      h("p", { class: "dim" }, `Looked for among those without a record for ${age(found.longest_ms)}`,
-        found.longest_is_known ? " (transaction.max.timeout.ms)." : "; the brokers do not tell transaction.max.timeout.ms."),
+      h("p", { class: "dim" }, `Only transactions without a new record for ${age(found.longest_ms)} are looked at`,
+        found.longest_is_known ? " (transaction.max.timeout.ms)." : "; the brokers did not say what transaction.max.timeout.ms is."),
       found.hanging_untold && h("p", { class: "warning" }, found.hanging_untold),
       found.untold.slice(0, 5).map((each) => h("p", { class: "warning" }, each)));
       producers.update(found.producers);
