@@ -11,20 +11,32 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from ottla.printable import printable
+
 PIPE_WIDTH = 100
+
+
+class PlainConsole(Console):
+    """A console for text of others: group ids, keys and names of files are no markup, and no terminal obeys them."""
+
+    def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
+        super().__init__(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Every text that is printed, and every cell of a table, comes by here."""
+        return super().render_str(printable(text, besides="\n\t"), **how)
 
 
 def open_console() -> Console:
     """stdout, 100 columns wide where it is no terminal and COLUMNS says nothing else."""
-    width = PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
-    # Names of files and columns are no markup.
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+    return PlainConsole(width=PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None)
 
 
 def plain_table(*, has_heading: bool = False) -> Table:
@@ -89,8 +101,7 @@ def showing_steps(console: Console) -> Iterator[Steps]:
 
 def late_progress() -> Progress:
     """A display on stderr, not started yet, that leaves nothing behind."""
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    return _progress(console, transient=True)
+    return _progress(PlainConsole(stderr=True), transient=True)
 
 
 # Narrower screens have no bar and no units, those of fewer than 80 columns percentages for counts: columns that do not

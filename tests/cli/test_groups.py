@@ -63,6 +63,17 @@ def committed(groups: Groups, group: str) -> dict[int, int]:
     return {part["partition"]: part["committed"] for part in topic["partitions"]}
 
 
+def test_a_group_whose_name_a_terminal_would_obey_is_spelled_out(servers: str, groups: Groups) -> None:
+    name = "\x1b]0;owned\x07\u202e-group"
+    lookup = OffsetLookup(servers)
+    lookup.commit(name, {("orders", 0): 2}, 30_000)
+    lookup.close()
+    for shown in (groups(), groups("describe", name)):
+        assert r"\x1b]0;owned\x07\u202e-group" in shown
+        assert all(each.isprintable() for each in shown.replace("\n", ""))
+    groups("delete", name)
+
+
 def test_groups_are_listed_with_their_lag(groups: Groups, billing: str) -> None:
     lines = [line.split() for line in groups().splitlines()]
     assert lines[0] == ["group", "protocol", "state", "coordinator", "lag"]

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tools.ports import free_ports
 
 import ottla
 from ottla.cli import main
@@ -191,6 +192,63 @@ def test_follow_shows_what_comes_later_until_ctrl_c(orders: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=TIMEOUT_S) == ("", "ottla: interrupted\n")
         assert process.returncode == 130
+
+
+def test_follow_waits_for_a_broker_that_is_away() -> None:
+    with (
+        Cluster(1) as cluster,
+        ottla.Producer(cluster.bootstrap_servers) as producer,
+        following(cluster.bootstrap_servers, "waited") as (process, next_line),
+    ):
+        assert next_line() == "0\n"
+        cluster.kill(1)
+        assert process.stderr is not None
+        # It has noticed, and says why nothing comes.
+        assert "cannot be used: " in process.stderr.readline()
+        cluster.start(1)
+        producer.send("waited", "1").result(TIMEOUT_S)
+        assert next_line() == "1\n"
+        assert process.poll() is None
+
+
+def test_what_follow_cannot_reach_at_all_is_told_soon(capfd: pytest.CaptureFixture[str]) -> None:
+    [port] = free_ports(1)
+    assert main(["read", "orders", "-b", f"127.0.0.1:{port}", "--follow"]) == 2
+    assert "no Kafka broker could be reached" in capfd.readouterr().err
+
+
+def test_where_a_partition_begins_later_than_asked_it_is_read_from_there(orders: str) -> None:
+    with ottla.Admin(orders) as admin:
+        admin.create_topics("trimmed", partitions=2)
+        with ottla.Producer(orders) as producer:
+            for number in range(8):
+                producer.send("trimmed", f"{number}", partition=number % 2)
+        admin.delete_records("trimmed", {0: 3})
+    command = [sys.executable, "-m", "ottla", "read", "trimmed", "-b", orders, "--format", "value", "--start"]
+    done = subprocess.run([*command, "1"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
+    assert sorted(done.stdout.split()) == ["3", "5", "6", "7"]
+    assert done.stderr == "ottla: offset 1 is deleted, so these begin later: trimmed-0 at 3\n"
+    done = subprocess.run([*command, "1700000000000"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
+    assert done.stdout == ""
+    assert done.stderr.startswith("ottla: --start 1700000000000 is beyond the end of every partition; a time is")
+
+
+def test_a_table_shows_control_characters_and_no_terminal_obeys_them(orders: str) -> None:
+    with ottla.Admin(orders) as admin:
+        admin.create_topics("hostile")
+    with ottla.Producer(orders) as producer:
+        headers = [("\x1bh", b"\x1b")]
+        producer.send("hostile", "\x1b[2Jv", "\x1b]52;c;aGk=\x07\u202ek", headers=headers).result(TIMEOUT_S)
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", "read", "hostile", "-b", orders, "--format", "table"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    assert all(each.isprintable() for each in done.stdout.replace("\n", ""))
+    assert r"\x1b]52;c;aGk=\x07" in done.stdout
+    assert r"\u202ek" in done.stdout
 
 
 def test_follow_ends_after_as_many_records_as_limit_says(orders: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
 
 TIMEOUT_S = 60
@@ -99,6 +100,35 @@ def test_a_parquet_file_behind_a_link_is_written_where_the_link_leads(
     assert done.returncode == 0, done.stderr
     assert link.is_symlink()
     assert pq.read_table(path).num_rows == 1
+
+
+def test_topics_are_listed_while_one_has_no_leader() -> None:
+    with Cluster(brokers=2) as cluster:
+        servers = "-b", cluster.bootstrap_servers
+        cluster.create_topic("alone", partitions=2, replication_factor=1)
+        cluster.create_topic("orders", replication_factor=2)
+        with Producer(cluster.bootstrap_servers) as producer:
+            producer.send("orders", b"1").result(TIMEOUT_S)
+        gone = cluster.leader("alone", 0)
+        cluster.kill(gone)
+        cluster.await_leader("orders", 0)
+        listed = ottla("topics", *servers)
+        assert listed.returncode == 0, listed.stderr
+        assert [line.split() for line in listed.stdout.splitlines()[1:]] == [
+            ["alone", "2", "1", "unknown"],
+            ["orders", "1", "2", "1"],
+        ]
+        assert "a partition has no leader, or its leader does not answer: alone\n" in listed.stderr
+        assert [row["records"] for row in json.loads(ottla("topics", "--json", *servers).stdout)] == [None, 1]
+        described = ottla("topics", "alone", *servers)
+        assert described.returncode == 0, described.stderr
+        assert described.stdout.splitlines()[1].split() == ["0", "none", str(gone), str(gone)]
+
+
+def test_what_was_deleted_before_an_error_is_told(servers: tuple[str, str], kafka_topic: str) -> None:
+    done = ottla("topics", "delete", kafka_topic, "no-such-topic", *servers)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ottla: deleted: {kafka_topic}; then it ended:\nottla: UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic: str) -> None:

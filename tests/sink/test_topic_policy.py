@@ -15,7 +15,7 @@ from tests.wrong_answers import framed
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.frames import decode_request, encode_response
+from ottla.protocol.frames import decode_request, encode_request, encode_response
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 from .conftest import assert_every_row_once
@@ -26,36 +26,47 @@ _ALLOWED = {"cleanup.policy"}
 
 
 class PolicyProxy(CrookedProxy):
-    """Answers CreateTopics as such brokers do; `refused` are the topics."""
+    """Answers CreateTopics as such brokers do; `refused` are the topics.
+
+    The broker only validates what is refused: so its answer, which is exchanged, has its place among the others.
+    """
 
     def __init__(self, bootstrap_servers: str) -> None:
-        super().__init__(bootstrap_servers, [])
         self.refused: list[str] = []
+        self._refusals: dict[bytes, CreateTopicsResponse] = {}
+        super().__init__(bootstrap_servers, [], _CREATE_TOPICS)
 
     def _forward(self, client: socket.socket, broker: socket.socket, asked: dict[int, tuple[int, int]]) -> None:
         with contextlib.suppress(OSError):
             for frame in frames(client):
                 api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
-                refusal = self._refusal(frame) if api_key == _CREATE_TOPICS else None
-                if refusal is not None:
-                    answer = encode_response(correlation_id, refusal, version)
-                    client.sendall(b"".join(bytes(chunk) for chunk in answer))
-                    continue
                 asked[correlation_id] = api_key, version
-                broker.sendall(framed(frame))
+                broker.sendall(self._checked(frame) if api_key == _CREATE_TOPICS else framed(frame))
         hang_up(client, broker)
 
-    def _refusal(self, frame: bytes) -> CreateTopicsResponse | None:
-        _, request = decode_request(memoryview(frame))
+    def _checked(self, frame: bytes) -> bytes:
+        header, request = decode_request(memoryview(frame))
         if all(config.name in _ALLOWED for topic in request.topics for config in topic.configs):
-            return None
+            return framed(frame)
         names = [topic.name for topic in request.topics]
         self.refused += names
         told = "segments have to be as large as the policy says"
-        results = [
-            CreatableTopicResult(name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=told) for name in names
-        ]
-        return CreateTopicsResponse(topics=results)
+        self._refusals[frame[4:8]] = CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=told)
+                for name in names
+            ]
+        )
+        request.validate_only = True
+        chunks = encode_request(header.correlation_id, header.client_id, request, header.request_api_version)
+        return b"".join(bytes(chunk) for chunk in chunks)
+
+    def _crooked(self, frame: bytes, version: int) -> bytes | None:
+        refusal = self._refusals.pop(frame[:4], None)
+        if refusal is None:
+            return framed(frame)
+        answer = encode_response(int.from_bytes(frame[:4], "big"), refusal, version)
+        return b"".join(bytes(chunk) for chunk in answer)
 
 
 @pytest.fixture

@@ -24,6 +24,9 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "vulnerabilities.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "src/ottla/broker/UNSUPPORTED.md": "unsupported.md",
 }
 CHARTS = "<!-- The site has charts here, drawn from benchmarks/results.json. -->"

@@ -6,17 +6,24 @@ An option after the verb overrides the same one before it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ottla.cli.command_config import client_arguments
+from ottla.cli.foreign_words import instead_of
 from ottla.cli.narrow_help import Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP
-from ottla.errors import KafkaError, UserMistake
+from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.nearest import nearest_name
+from ottla.printable import printable
 from ottla.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.console.kafka import Kafka
 
 _PATIENCE_MS = 5_000
 _NOT_FOUND = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND}
@@ -44,6 +51,9 @@ class NamingGroup(Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             # A shell that completes a line wants no message.
             if args[1:] and not args[1].startswith("-") and not ctx.resilient_parsing:
+                instead = instead_of(ctx.command_path, args[0])
+                if instead is not None:
+                    raise UserMistake(f"`{ctx.command_path}` has no command {args[0]}: {instead}")
                 meant = nearest_name(args[0], self.commands)
                 raise UserMistake(
                     f"{args[0]!r} is no command of `{ctx.command_path}`"
@@ -59,6 +69,9 @@ class NamingGroup(Group):
         except KafkaError as error:
             # Without a verb: a name that does not exist may have been meant as a verb.
             named = ctx.meta.get(_NAMED) if error.code in _NOT_FOUND else None
+            instead = instead_of(ctx.command_path, named) if named is not None else None
+            if instead is not None:
+                raise UserMistake(f"{error}; as a command: {instead}") from error
             meant = nearest_name(named, self.commands) if named is not None else None
             if meant is None:
                 raise
@@ -71,6 +84,17 @@ def told_as_json(context: typer.Context, as_json: bool, what: Any) -> bool:
         return False
     typer.echo(json.dumps(what))
     return True
+
+
+def delete_each(names: Sequence[str], delete: Callable[[str], None]) -> None:
+    """Delete one after the other; where one cannot be deleted, say which ones were."""
+    for number, name in enumerate(names):
+        try:
+            delete(name)
+        except OttlaError:
+            if number:
+                typer.echo(f"ottla: deleted: {printable(', '.join(names[:number]))}; then it ended:", err=True)
+            raise
 
 
 def admin_arguments(
@@ -86,3 +110,11 @@ def admin_arguments(
         DEFAULT_BOOTSTRAP,
         default_api_timeout_ms=_PATIENCE_MS,
     )
+
+
+def looked_at(context: typer.Context, bootstrap_servers: str | None, command_config: Path | None) -> closing[Kafka]:
+    """The Kafka whose topics or groups are shown as they are: what does not answer is left out, and told."""
+    from ottla.console.kafka import Kafka
+
+    addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
+    return closing(Kafka(addresses, settings, {}))

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, told_as_json
+from ottla.cli.admin_options import (
+    Before,
+    NamingGroup,
+    OwnBootstrapServers,
+    admin_arguments,
+    delete_each,
+    looked_at,
+    told_as_json,
+)
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.narrow_help import Command
@@ -20,13 +28,15 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import counted, new_table, tell
 from ottla.cli.where import parse_where
 from ottla.errors import UserMistake
+from ottla.printable import printable
 
 if TYPE_CHECKING:
     from ottla.cli.group_reset import Planned
-    from ottla.console.kafka import Kafka
 
 # Brokers may be busy with a group's members for a while.
 _COMMIT_MS = 30_000
+# What brokers of old do not say.
+_UNKNOWN = "unknown"
 
 groups = typer.Typer(
     cls=NamingGroup,
@@ -70,17 +80,18 @@ def _list(
 ) -> None:
     from ottla.console import group_views
 
-    with _kafka(context, bootstrap_servers, command_config) as kafka:
+    with looked_at(context, bootstrap_servers, command_config) as kafka:
         told = group_views.groups(kafka)
     for broker_id, why in told["untold"].items():
-        typer.echo(f"ottla: groups of broker {broker_id} are missing: {why}", err=True)
+        typer.echo(f"ottla: groups of broker {broker_id} are missing: {printable(why)}", err=True)
     rows = told["groups"]
     if told_as_json(context, as_json, rows):
         return
     if rows:
         table = new_table("group", "protocol", "state", "coordinator", "lag", right=("coordinator", "lag"))
         for row in rows:
-            table.add_row(row["id"], row["protocol"], row["state"], f"{row['coordinator']}", _number(row["lag"]))
+            kind = row["protocol"] or _UNKNOWN, row["state"] or _UNKNOWN
+            table.add_row(row["id"], *kind, f"{row['coordinator']}", _number(row["lag"]))
         tell(table)
     else:
         tell(f"no groups at {bootstrap_servers or context.obj.bootstrap_servers}")
@@ -97,7 +108,7 @@ def describe(
     """Show how far a group has read each partition, its lag, and which member reads it."""
     from ottla.console import group_views
 
-    with _kafka(context, bootstrap_servers, command_config) as kafka:
+    with looked_at(context, bootstrap_servers, command_config) as kafka:
         told = group_views.group(kafka, group)
     if told_as_json(context, as_json, told):
         return
@@ -124,8 +135,8 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete groups that have no members, with their committed offsets."""
-    with _kafka(context, bootstrap_servers, command_config) as kafka:
-        kafka.groups.delete(names)
+    with looked_at(context, bootstrap_servers, command_config) as kafka:
+        delete_each(names, lambda name: kafka.groups.delete([name]))
     told_as_json(context, as_json, {"deleted": names})
 
 
@@ -177,7 +188,7 @@ def reset(
 
     addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
     with closing(OffsetLookup(addresses, **settings)) as lookup:
-        with _kafka(context, bootstrap_servers, command_config) as kafka:
+        with looked_at(context, bootstrap_servers, command_config) as kafka:
             planned = plan_reset(kafka.groups, lookup, group, topic or (), partition or (), where)
         if execute:
             lookup.commit(group, {each.place: each.new for each in planned}, _COMMIT_MS)
@@ -207,10 +218,3 @@ def _told(planned: Planned) -> dict[str, Any]:
 
 def _number(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
-
-
-def _kafka(context: typer.Context, bootstrap_servers: str | None, command_config: Path | None) -> closing[Kafka]:
-    from ottla.console.kafka import Kafka
-
-    addresses, settings = admin_arguments(context, bootstrap_servers, command_config)
-    return closing(Kafka(addresses, settings, {}))

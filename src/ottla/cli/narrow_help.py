@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from ottla.cli.foreign_words import instead_of
 from ottla.cli.missing_values import check_values
+from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,6 +38,18 @@ class _Narrow:
         if not _narrow_help(self, ctx):
             super().format_help(ctx, formatter)  # type: ignore[misc]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except Exception as error:
+            # click's own class for it moved from one typer to the next.
+            name = getattr(error, "option_name", None)
+            instead = instead_of(ctx.command_path, name) if name and not ctx.resilient_parsing else None
+            if instead is None:
+                raise
+            raise UserMistake(f"`{ctx.command_path}` has no option {name}: {instead}") from error
+        return parsed
+
 
 class Command(_Narrow, TyperCommand):
     """A command whose help can be read on any terminal, and whose options do not take each other for values."""
@@ -48,7 +62,15 @@ class Command(_Narrow, TyperCommand):
 
 
 class Group(_Narrow, TyperGroup):
-    """A group of commands whose help can be read on any terminal."""
+    """A group of commands whose help can be read on any terminal, and which knows the commands of other tools."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0] if args else ""
+        if word not in self.commands and not ctx.resilient_parsing:
+            instead = instead_of(ctx.command_path, word)
+            if instead is not None:
+                raise UserMistake(f"`{ctx.command_path}` has no command {word}: {instead}")
+        return super().resolve_command(ctx, args)
 
 
 def _no_type_name(param: Any, ctx: Any) -> str:

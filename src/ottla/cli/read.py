@@ -11,7 +11,7 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.completion import complete_topics
 from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServers, whole
-from ottla.cli.output import counted
+from ottla.cli.output import counted, log_to_stderr
 from ottla.cli.progress import Counter
 from ottla.cli.read_span import Span, what_to_read
 from ottla.cli.read_values import read_values
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_MS = 5_000
+_FOLLOW_PATIENCE_MS = 600_000
 # A table is measured before it is shown, so all of its rows are kept until then.
 TABLE_ROWS_MAX = 1_000
 FORMATS_ALLOWED = *LINES, "table"
@@ -80,7 +81,9 @@ def read(
             metavar="NUMBER",
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on waiting for new records.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on waiting for new records, and up to ten minutes for brokers.")
+    ] = False,
     style: Annotated[
         str | None,
         typer.Option(
@@ -139,12 +142,13 @@ def read(
     bootstrap_servers, settings = client_arguments(
         command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
-    with (
-        told_as_options(),
-        Reader(
-            bootstrap_servers, **what_to_read(topic, partition, span, bootstrap_servers, settings), **settings
-        ) as reader,
-    ):
+    with told_as_options():
+        asked = what_to_read(topic, partition, span, bootstrap_servers, settings)
+    if follow:
+        # Who waits for records also waits for brokers that are started again, and wants to know why nothing comes.
+        settings["default_api_timeout_ms"] = max(settings["default_api_timeout_ms"], _FOLLOW_PATIENCE_MS)
+        log_to_stderr("WARNING", "ottla.client")
+    with told_as_options(), Reader(bootstrap_servers, **asked, **settings) as reader:
         is_text = output is None or output.suffix.lower() not in PARQUET
         found = read_values(reader.schema, _limited(reader, limit), topic, schema, is_text=is_text)
         if output is not None and write is not None:

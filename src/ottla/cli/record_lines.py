@@ -69,8 +69,10 @@ def print_table(found: ValuesRead, rows_max: int) -> bool:
 def _cells(record: dict[str, Any]) -> tuple[str, ...]:
     told = as_object(record)
     headers = ", ".join(f"{name}={'' if value is None else value}" for name, value in told["headers"])
-    cells = (f"{record['partition']}", f"{record['offset']}", _time(record) or "", told["key"] or "")
-    return *cells, printable(_value(record).decode("utf-8", "backslashreplace")), printable(headers)
+    cells = (f"{record['partition']}", f"{record['offset']}", _time(record) or "")
+    # A cell is one line, whatever it holds.
+    texts = told["key"] or "", _value(record).decode("utf-8", "backslashreplace"), headers
+    return *cells, *map(printable, texts)
 
 
 def _spelled_out(line: bytes) -> bytes:

@@ -19,6 +19,7 @@ from ottla.cli.options import JSON_TO_STDOUT, whole
 from ottla.cli.output import has_colors
 from ottla.cli.signals import Ended
 from ottla.errors import UserMistake
+from ottla.printable import printable
 from ottla.tap.exchange import Entry, Exchange, Outcome, to_plain
 from ottla.tap.lines import connection_line, exchange_line, hex_lines, remark_line
 from ottla.tap.recording import Recording
@@ -210,6 +211,7 @@ class _Shown:
             # A word that is longer than a line (a topic's name) is broken rather than lost.
             width = max(self._columns, _COLUMNS_MIN)
             line = "\n".join(textwrap.wrap(line, width, subsequent_indent=_FOLDED_INDENT, break_on_hyphens=False))
+        line = printable(line, besides="\n")
         typer.echo(typer.style(line, fg=color) if self._has_colors and color else line)
 
     def _print_json(self, entry: Entry) -> None:

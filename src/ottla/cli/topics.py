@@ -12,16 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.admin_options import Before, NamingGroup, OwnBootstrapServers, admin_arguments, told_as_json
+from ottla.cli.admin_options import (
+    Before,
+    NamingGroup,
+    OwnBootstrapServers,
+    admin_arguments,
+    delete_each,
+    looked_at,
+    told_as_json,
+)
 from ottla.cli.command_config import CommandConfig
 from ottla.cli.completion import complete_topics
 from ottla.cli.narrow_help import Command
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
+from ottla.printable import printable
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
+    from ottla.client.partition_offsets import Place
+    from ottla.console.kafka import Kafka
 
 # DeleteRecords' offset for all that consumers could read.
 _ALL_RECORDS = -1
@@ -76,14 +87,22 @@ def _list(
     bootstrap_servers: str | None = None,
     command_config: Path | None = None,
 ) -> None:
-    with _admin(context, bootstrap_servers, command_config) as admin:
-        rows = [_row(admin, name) for name in admin.list_topics()]
+    with looked_at(context, bootstrap_servers, command_config) as kafka:
+        rows = _rows(kafka)
+    unknown = [row["topic"] for row in rows if row["records"] is None]
+    if unknown:
+        typer.echo(
+            "ottla: records are not counted, because a partition has no leader, or its leader does not answer: "
+            + printable(", ".join(unknown)),
+            err=True,
+        )
     if told_as_json(context, as_json, rows):
         return
     if rows:
         table = new_table("topic", "partitions", "replicas", "records", right=("partitions", "replicas", "records"))
         for row in rows:
-            table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
+            records = "unknown" if row["records"] is None else f"{row['records']:,}"
+            table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", records)
         tell(table)
     else:
         tell(f"no topics at {bootstrap_servers or context.obj.bootstrap_servers}")
@@ -98,11 +117,10 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Show a topic's partitions, and the settings it has of its own."""
-    with _admin(context, bootstrap_servers, command_config) as admin:
-        places = _places(admin, topic)
-        configs = {
-            each.name: each.value for each in admin.describe_configs(topic=topic).values() if each.source == "topic"
-        }
+    with looked_at(context, bootstrap_servers, command_config) as kafka:
+        places = _places(kafka, topic)
+        given = kafka.admin.describe_configs(topic=topic).values()
+        configs = {each.name: each.value for each in given if each.source == "topic"}
     if told_as_json(context, as_json, {"topic": topic, "configs": configs, "partitions": places}):
         return
     names = "partition", "leader", "replicas", "in sync", "first offset", "end offset"
@@ -196,7 +214,7 @@ def delete(
 ) -> None:
     """Delete topics with all their records."""
     with _admin(context, bootstrap_servers, command_config) as admin:
-        admin.delete_topics(names)
+        delete_each(names, admin.delete_topics)
     told_as_json(context, as_json, {"deleted": names})
 
 
@@ -261,28 +279,51 @@ def _pairs(given: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _row(admin: Admin, name: str) -> dict[str, Any]:
-    described = admin.describe(name)
-    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
-    return {
-        "topic": name,
-        "partitions": len(described.partitions),
-        "replicas": max((len(place.replicas) for place in described.partitions), default=0),
-        "records": sum(end - begins.get(partition, end) for partition, end in ends.items()),
+def _rows(kafka: Kafka) -> list[dict[str, Any]]:
+    """A row for each topic; its records are None where not all partitions tell theirs."""
+    topics = [each for each in kafka.metadata().topics if each.name and not each.is_internal and not each.error_code]
+    leaders = {
+        (topic.name, part.partition_index): part.leader_id
+        for topic in topics
+        for part in topic.partitions
+        if part.leader_id >= 0
     }
+    begins, ends = _begins_and_ends(kafka, leaders)
+    rows = []
+    for topic in sorted(topics, key=lambda each: each.name):
+        places = [(topic.name, part.partition_index) for part in topic.partitions]
+        is_known = all(place in begins and place in ends for place in places)
+        rows.append(
+            {
+                "topic": topic.name,
+                "partitions": len(places),
+                "replicas": max((len(part.replica_nodes) for part in topic.partitions), default=0),
+                "records": sum(ends[place] - begins[place] for place in places) if is_known else None,
+            }
+        )
+    return rows
 
 
-def _places(admin: Admin, topic: str) -> list[dict[str, Any]]:
-    described = admin.describe(topic)
-    begins, ends = admin.begin_offsets(topic), admin.end_offsets(topic)
+def _places(kafka: Kafka, topic: str) -> list[dict[str, Any]]:
+    described = kafka.admin.describe(topic)
+    leaders = {(topic, part.partition): part.leader for part in described.partitions if part.leader is not None}
+    begins, ends = _begins_and_ends(kafka, leaders)
     return [
         {
             "partition": place.partition,
             "leader": place.leader,
             "replicas": list(place.replicas),
             "isr": list(place.isr),
-            "first_offset": begins.get(place.partition),
-            "end_offset": ends.get(place.partition),
+            "first_offset": begins.get((topic, place.partition)),
+            "end_offset": ends.get((topic, place.partition)),
         }
         for place in described.partitions
     ]
+
+
+def _begins_and_ends(kafka: Kafka, leaders: dict[Place, int]) -> list[dict[Place, int]]:
+    """The first offsets and the ends, without partitions whose leader does not answer."""
+    from ottla.client.partition_offsets import Wanted, partition_offsets
+    from ottla.reader.position import EARLIEST, LATEST
+
+    return partition_offsets(kafka.driver, leaders, Wanted(EARLIEST), Wanted(LATEST))

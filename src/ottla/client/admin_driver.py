@@ -72,12 +72,19 @@ class AdminDriver(Driver):
         return answer
 
     def ask_all(
-        self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None, version: int = -1
+        self,
+        questions: Sequence[tuple[Any, int]],
+        timeout_ms: int,
+        *,
+        reach_ms: int | None = None,
+        version: int = -1,
+        may_be_unsendable: bool = False,
     ) -> list[Answer | None]:
         """The answer to each (request, node), all sent at the same time; None or without a message where none came.
 
         `reach_ms`: how long to try to send a request; by default `timeout_ms`. `version`: that of all requests; -1: the
-        highest that both sides have. Raises only errors that a retry does not remove.
+        highest that both sides have. Where a broker is too old for a request, the answer says so if it
+        `may_be_unsendable`, else UserMistake does. Raises only errors that a retry does not remove.
         """
         self.standing.check_usable()
         tokens = [next(self._tokens) for _ in questions]
@@ -92,7 +99,7 @@ class AdminDriver(Driver):
         self.waiting.wait(settled, timeout_ms / 1000 + 1)
         answers = [self._answers.pop(token, None) for token in tokens]
         unsendable = next((answer for answer in answers if answer is not None and answer.unsendable), None)
-        if unsendable is not None:
+        if unsendable is not None and not may_be_unsendable:
             raise UserMistake(f"the cluster was not asked: {unsendable.failure}")
         if any(answer is None or answer.message is None for answer in answers):
             self.standing.check_usable()

@@ -149,7 +149,8 @@ class GroupAdmin:
             by_node.setdefault(node_id, []).append(group_id)
         asked = [(_offsets_of(groups), node_id) for node_id, groups in by_node.items()]
         found: dict[str, dict[Place, int]] = {}
-        for (_, node_id), answer in zip(asked, self._ask_all(asked), strict=True):
+        answers = self._driver.ask_all(asked, _ANSWER_MS, reach_ms=_REACH_MS, may_be_unsendable=True)
+        for (_, node_id), answer in zip(asked, answers, strict=True):
             if answer is not None and answer.message is not None:
                 found.update(_committed(answer.message.groups))
             elif answer is not None and answer.unsendable:

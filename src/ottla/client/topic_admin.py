@@ -17,7 +17,7 @@ from ottla.errors import KafkaError, OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 # Errors after which the controller is asked again. After REQUEST_TIMED_OUT the topic may already be made.
@@ -116,9 +116,7 @@ class TopicAdmin:
         """Delete topics with all their records."""
 
         def request(left: list[str]) -> Any:
-            return DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in left], timeout_ms=self._request_timeout_ms
-            )
+            return DeleteTopicsRequest(topic_names=left, timeout_ms=self._request_timeout_ms)
 
         self._at_controller(names, request, lambda response: response.responses)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 from ottla.connection.request import Pending
 from ottla.connection.traffic import NodeMeter
-from ottla.protocol.messages import ADD_PARTITIONS_TO_TXN, FETCH, FIND_COORDINATOR, PRODUCE
+from ottla.protocol.messages import ADD_PARTITIONS_TO_TXN, DELETE_TOPICS, FETCH, FIND_COORDINATOR, PRODUCE
 
 
 class ConnectionState(IntEnum):
@@ -165,8 +165,8 @@ class Node:
 
 # The newest versions this client uses, where the message classes can write newer ones: Produce and Fetch name topics by
 # id only from 13 on, and this client names them by name. FindCoordinator asks for many keys at once from 4 on, and
-# AddPartitionsToTxn is for brokers from 4 on.
-VERSION_CAPS = {PRODUCE: 12, FETCH: 12, FIND_COORDINATOR: 3, ADD_PARTITIONS_TO_TXN: 3}
+# AddPartitionsToTxn is for brokers from 4 on. DeleteTopics has other fields from 6 on, for topics that are named by id.
+VERSION_CAPS = {PRODUCE: 12, FETCH: 12, DELETE_TOPICS: 5, FIND_COORDINATOR: 3, ADD_PARTITIONS_TO_TXN: 3}
 
 
 class VersionMismatch(Exception):

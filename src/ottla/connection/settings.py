@@ -50,7 +50,10 @@ def _parse_address(text: str) -> tuple[str, int]:
         raise ConfigError(f"bootstrap.servers: {shown(text)} is a URL; give host:port alone, such as localhost:9092.")
     host, colon, port_text = text.rpartition(":")
     if not colon or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        raise ConfigError(f"bootstrap.servers: {shown(text)} has no port; give host:port, such as localhost:9092.")
+        several = ", several separated by commas" if " " in text else ""
+        raise ConfigError(
+            f"bootstrap.servers: {shown(text)} has no port; give host:port, such as localhost:9092{several}."
+        )
     if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) <= 65535):
         raise ConfigError(f"bootstrap.servers: the port in {shown(text)} must be a number from 1 to 65535.")
     return host.strip("[]"), int(port_text)
