@@ -36,10 +36,10 @@ run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
 # tests/tiers.py says which tests are of which tier.
-test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (7 to 20 minutes on two cores)
+test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (6 to 15 minutes on two cores)
 	@$(PYTEST) --tier test $(ARGS)
 
-prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (about an hour on two cores)
+prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (40 minutes to an hour on two cores)
 	@$(PYTEST) --tier prove $(ARGS)
 
 $(PREPARED): tools/spark_archive.py uv.lock | $(STAMP)
