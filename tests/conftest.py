@@ -26,11 +26,11 @@ from tools.kafka_jars import JarsUnavailable  # noqa: E402
 from .needs import lacking, required  # noqa: E402
 
 pytest_plugins = [
-    "tests.rotation",
     "tests.tiers",
     "tests.scheduling",
     "tests.last_users",
     "tests.drawn",
+    "tests.rotation",
     "tests.hanging",
     "tests.registries",
 ]
