@@ -61,7 +61,8 @@ class Connection(H11Protocol):
             self._expect_request()
         super().data_received(data)
         if self.is_answering:
-            self._until_request = _cancelled(self._until_request)
+            _cancel(self._until_request)
+            self._until_request = None
 
     def pause_writing(self) -> None:
         """The client takes less than there is."""
@@ -71,12 +72,15 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         """It has taken nearly all."""
         super().resume_writing()
-        self._until_taken = _cancelled(self._until_taken)
+        _cancel(self._until_taken)
+        self._until_taken = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended."""
-        self._until_request = _cancelled(self._until_request)
-        self._until_taken = _cancelled(self._until_taken)
+        _cancel(self._until_request)
+        self._until_request = None
+        _cancel(self._until_taken)
+        self._until_taken = None
         super().connection_lost(exc)
 
     def _expect_request(self) -> None:
@@ -97,7 +101,7 @@ class Connection(H11Protocol):
         self._until_taken = self.loop.call_later(self.taken_s, self._look_whether_taken, left)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
 
