@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from datetime import UTC, datetime
 from itertools import chain
@@ -177,6 +178,23 @@ def test_close_from_another_thread_ends_a_waiting_reader(kafka_cluster: ottla.Cl
         list(reader.iter_raw())
     closer.join()
     reader.close()
+
+
+def test_a_closed_reader_lets_go_of_what_it_had_fetched_ahead(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    def held() -> int:
+        return sum(type(each) is Fetched and each.topic == numbered for each in gc.get_objects())
+
+    gc.disable()
+    try:
+        with Reader(kafka_cluster.bootstrap_servers, numbered) as reader:
+            assert next(reader.iter_raw()).topic == numbered
+            while not held():
+                pass
+        assert held() == 0
+    finally:
+        gc.enable()
+    with pytest.raises(ottla.ClosedError, match="this reader is closed"):
+        next(reader.iter_raw())
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:

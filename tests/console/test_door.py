@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,8 @@ def test_nothing_is_changed_without_the_token_that_the_page_has_read(asking: Ask
     for headers in ({}, {"X_Ottla_Change": "guess"}):
         status, _, content = asking.raw("POST", "api/topics", body, **headers)
         assert (status, b"load it again" in content) == (403, True)
+        # By this the page knows that it may ask for the token once more.
+        assert json.loads(content)["is_old_page"] is True
     assert asking.raw("DELETE", "api/topics/orders")[0] == 403
     assert "sneaked" not in [each["name"] for each in asking.get("api/topics")["topics"]]
 
@@ -67,8 +70,6 @@ def test_with_a_token_nothing_is_told_without_it(guarded: Asking) -> None:
 
 
 def test_a_ticket_is_good_for_one_download(guarded: Asking) -> None:
-    import json
-
     _, _, content = guarded.raw("GET", "api/ticket", Authorization=f"Bearer {TOKEN}")
     ticket = json.loads(content)["ticket"]
     assert guarded.raw("GET", f"api/topics?ticket={ticket}")[0] == 200

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import ottla
-from ottla.console.app import STREAMS_MAX
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
+from ottla.console.streams import STREAMS_MAX
 from ottla.faults.fault import KINDS
 from ottla.remote.client import RemoteCluster
 
@@ -69,7 +69,8 @@ def test_one_stream_too_many_is_refused_and_does_not_wait_for_another(
             assert live.readline()
         for path in (search, export, "api/served/live"):
             status, _, content = asking.raw("GET", path)
-            assert (status, b"16 searches, exports and live views are open" in content) == (503, True)
+            told = b"16 searches, exports, imports, downloads and live views are open"
+            assert (status, told in content) == (503, True)
         # What ends by itself is answered.
         assert len(asking.get("api/brokers")["brokers"]) == 3
     # They end when the console finds that nobody listens any more.

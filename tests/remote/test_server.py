@@ -73,6 +73,21 @@ def test_a_page_in_a_browser_cannot_break_the_cluster(http: Http, cluster: ottla
     assert cluster.brokers()[1] == "running"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "Cross-Site"])
+def test_an_image_or_a_script_of_a_page_reads_nothing(http: Http, site: str) -> None:
+    """A browser names no `Origin` for these; what a user types into it is asked for by no page."""
+    status, told = http.ask("GET", "/v1/cluster", Sec_Fetch_Site=site)
+    assert (status, list(told)) == (403, ["error"])
+    assert "pages in a browser" in told["error"]
+    assert http.ask("GET", "/v1/cluster", Sec_Fetch_Site="none")[0] == 200
+
+
+@pytest.mark.parametrize("hosts", [(b"localhost", b"example.org"), (b"example.org", b"localhost"), (b"a", b"a")])
+def test_a_request_to_two_hosts_is_refused(http: Http, hosts: tuple[bytes, bytes]) -> None:
+    status, told = parsed(http.say(b"GET /v1 HTTP/1.1\r\nHost: %s\r\nHost: %s\r\n\r\n" % hosts))
+    assert (status, told) == (400, {"error": "the header Host must be there once."})
+
+
 @pytest.mark.parametrize("host", ["example.org:9190", "example.org", "a.example.org."])
 def test_a_page_whose_name_stands_for_this_machine_cannot_look_at_the_cluster(http: Http, host: str) -> None:
     status, told = http.ask("GET", "/v1/cluster", Host=host)

@@ -35,13 +35,23 @@ class ReaderDriver(Driver):
         core = ReaderCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
+    def close(self) -> None:
+        """Also let go of what was fetched ahead: megabytes that would stay until garbage is collected."""
+        super().close()
+        self._arrived.clear()
+
     def take(self, patience_s: float | None = None) -> Any:
         """Wait for the core's next output; None after `patience_s`. Raises the error if none can come any more."""
         self.standing.check_process()
         arrived = self._arrived
         if not arrived and not self._wait(patience_s):
             return None
-        output = arrived.popleft()
+        try:
+            output = arrived.popleft()
+        except IndexError:
+            # Another thread has closed it at this very moment.
+            self.standing.check_usable()
+            raise
         kind = type(output)
         if kind is Fetched:
             self.loop.post(Consumed(output.topic, output.partition, len(output.records)))

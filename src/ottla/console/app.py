@@ -8,52 +8,40 @@ closes the connection. A refusal is {"error": one sentence} with the HTTP status
 from __future__ import annotations
 
 import json
-import logging
-import queue
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import anyio
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ottla.console import cluster_views, group_views, record_views, sending, transaction_views
+from ottla.console.answers import Answer, as_file, as_json, no_such_path, refusal
 from ottla.console.console import Console
 from ottla.console.door import Door
 from ottla.console.fields import cursor_of, flag, number, text
 from ottla.console.search import MATCHES_MAX, search
 from ottla.console.served import INTERVAL_MS_MAX
-from ottla.errors import KafkaError, NotKafka, OttlaError, RegistryError, Unreachable, UserMistake
-
-logger = logging.getLogger("ottla.console")
+from ottla.console.streams import Body, Endpoint, Pieces, Streams
+from ottla.errors import OttlaError, UserMistake
 
 STATIC = Path(__file__).parent / "static"
 _BODY_BYTES_MAX = 64 << 20
+_BODY_S = 60.0
 # What the protocol has room for.
 _REPLICAS_MAX = 32_767
-# Streams that may be open at once; each has a thread, and a search has a connection to every leader.
-STREAMS_MAX = 16
-_CHUNKS_AHEAD = 16
-_NOT_FOUND = (
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "GROUP_ID_NOT_FOUND",
-    "TRANSACTIONAL_ID_NOT_FOUND",
-    "UNKNOWN_TOPIC_ID",
-)
-
 Given = Mapping[str, Any]
 View = Callable[[Console, Given], Any]
 
 
 def make_app(console: Console, *, token: str | None, read_only: bool, local_only: bool) -> Door:
     """The whole application, behind the checks of `door`."""
-    streams = anyio.Semaphore(STREAMS_MAX)
+    streams = Streams()
 
     def session(console: Console, given: Given) -> dict[str, Any]:
         return {**console.described(), "read_only": read_only, "change_token": None if read_only else door.change_token}
@@ -65,16 +53,12 @@ def make_app(console: Console, *, token: str | None, read_only: bool, local_only
         _route(console, "GET", "/api/session", session),
         _route(console, "GET", "/api/ticket", ticket),
         *(_route(console, method, path, view) for method, path, view in _VIEWS),
-        _stream(console, streams, "/api/topics/{topic}/search", _search),
-        _stream(console, streams, "/api/served/live", lambda console, given: console.served.live(text(given, "topic"))),
-        Route("/api/topics/{topic}/export", _export(console, streams), methods=["GET"]),
-        Route("/api/topics/{topic}/records/{partition}/{offset}/{part}", _raw(console), methods=["GET"]),
-        Route("/api/topics/{topic}/import", _import(console), methods=["POST"]),
+        *(Route(path, streams.limited(made(console, streams)), methods=[method]) for method, path, made in _STREAMS),
         Route("/", lambda request: FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/favicon.ico", lambda request: Response(status_code=204)),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _no_such_path, 405: _no_such_path})
+    app = Starlette(routes=routes, exception_handlers={404: no_such_path, 405: no_such_path})
     door = Door(app, token=token, read_only=read_only, local_only=local_only)
     return door
 
@@ -213,68 +197,41 @@ def _route(console: Console, method: str, path: str, view: View) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             given = await _given(request)
-            return _Answer(await run_in_threadpool(view, console, given))
+            return Answer(await run_in_threadpool(view, console, given))
         except Exception as error:
-            return _refusal(error, request)
+            return refusal(error, request)
 
     return Route(path, endpoint, methods=[method])
 
 
-def _stream(console: Console, streams: anyio.Semaphore, path: str, view: View) -> Route:
+def _stream(view: View) -> Callable[[Console, Streams], Endpoint]:
+    """An endpoint that answers what a view's generator gives, a line each."""
+
+    def made(console: Console, streams: Streams) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            try:
+                given = await _given(request)
+                lines: Iterator[Any] = await streams.run(view, console, given)
+                # What cannot be done at all is refused before there is an answer.
+                first = await streams.run(next, lines, None)
+            except Exception as error:
+                return refusal(error, request)
+            return Pieces(streams, first, lines, lambda line: as_json(line) + b"\n", media_type="application/x-ndjson")
+
+        return endpoint
+
+    return made
+
+
+def _export(console: Console, streams: Streams) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        if (full := _too_many(streams)) is not None:
-            return full
-        try:
-            given = await _given(request)
-            lines: Iterator[Any] = await run_in_threadpool(view, console, given)
-            # What cannot be done at all is refused before there is an answer.
-            first = await run_in_threadpool(next, lines, None)
-        except Exception as error:
-            return _refusal(error, request)
-        as_lines = _in_thread(streams, first, lines, lambda line: _as_json(line) + b"\n")
-        return StreamingResponse(as_lines, media_type="application/x-ndjson")
-
-    return Route(path, endpoint, methods=["GET"])
-
-
-def _too_many(streams: anyio.Semaphore) -> Response | None:
-    """The refusal of one more stream where as many are open as may be: it would wait for the end of another."""
-    if streams.value:
-        return None
-    told = f"{STREAMS_MAX} searches, exports and live views are open at this console: close one, then try again."
-    return _Answer({"error": told}, 503)
-
-
-async def _in_thread(
-    streams: anyio.Semaphore, first: Any, lines: Any, written: Callable[[Any], bytes]
-) -> AsyncIterator[bytes]:
-    """What a generator gives, each piece made in a thread; the generator is closed whatever happens."""
-    try:
-        async with streams:
-            piece = first
-            while piece is not None:
-                yield written(piece)
-                try:
-                    piece = await run_in_threadpool(next, lines, None)
-                except OttlaError as error:
-                    yield written({"error": str(error)})
-                    return
-    finally:
-        with anyio.CancelScope(shield=True):
-            await run_in_threadpool(lines.close)
-
-
-def _export(console: Console, streams: anyio.Semaphore) -> Any:
-    async def endpoint(request: Request) -> Response:
-        if (full := _too_many(streams)) is not None:
-            return full
         try:
             given = await _given(request)
             partition = number(given, "partition") if text(given, "partition") else None
             lines = sending.export(console.kafka, given["topic"], partition)
-            first = await run_in_threadpool(next, lines, None)
+            first = await streams.run(next, lines, None)
         except Exception as error:
-            return _refusal(error, request)
+            return refusal(error, request)
 
         def written(piece: Any) -> bytes:
             if isinstance(piece, bytes):
@@ -283,14 +240,12 @@ def _export(console: Console, streams: anyio.Semaphore) -> Any:
             raise OttlaError(str(piece["error"]))
 
         name = f"{given['topic']}{'' if partition is None else f'-{partition}'}.ndjson"
-        return StreamingResponse(
-            _in_thread(streams, first, lines, written), media_type="application/x-ndjson", headers=_as_file(name)
-        )
+        return Pieces(streams, first, lines, written, media_type="application/x-ndjson", headers=as_file(name))
 
     return endpoint
 
 
-def _raw(console: Console) -> Any:
+def _raw(console: Console, streams: Streams) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             given = await _given(request)
@@ -298,66 +253,47 @@ def _raw(console: Console) -> Any:
             if part not in ("key", "value"):
                 raise UserMistake(f"a record has a key and a value, and no {part:.20}")
             place = number(given, "partition"), number(given, "offset")
-            size, pieces = await run_in_threadpool(record_views.raw, console.kafka, given["topic"], *place, part)
+            size, pieces = await streams.run(record_views.raw, console.kafka, given["topic"], *place, part)
+            first = await streams.run(next, pieces, None)
         except Exception as error:
-            return _refusal(error, request)
+            return refusal(error, request)
+
+        def written(piece: Any) -> bytes:
+            if isinstance(piece, dict):
+                raise OttlaError(str(piece["error"]))
+            return bytes(piece)
+
         name = f"{given['topic']}-{place[0]}-{place[1]}.{part}"
-        headers = {**_as_file(name), "content-length": str(size)}
-        return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+        headers = {**as_file(name), "content-length": str(size)}
+        return Pieces(streams, first, pieces, written, media_type="application/octet-stream", headers=headers)
 
     return endpoint
 
 
-def _import(console: Console) -> Any:
-    """Lines are sent while they come; the browser is held back when brokers are slow."""
+def _import(console: Console, streams: Streams) -> Endpoint:
+    """Lines are sent while they come; it ends where they end, and where the browser has left."""
 
     async def endpoint(request: Request) -> Response:
-        chunks: queue.Queue[bytes | None] = queue.Queue(_CHUNKS_AHEAD)
-        topic = request.path_params["topic"]
-
-        def arrived() -> Iterator[bytes]:
-            while (chunk := chunks.get()) is not None:
-                yield chunk
-
-        def take() -> dict[str, Any]:
-            try:
-                return sending.import_lines(console.kafka, topic, sending.split_lines(arrived()))
-            finally:
-                # A thread that still hands over pieces must not wait for ever.
-                is_over.append(True)
-                while not chunks.empty():
-                    chunks.get_nowait()
-
-        is_over: list[bool] = []
-        told: dict[str, Any] = {}
-
-        async def run() -> None:
-            told.update(await run_in_threadpool(take))
-
+        body = Body(request)
+        lines = sending.split_lines(body)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run)
-                try:
-                    async for chunk in request.stream():
-                        if chunk and not is_over:
-                            await run_in_threadpool(_put, chunks, chunk, is_over)
-                except ClientDisconnect:
-                    pass
-                await run_in_threadpool(_put, chunks, None, is_over)
-        except ExceptionGroup as group:
-            return _refusal(group.exceptions[0], request)
-        return _Answer(told)
+            told = await streams.run(sending.import_lines, console.kafka, request.path_params["topic"], lines)
+            await body.leave()
+        except Exception as error:
+            return refusal(error, request)
+        return Answer(told)
 
     return endpoint
 
 
-def _put(chunks: queue.Queue[bytes | None], chunk: bytes | None, is_over: list[bool]) -> None:
-    while not is_over:
-        try:
-            chunks.put(chunk, timeout=0.2)
-            return
-        except queue.Full:
-            continue
+# What has a place among the streams while it is answered.
+_STREAMS: tuple[tuple[str, str, Callable[[Console, Streams], Endpoint]], ...] = (
+    ("GET", "/api/topics/{topic}/search", _stream(_search)),
+    ("GET", "/api/served/live", _stream(lambda console, given: console.served.live(text(given, "topic")))),
+    ("GET", "/api/topics/{topic}/export", _export),
+    ("GET", "/api/topics/{topic}/records/{partition}/{offset}/{part}", _raw),
+    ("POST", "/api/topics/{topic}/import", _import),
+)
 
 
 async def _given(request: Request) -> dict[str, Any]:
@@ -366,10 +302,14 @@ async def _given(request: Request) -> dict[str, Any]:
     if request.method == "POST":
         # Not bytes: each piece would copy all that came before it.
         content = bytearray()
-        async for chunk in request.stream():
-            content += chunk
-            if len(content) > _BODY_BYTES_MAX:
-                raise UserMistake(f"the body has more than {_BODY_BYTES_MAX >> 20} MiB.")
+        try:
+            with anyio.fail_after(_BODY_S):
+                async for chunk in request.stream():
+                    content += chunk
+                    if len(content) > _BODY_BYTES_MAX:
+                        raise UserMistake(f"the body has more than {_BODY_BYTES_MAX >> 20} MiB.")
+        except TimeoutError:
+            raise UserMistake(f"the body did not come within {_BODY_S:g} s.") from None
         if content:
             try:
                 body = json.loads(content)
@@ -379,45 +319,3 @@ async def _given(request: Request) -> dict[str, Any]:
                 raise UserMistake("the body must be a JSON object.")
             given.update(body)
     return {**given, **request.path_params}
-
-
-def _refusal(error: Exception, request: Request) -> Response:
-    if isinstance(error, OttlaError):
-        return _Answer({"error": str(error)}, _status(error))
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _Answer({"error": f"the console failed ({type(error).__name__}); its log says where."}, 500)
-
-
-def _status(error: OttlaError) -> int:
-    if isinstance(error, KafkaError):
-        if error.name in _NOT_FOUND:
-            return 404
-        if "AUTHORIZATION" in error.name:
-            return 403
-        return 400 if error.name.startswith("INVALID_") else 409
-    if isinstance(error, Unreachable | NotKafka):
-        return 503
-    if isinstance(error, RegistryError):
-        return 502
-    return 400 if isinstance(error, UserMistake) else 500
-
-
-class _Answer(JSONResponse):
-    """Any answer that is an object."""
-
-    def render(self, content: Any) -> bytes:
-        """Its body."""
-        return _as_json(content)
-
-
-def _as_json(content: Any) -> bytes:
-    # Half a surrogate pair, which UTF-8 does not have, may stand in what was decoded or asked: as JSON's escape.
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-async def _no_such_path(request: Request, error: Exception) -> Response:
-    return _Answer({"error": f"there is no {request.method} {request.url.path:.200}"}, 404)
-
-
-def _as_file(name: str) -> dict[str, str]:
-    return {"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"}

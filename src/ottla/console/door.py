@@ -27,6 +27,7 @@ CHANGE_HEADER = "x-ottla-change"
 _TICKET_S = 30.0
 _TICKETS_MAX = 100
 _READS = ("GET", "HEAD")
+_OLD_PAGE = "this page is older than the console, or not its page: load it again."
 _CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -84,7 +85,11 @@ class Door:
             await self._app(scope, receive, guarded)
             return
         status, sentence = refused
-        body = json.dumps({"error": sentence}).encode()
+        told: dict[str, Any] = {"error": sentence}
+        if sentence == _OLD_PAGE:
+            # The page asks for the change token of this console, and tries again.
+            told["is_old_page"] = True
+        body = json.dumps(told).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
@@ -119,7 +124,7 @@ class Door:
         if self._read_only:
             return 403, "this console is read-only: start it without --read-only to change something."
         if not hmac.compare_digest(headers.get(CHANGE_HEADER, "").encode(), self.change_token.encode()):
-            return 403, "this page is older than the console, or not its page: load it again."
+            return 403, _OLD_PAGE
         return None
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Self
 import uvicorn
 
 from ottla.console.app import make_app
+from ottla.console.connection import Connection
 from ottla.console.console import Console
 from ottla.errors import OttlaError
 from ottla.remote.address import is_loopback, shown_address
@@ -18,6 +19,8 @@ from ottla.sockets.listening import ListeningSocket
 _START_S = 10.0
 # What still goes on when it ends (searches, what is live) is cut off.
 _LAST_ANSWERS_S = 1
+# So many are accepted at once before it is looked whether there is room for them.
+_BACKLOG = 128
 
 
 class ConsoleServer:
@@ -40,6 +43,8 @@ class ConsoleServer:
             server_header=False,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
             ws="none",
+            http=Connection,
+            backlog=_BACKLOG,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="ottla-console", daemon=True)

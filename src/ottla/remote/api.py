@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.printable import printable
 from ottla.remote import brokers, faults, proxies, topics
 from ottla.remote.route import Asked, Held, Refusal, Route
 
@@ -58,7 +59,7 @@ def carry_out(
     except OttlaError as error:
         raise Refusal(_status(error, held), str(error)) from None
     except Exception:
-        logger.exception("%s %s failed", method, url.path)
+        logger.exception("%s %s failed", method, printable(url.path))
         raise Refusal(500, "it could not be done: the log of the program that was asked says why.") from None
 
 

@@ -2,9 +2,10 @@
 
 What comes from outside is bounded: the time to send a request, its lines and headers (by `http.server`), its body. The
 token is looked at before anything else. A page in a browser may send requests to this machine, too, and must not break
-a cluster: browsers name the page in `Origin`, and such requests are refused. A page whose domain was made to stand for
-127.0.0.1 (DNS rebinding) may read without `Origin`, and its domain is in `Host`: at an address that only this machine
-reaches, requests to a domain are refused.
+a cluster: browsers name the page in `Origin`, or say in `Sec-Fetch-Site` that a page asks (for an image or a script
+without `Origin`), and such requests are refused. A page whose domain was made to stand for 127.0.0.1 (DNS rebinding)
+may read without `Origin`, and its domain is in `Host`: at an address that only this machine reaches, requests to a
+domain are refused.
 """
 
 from __future__ import annotations
@@ -126,8 +127,13 @@ class HttpConnection(BaseHTTPRequestHandler):
             what = "is not the right one" if "Authorization" in self.headers else "is missing"
             told = f"the token {what}: send the header Authorization: Bearer TOKEN."
             raise Refusal(401, told, **{"WWW-Authenticate": "Bearer"})
-        if "Origin" in self.headers:
-            raise Refusal(403, "pages in a browser may not control a cluster; programs send no header Origin.")
+        # "none": it was typed into the browser.
+        by_page = self.headers.get("Sec-Fetch-Site", "none").strip().lower() != "none"
+        if by_page or "Origin" in self.headers:
+            what = "Sec-Fetch-Site" if by_page else "Origin"
+            raise Refusal(403, f"pages in a browser may not control a cluster; programs send no header {what}.")
+        if len(self.headers.get_all("Host", [])) > 1:
+            raise Refusal(400, "the header Host must be there once.")
         host = self.headers.get("Host", "")
         if self._local_only and self._token is None and names_domain(host):
             raise Refusal(403, f"the header Host is {host!r:.80}: at this address it must be localhost or 127.0.0.1.")

@@ -28,9 +28,10 @@ export function decoded(text) {
 }
 
 export class Refused extends Error {
-  constructor(sentence, status) {
+  constructor(sentence, status, isOldPage) {
     super(sentence);
     this.status = status;
+    this.isOldPage = isOldPage;
   }
 }
 
@@ -61,7 +62,7 @@ async function ask(path, options) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
-  throw new Refused(told.error, answer.status);
+  throw new Refused(told.error, answer.status, told.is_old_page);
 }
 
 export async function begin() {
@@ -75,14 +76,26 @@ export async function get(path, query, signal) {
   return (await ask(address(path, query), { signal })).json();
 }
 
-async function change(method, path, body, type) {
-  const headers = { "X-Ottla-Change": session.change_token || "" };
-  if (body !== undefined) headers["Content-Type"] = type || "application/json";
+async function change(method, path, body, type, signal) {
   const content = body === undefined || type ? body : JSON.stringify(body);
-  return (await ask(address(path), { method, headers, body: content })).json();
+  const attempt = async () => {
+    const headers = { "X-Ottla-Change": session.change_token || "" };
+    if (body !== undefined) headers["Content-Type"] = type || "application/json";
+    return (await ask(address(path), { method, headers, body: content, signal })).json();
+  };
+  try {
+    return await attempt();
+  } catch (problem) {
+    if (!problem.isOldPage) throw problem;
+    // The console was started again. What was meant for one Kafka is never sent to another.
+    const now = await get("session", {}, signal);
+    if (now.bootstrap_servers !== session.bootstrap_servers || now.is_served !== session.is_served) throw problem;
+    session = now;
+    return attempt();
+  }
 }
 
-export const post = (path, body, type) => change("POST", path, body || {}, type);
+export const post = (path, body, type, signal) => change("POST", path, body || {}, type, signal);
 export const remove = (path) => change("DELETE", path);
 
 export async function stream(path, query, signal, take) {

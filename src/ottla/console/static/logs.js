@@ -21,19 +21,45 @@ export async function logs(name, body, { signal }) {
   });
 }
 
-// Follow what is live for as long as the view is looked at; a stream that breaks is opened again.
+// Follow what is live for as long as the view is looked at; a stream that breaks is opened again. A tab that is hidden
+// has none: a browser opens six connections to one address, and other tabs need them.
 export async function watch(query, signal, take) {
   while (!signal.aborted) {
+    await shown(signal);
+    const hidden = new AbortController();
+    const look = () => (document.hidden || signal.aborted) && hidden.abort();
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
     try {
-      await api.stream("served/live", query, signal, take);
+      await api.stream("served/live", query, hidden.signal, take);
     } catch (problem) {
       if (signal.aborted) return;
-      take({ error: problem.message });
+      if (!hidden.signal.aborted) take({ error: problem.message });
+    } finally {
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
     }
+    if (hidden.signal.aborted) continue;
     await new Promise((done) => {
       setTimeout(done, 1000);
     });
   }
+}
+
+// Once the tab is not hidden, or its view was left.
+function shown(signal) {
+  return new Promise((done) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
 }
 
 export function logView(name) {

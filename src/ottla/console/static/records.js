@@ -110,7 +110,7 @@ export async function records(name, body, context) {
           .catch((problem) => fill(errors, error(problem.message))) }, "Export")),
     told, errors, list.element,
     searching(name, () => partition.value, signal),
-    !api.current().read_only && sending(name, partitions.length, () => read()));
+    !api.current().read_only && sending(name, partitions.length, () => read(), signal));
   await read();
 }
 

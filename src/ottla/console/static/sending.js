@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { h, fill, field, choice, error } from "./dom.js";
 import { plural } from "./format.js";
 
-export function sending(name, partitions, look) {
+export function sending(name, partitions, look, signal) {
   const path = `topics/${api.part(name)}`;
   const key = h("input", { autocomplete: "off" });
   const value = h("textarea", { rows: 4 });
@@ -40,14 +40,15 @@ export function sending(name, partitions, look) {
   async function take(event) {
     event.preventDefault();
     if (!file.files.length) return;
-    fill(told, "Sending");
+    fill(told, "Sending. The import ends when this view is left.");
     try {
-      const done = await api.post(`${path}/import`, file.files[0], "application/x-ndjson");
+      const done = await api.post(`${path}/import`, file.files[0], "application/x-ndjson", signal);
       fill(told, h("p", { class: done.error ? "warning" : "done" }, `${plural(done.stored, "record")} stored`,
         done.failed ? `, ${done.failed} not stored` : "", done.unknown ? `, ${done.unknown} not known to be stored` : "",
         done.error ? `; then it ended: ${done.error}` : "."));
       await look();
     } catch (problem) {
+      if (signal.aborted) return;
       fill(told, error(problem.message));
     }
   }
