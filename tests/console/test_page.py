@@ -324,7 +324,7 @@ def test_an_open_transaction_is_ended_by_its_button(opened: Looked, cluster: ott
         page = opened.go("transactions")
         page.on("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="End the transaction of left-open").click()
-        page.get_by_text("The producer of left-open is fenced.").wait_for()
+        page.get_by_text('The producer of "left-open" is fenced.').wait_for()
         row = page.get_by_role("row", name="left-open")
         row.get_by_text("Empty").wait_for()
         with pytest.raises(ottla.OttlaError):

@@ -283,6 +283,7 @@ def test_titles_and_names_are_not_cut(chromium: Any, server: ConsoleServer, orde
         looked = Looked(context.new_page(), server.url)
         for view in (
             "topics",
+            f"topic/{orders}/producers",
             "brokers",
             "served",
             f"topic/{orders}/settings",

@@ -15,7 +15,8 @@ export async function brokers({ place, signal, every }) {
     columns: [
       { title: "Broker", width: 13, narrow: 9, header: true, value: (row) => row.id, cell: (row) => h("span", {}, String(row.id),
         row.is_controller && [" ", badge("controller")]) , kind: "" },
-      { title: "Address", value: (row) => row.host, cell: (row) => `${row.host}:${row.port}` },
+      { title: "Address", value: (row) => row.host, cell: (row) => h("span", {},
+        `${row.host}:`, h("wbr"), String(row.port)) },
       { title: "Rack", width: 10, minor: true, value: (row) => row.rack, cell: (row) => row.rack || "" },
       { title: "Leads", width: 8, narrow: 5, kind: "number", value: (row) => row.leads, cell: (row) => count(row.leads) },
       { title: "Replicas", width: 9, kind: "number", minor: true, value: (row) => row.replicas,

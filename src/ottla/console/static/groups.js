@@ -51,7 +51,7 @@ export async function group({ place, places, signal, every }) {
       { title: "Host", width: 16, minor: true, value: (row) => row.host, cell: (row) => row.host },
       { title: "Epoch", width: 6, kind: "number", minor: true, value: (row) => row.epoch,
         cell: (row) => count(row.epoch) },
-      { title: "Partitions", width: 9, kind: "number", value: (row) => row.partitions,
+      { title: "Partitions", width: 9, narrow: 8, kind: "number", value: (row) => row.partitions,
         cell: (row) => count(row.partitions) },
     ],
   });
@@ -61,12 +61,12 @@ export async function group({ place, places, signal, every }) {
       label: `Lag of ${id} in ${topic}`,
       key: (row) => row.partition,
       columns: [
-        { title: "Partition", width: 9, kind: "number", header: true, value: (row) => row.partition,
+        { title: "Partition", width: 9, narrow: 7.5, kind: "number", header: true, value: (row) => row.partition,
           cell: (row) => String(row.partition) },
-        { title: "Committed", width: 13, kind: "number", value: (row) => row.committed,
+        { title: "Committed", width: 13, narrow: 9, kind: "number", value: (row) => row.committed,
           cell: (row) => row.committed === null ? "nothing" : count(row.committed) },
         { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.end, cell: (row) => count(row.end) },
-        { title: "Lag", width: 13, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
+        { title: "Lag", width: 13, narrow: 9, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
         { title: "Read by", minor: true, value: (row) => row.client_id, cell: (row) => row.client_id || "" },
       ],
     });

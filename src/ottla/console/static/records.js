@@ -23,10 +23,10 @@ export function recordTable(open, label, empty) {
     key: (row) => `${row.partition}-${row.offset}`,
     empty,
     columns: [
-      { title: "Offset", width: 10, kind: "number", header: true, cell: (row) => h("button", { class: "plain",
+      { title: "Offset", width: 10, narrow: 8, kind: "number", header: true, cell: (row) => h("button", { class: "plain",
         "aria-label": `Record at offset ${row.offset} of partition ${row.partition}`,
         onclick: () => open(row.partition, row.offset) }, String(row.offset)) },
-      { title: "Partition", width: 8, kind: "number", cell: (row) => String(row.partition) },
+      { title: "Partition", width: 8, narrow: 7.5, kind: "number", cell: (row) => String(row.partition) },
       { title: "Time (UTC)", width: 23, minor: true, cell: (row) => when(row.timestamp_ms) },
       { title: "Key", width: 14, minor: true, cut: true, cell: (row) => preview(row.key) },
       { title: "Value", cut: true, cell: (row) => preview(row.value) },

@@ -113,17 +113,17 @@ export function producerTable(label, now, look, say, withTopic = false) {
     key: (row) => `${row.topic}-${row.partition}-${row.producer_id}`,
     empty: "No producer with an id has written here lately.",
     columns: [
-      { title: "Producer id", width: 12, kind: "number", header: true, value: (row) => row.producer_id,
+      { title: "Producer id", width: 12, narrow: 7, kind: "number", header: true, value: (row) => row.producer_id,
         cell: (row) => String(row.producer_id) },
-      { title: withTopic ? "Topic-partition" : "Partition", width: withTopic ? undefined : 9,
+      { title: withTopic ? "Topic-partition" : "Partition", width: withTopic ? undefined : 9, narrow: 7.5,
         value: (row) => withTopic ? row.topic : row.partition,
         cell: (row) => withTopic ? `${row.topic}-${row.partition}` : String(row.partition) },
-      { title: "Epoch", width: 6, kind: "number", value: (row) => row.epoch, cell: (row) => String(row.epoch) },
+      { title: "Epoch", width: 6, narrow: 5, kind: "number", value: (row) => row.epoch, cell: (row) => String(row.epoch) },
       { title: "Last sequence", width: 12, kind: "number", minor: true, value: (row) => row.last_sequence,
         cell: (row) => count(row.last_sequence) },
-      { title: "Last record (UTC)", width: 23, minor: true, value: (row) => row.last_timestamp_ms,
+      { title: "Last record (UTC)", width: 23, minor: true, value: (row) => Number(row.last_timestamp_ms),
         cell: (row) => when(row.last_timestamp_ms) },
-      { title: "Open transaction", width: 24, value: (row) => row.transaction_offset, cell: (row) => transaction(row) },
+      { title: "Open transaction", width: 24, narrow: 10, value: (row) => row.transaction_offset, cell: (row) => transaction(row) },
     ],
   });
 
