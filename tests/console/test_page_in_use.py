@@ -60,13 +60,15 @@ def test_offsets_and_sizes_of_topics_are_asked_for_again(timed: Looked, cluster:
     page.locator("tr[data-key='growing'] td", has_text=re.compile(r"^7$")).wait_for()
 
 
-def test_a_topic_made_on_the_page_has_its_offsets_at_once(opened: Looked, cluster: ottla.Cluster) -> None:
-    page = opened.go("topics")
-    page.locator("tr[data-key='orders'] td", has_text=re.compile(r"^94$|^9\d$")).first.wait_for()
+def test_a_topic_made_on_the_page_has_its_offsets_at_once(timed: Looked, cluster: ottla.Cluster) -> None:
+    page = timed.go("topics")
+    page.locator("tr[data-key='orders'] td", has_text=re.compile(r"^9\d$")).first.wait_for()
+    # From here on nothing is asked for because time has passed.
+    page.clock.pause_at(page.evaluate("Date.now()") + 1_000)
     page.locator("summary:text-is('Create a topic')").click()
     page.get_by_label("Name", exact=True).fill("made-now")
     page.get_by_role("button", name="Create", exact=True).click()
-    page.locator("tr[data-key='made-now'] td", has_text=re.compile(r"^0$")).wait_for(timeout=4_000)
+    page.locator("tr[data-key='made-now'] td", has_text=re.compile(r"^0$")).wait_for()
     cluster.delete_topic("made-now")
 
 
@@ -114,7 +116,7 @@ def test_a_time_that_is_missing_or_wrong_is_said(opened: Looked) -> None:
     for wrong in ("12026-01-01T00:00", "1969-12-31T23:59"):
         form.get_by_label("Time (UTC)").fill(wrong, force=True)
         page.get_by_role("button", name="Read", exact=True).click()
-        page.get_by_text("Time (UTC): this is no time from the year 1970 to 9999.").wait_for()
+        page.get_by_text("Time (UTC) must be a date and a time from 1970 to 9999").wait_for()
         form.get_by_label("Time (UTC)").fill("2020-01-01T00:00")
         page.get_by_role("button", name="Read", exact=True).click()
         page.locator("main .error").wait_for(state="detached")
@@ -292,13 +294,19 @@ def test_titles_and_names_are_not_cut(chromium: Any, server: ConsoleServer, orde
         ):
             page = looked.go(view)
             page.locator("main tbody tr").first.wait_for()
+            if view == "served":
+                page.get_by_text("TotalTimeMs Mean").wait_for()
             cut = page.evaluate(
                 "() => [...document.querySelectorAll('thead th, thead button, .lined th, .lined td:not(.cut)')]"
                 ".filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent)"
             )
             assert cut == [], view
-            if width >= 390 and view != "served":
-                assert page.evaluate("(f => f.scrollWidth <= f.clientWidth)(document.querySelector('.frame'))"), view
+            if width >= 390:
+                # All stages of a request have no room on one screen.
+                frames = page.locator(".frame" if width == 390 else ".frame:not([aria-label=Requests])").evaluate_all(
+                    "all => all.map(f => f.scrollWidth <= f.clientWidth)"
+                )
+                assert all(frames), view
 
 
 def test_the_focus_stays_where_a_search_goes_on(opened: Looked, hundreds: str) -> None:
@@ -342,11 +350,11 @@ def test_what_a_served_cluster_that_has_stopped_showed_is_marked_as_old(chromium
                 page = Looked(context.new_page(), server.url).go("served")
                 kill = page.get_by_role("button", name="kill broker 1")
                 kill.wait_for()
-            page.get_by_text("What is shown below is from before.").wait_for()
+            page.get_by_text("What is shown below is old.").wait_for()
             page.locator("main [inert]").wait_for()
             with ControlServer(host, int(port)) as control, control.serving(cluster):
                 page.locator("main [inert]").wait_for(state="detached")
-                assert page.get_by_text("What is shown below is from before.").count() == 0
+                assert page.get_by_text("What is shown below is old.").count() == 0
 
 
 def test_a_console_that_was_started_again_is_followed_again(chromium: Any, looked_at: Console, orders: str) -> None:
@@ -357,10 +365,10 @@ def test_a_console_that_was_started_again_is_followed_again(chromium: Any, looke
             pages[0].get_by_role("button", name="kill broker 1").wait_for()
             pages[1].locator(".log").first.wait_for()
         for page in pages:
-            page.get_by_text("What is shown below is from before.").wait_for()
+            page.get_by_text("What is shown below is old.").wait_for()
         with ConsoleServer(looked_at, "127.0.0.1", port):
             for page in pages:
-                page.get_by_text("What is shown below is from before.").wait_for(state="detached")
+                page.get_by_text("What is shown below is old.").wait_for(state="detached")
 
 
 def test_a_name_in_a_question_is_quoted_and_spelled_out(opened: Looked, cluster: ottla.Cluster) -> None:

@@ -29,7 +29,7 @@ export function when(ms) {
 export function timeOf(input, label) {
   if (!input.value && !input.validity.badInput) return undefined;
   const ms = Date.parse(`${input.value}Z`);
-  if (!(ms >= 0)) throw new Error(`${label}: this is no time from the year 1970 to 9999.`);
+  if (!(ms >= 0)) throw new Error(`${label} must be a date and a time from 1970 to 9999, such as 2026-01-31 13:30:00.`);
   return ms;
 }
 

@@ -23,7 +23,7 @@ export async function logs(name, body, { signal }) {
 
   function tell(problem) {
     place.inert = Boolean(problem);
-    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is from before.")]);
+    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is old.")]);
   }
 }
 

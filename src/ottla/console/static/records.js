@@ -59,6 +59,7 @@ export async function records(name, body, context) {
   const timeField = field("Time (UTC)", time);
   const told = h("p", { class: "dim", role: "status" });
   const errors = h("div");
+  const refused = h("div");
   const list = recordTable(open, `Records of ${name}`, "No records here.");
   const older = h("button", { type: "button" }, "Older");
   const newer = h("button", { type: "button" }, "Newer");
@@ -87,16 +88,20 @@ export async function records(name, body, context) {
     time.disabled = timeField.hidden;
   }
 
+  // The topic may have been made again, with other partitions. If it is gone, the question for its records says so.
+  async function offerNumbers() {
+    const now = await numbers().catch(() => null);
+    if (!now) return;
+    offer(partition, [["", "all"], ...now]);
+    offer(target, [["", "by the key"], ...now]);
+  }
+
   async function look(more) {
     const mine = asked += 1;
     fill(errors);
     fill(told, "Reading");
     let found = null;
-    // The topic may have been made again since, with other partitions; if it is gone, its records say so.
-    numbers().then((now) => {
-      offer(partition, [["", "all"], ...now]);
-      offer(target, [["", "by the key"], ...now]);
-    }, () => {});
+    if (mine > 1) offerNumbers();
     try {
       found = await api.get(`topics/${topic}/records`, { partition: partition.value, ...more }, signal);
     } catch (problem) {
@@ -119,11 +124,16 @@ export async function records(name, body, context) {
   function read(event) {
     if (event) event.preventDefault();
     const wanted = { start: start.value };
-    if (start.value === "offset") wanted.at = at.value;
     try {
-      if (start.value === "time") wanted.at = timeOf(time, "Time (UTC)");
-      if (start.value === "time" && wanted.at === undefined) throw new Error("Time (UTC) is missing: from which time on?");
+      if (start.value === "offset") wanted.at = at.value;
+      if (start.value === "time") {
+        wanted.at = timeOf(time, "Time (UTC)");
+        if (wanted.at === undefined) throw new Error("Time (UTC) is missing: choose a date and a time.");
+      }
     } catch (problem) {
+      // What is being read is not what is asked for now.
+      asked += 1;
+      fill(told);
       fill(errors, error(problem.message));
       return null;
     }
@@ -139,7 +149,7 @@ export async function records(name, body, context) {
     h("form", { class: "bar", onsubmit: read }, field("Partition", partition), field("From", start), atField, timeField,
       h("button", {}, "Read"), older, newer, h("button", { type: "button", onclick: () =>
         download(`topics/${topic}/export`, { partition: partition.value })
-          .then(() => fill(errors), (problem) => fill(errors, error(problem.message))) }, "Export")),
+          .then(() => fill(refused), (problem) => fill(refused, error(problem.message))) }, "Export")), refused,
     search.element, !api.current().read_only && sending(name, target, () => read()), told, errors, list.element);
   const reading = read();
   const [, , ...record] = places;

@@ -115,7 +115,7 @@ export async function served({ place, signal, say, every }) {
   // What is old can be read and does nothing.
   function tell(problem) {
     live.inert = Boolean(problem);
-    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is from before.")]);
+    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is old.")]);
   }
 }
 
@@ -148,10 +148,10 @@ function requestTable(stages) {
     key: (row) => row.request,
     empty: "No request yet.",
     columns: [
-      { title: "Request", header: true, value: (row) => row.request, cell: (row) => row.request },
+      { title: "Request", width: 24, narrow: 10, header: true, value: (row) => row.request, cell: (row) => row.request },
       { title: "Count", width: 11, narrow: 7, kind: "number", value: (row) => row.count, cell: (row) => count(row.count) },
       ...stages.flatMap((stage) => OF_TIMES.map(([name, title]) => ({
-        title: `${stage} ${title}`, width: stage.length + title.length + 2, narrow: 11, kind: "number",
+        title: `${stage} ${title}`, width: stage.length + 1, narrow: 11, kind: "number",
         minor: stage !== "TotalTimeMs" || name !== "Mean",
         value: (row) => row.stages[stage] && row.stages[stage][name],
         cell: (row) => row.stages[stage] ? milliseconds(row.stages[stage][name]) : "",
@@ -171,13 +171,13 @@ function connectionTable() {
       { title: "In flight", width: 8, narrow: 5, kind: "number", value: (row) => row.requests_in_flight,
         cell: (row) => count(row.requests_in_flight) },
       { title: "Unread", width: 9, narrow: 7, kind: "number", value: (row) => row.unread_bytes, cell: (row) => bytes(row.unread_bytes) },
-      { title: "Request", width: 18, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
+      { title: "Request", width: 14, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
       { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
         cell: (row) => row.producer_id === null ? "" : String(row.producer_id) },
-      { title: "Library", width: 22, minor: true, value: (row) => row.software_name,
+      { title: "Library", width: 18, minor: true, value: (row) => row.software_name,
         cell: (row) => `${row.software_name} ${row.software_version}`.trim() },
-      { title: "Listener", width: 14, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
-      { title: "Address", width: 20, minor: true, value: (row) => row.address, cell: (row) => row.address },
+      { title: "Listener", width: 10, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
+      { title: "Address", width: 17, minor: true, value: (row) => row.address, cell: (row) => row.address },
     ],
   });
 }
