@@ -44,7 +44,8 @@ async function show() {
   const place = fill(main, h("p", { class: "dim" }, "Loading"));
   const context = {
     place, places, query, signal, say,
-    // Ask again for as long as the view is looked at, so many seconds after each answer; the last one stays when one fails.
+    // Ask again for as long as the view is looked at, so many seconds after each answer. Where there is none the last
+    // answer stays.
     every(seconds, ask) {
       let hasFailed = false;
       const later = () => setTimeout(again, seconds * 1000);

@@ -25,8 +25,8 @@ export function fill(place, ...children) {
 
 const HANDLERS = ["onclick", "onsubmit", "oninput", "onchange"];
 
-// The same as `fill`, for what is shown again and again: elements that are still the same stay, and with them the focus,
-// a click that has begun, and text that is selected. Children with a `data-key` are the same where the key is.
+// The same as `fill`, for what is shown again and again: elements that are still the same stay, and with them the
+// focus, a click that has begun, and text that is selected. A child with a `data-key` is known by it.
 export function renew(place, ...children) {
   const focused = place.contains(document.activeElement) ? document.activeElement : null;
   renewChildren(place, h("div", {}, children));

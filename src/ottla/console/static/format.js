@@ -25,7 +25,8 @@ export function when(ms) {
   return date.toISOString().replace(/^\+0*/, "").replace("T", " ").replace("Z", "");
 }
 
-// What an input has as a time in UTC, in milliseconds; undefined where it is empty. Throws a sentence where it is no time.
+// What an input has as a time in UTC, in milliseconds; undefined where it is empty. Throws a sentence where it is no
+// time.
 export function timeOf(input, label) {
   if (!input.value && !input.validity.badInput) return undefined;
   const ms = Date.parse(`${input.value}Z`);

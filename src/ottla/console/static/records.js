@@ -52,7 +52,8 @@ export async function records(name, body, context) {
   const target = choice([["", "by the key"], ...first], "");
   const start = choice([["newest", "the newest"], ["oldest", "the oldest"], ["offset", "an offset"],
     ["time", "a time"]], query.from || "newest", { onchange: adapt });
-  const at = h("input", { type: "number", min: "0", required: true, value: query.from === "offset" && query.at || "0" });
+  const at = h("input", { type: "number", min: "0", required: true,
+    value: query.from === "offset" && query.at || "0" });
   const time = h("input", { type: "datetime-local", step: "1", max: "9999-12-31T23:59:59",
     value: query.from === "time" && query.at });
   const atField = field("Offset", at);
@@ -72,7 +73,8 @@ export async function records(name, body, context) {
   function keep(...record) {
     const place = { from: start.value === "newest" ? "" : start.value,
       at: { offset: at.value, time: time.value }[start.value] };
-    context.remember(["topic", name, "records", ...record], { partition: partition.value, ...place, ...search.asked() });
+    context.remember(["topic", name, "records", ...record],
+      { partition: partition.value, ...place, ...search.asked() });
   }
 
   function open(...record) {
