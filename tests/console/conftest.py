@@ -18,6 +18,7 @@ from ottla.remote.client import RemoteCluster
 from ottla.remote.server import ControlServer
 
 from ..needs import lacking
+from .looking import HOSTILE, Looked
 
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
@@ -102,3 +103,31 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def orders(cluster: ottla.Cluster) -> str:
+    """A topic with records, one of them hostile and one that is no text."""
+    cluster.create_topic("orders", partitions=3)
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for number in range(90):
+            value = json.dumps({"id": number, "customer": {"name": f"c{number % 9}"}}).encode()
+            headers = [("number", str(number).encode())]
+            producer.send("orders", value, f"k{number}".encode(), headers=headers, partition=number % 3)
+        producer.send("orders", HOSTILE.encode(), HOSTILE.encode(), headers=[(HOSTILE, HOSTILE.encode())], partition=0)
+        producer.send("orders", b"\x00\xff\xfe", partition=1)
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id="orders-writer") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"in a transaction", partition=2)
+        producer.commit_transaction()
+    return "orders"
+
+
+@pytest.fixture
+def opened(chromium: Any, server: ConsoleServer, orders: str) -> Iterator[Looked]:
+    """A page 1280 pixels wide; after the test its console must have said no error."""
+    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
+        looked = Looked(context.new_page(), server.url)
+        yield looked
+        assert looked.said == []

@@ -21,8 +21,8 @@ from ottla.console.server import ConsoleServer
 from ottla.remote.client import RemoteCluster
 
 from .conftest import Asking
+from .looking import HOSTILE, Looked, choose
 
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 VIEWS = {
     "Topics": "Topics",
     "Brokers": "Brokers",
@@ -32,27 +32,7 @@ VIEWS = {
 }
 PARTS = ("Records", "Partitions", "Producers", "Settings", "Logs")
 WIDTHS = (320, 768, 1440)
-SERIOUS = ("serious", "critical")
 _PATIENCE_S = 30
-
-
-@pytest.fixture(scope="package")
-def orders(cluster: ottla.Cluster) -> str:
-    """A topic with records, one of them hostile and one that is no text."""
-    cluster.create_topic("orders", partitions=3)
-    with ottla.Producer(cluster.bootstrap_servers) as producer:
-        for number in range(90):
-            value = json.dumps({"id": number, "customer": {"name": f"c{number % 9}"}}).encode()
-            headers = [("number", str(number).encode())]
-            producer.send("orders", value, f"k{number}".encode(), headers=headers, partition=number % 3)
-        producer.send("orders", HOSTILE.encode(), HOSTILE.encode(), headers=[(HOSTILE, HOSTILE.encode())], partition=0)
-        producer.send("orders", b"\x00\xff\xfe", partition=1)
-    with ottla.Producer(cluster.bootstrap_servers, transactional_id="orders-writer") as producer:
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send("orders", b"in a transaction", partition=2)
-        producer.commit_transaction()
-    return "orders"
 
 
 @pytest.fixture
@@ -70,46 +50,6 @@ def members(cluster: ottla.Cluster, orders: str) -> Iterator[str]:
         yield group
     finally:
         reading.close()
-
-
-class Looked:
-    """A page in Chromium, and what its console has said."""
-
-    def __init__(self, page: Any, url: str) -> None:
-        self.page, self.url = page, url
-        self.said: list[str] = []
-        page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-
-    def go(self, view: str) -> Any:
-        """Open a view by its address, and wait for its heading."""
-        self.page.goto(f"{self.url}#/{view}")
-        self.page.wait_for_selector("main h1")
-        return self.page
-
-    def serious(self) -> list[str]:
-        """What axe-core finds wrong that is serious or worse."""
-        axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-        found = axe.Axe().run(self.page).response["violations"]
-        return [
-            f"{each['id']}: {node['html'][:200]}"
-            for each in found
-            if each["impact"] in SERIOUS
-            for node in each["nodes"]
-        ]
-
-
-@pytest.fixture
-def opened(chromium: Any, server: ConsoleServer, orders: str) -> Iterator[Looked]:
-    """A page 1280 pixels wide; after the test its console must have said no error."""
-    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
-        looked = Looked(context.new_page(), server.url)
-        yield looked
-        assert looked.said == []
-
-
-def choose(page: Any, label: str, value: str) -> None:
-    page.locator(f"label:has-text('{label}') select").first.select_option(value)
 
 
 def test_a_record_is_found_and_read_by_keyboard_alone_and_is_never_html(opened: Looked) -> None:
@@ -384,7 +324,7 @@ def test_an_open_transaction_is_ended_by_its_button(opened: Looked, cluster: ott
         page = opened.go("transactions")
         page.on("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="End the transaction of left-open").click()
-        page.get_by_text("The producer of left-open is fenced.").wait_for()
+        page.get_by_text('The producer of "left-open" is fenced.').wait_for()
         row = page.get_by_role("row", name="left-open")
         row.get_by_text("Empty").wait_for()
         with pytest.raises(ottla.OttlaError):

@@ -21,7 +21,7 @@ export function say(sentence, kind) {
 function address() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...places] = path.split("/").map(api.decoded);
-  const isThere = VIEWS[name] && (name !== "topic" || places[0]);
+  const isThere = Object.hasOwn(VIEWS, name) && (name !== "topic" || places[0]);
   return { name: isThere ? name : "topics", places, query: Object.fromEntries(new URLSearchParams(query || "")) };
 }
 
@@ -44,21 +44,30 @@ async function show() {
   const place = fill(main, h("p", { class: "dim" }, "Loading"));
   const context = {
     place, places, query, signal, say,
-    // Ask again every few seconds for as long as the view is looked at; the last answer stays when one fails.
+    // Ask again for as long as the view is looked at, so many seconds after each answer. Where there is none the last
+    // answer stays.
     every(seconds, ask) {
       let hasFailed = false;
-      const timer = setInterval(async () => {
-        if (document.hidden) return;
+      const later = () => setTimeout(again, seconds * 1000);
+      async function again() {
+        if (signal.aborted) return;
         try {
-          await ask();
-          if (hasFailed && !signal.aborted) say("");
-          hasFailed = false;
+          if (!document.hidden) await ask();
+          if (hasFailed && !document.hidden && !signal.aborted) say("");
+          hasFailed = hasFailed && document.hidden;
         } catch (problem) {
           hasFailed = true;
           if (!signal.aborted) say(problem.message, "error");
         }
-      }, seconds * 1000);
-      signal.addEventListener("abort", () => clearInterval(timer));
+        later();
+      }
+      later();
+    },
+    // What is to be found again after Back and a reload stands in the address.
+    remember(parts, given) {
+      if (signal.aborted) return;
+      const kept = new URLSearchParams(Object.entries(given).filter(([, value]) => value)).toString();
+      history.replaceState(null, "", `#/${parts.map(api.part).join("/")}${kept && `?${kept}`}`);
     },
   };
   try {
@@ -72,30 +81,36 @@ async function show() {
   document.title = `${main.querySelector("h1") ? main.querySelector("h1").textContent : "ottla"} - ottla console`;
 }
 
-function askForToken() {
+function askForToken(isWrong) {
   const given = h("input", { type: "password", name: "token", autocomplete: "off", required: true });
   fill(main, h("h1", {}, "Token"), h("p", {}, "This console wants the token that it was started with."),
+    isWrong && error("This token is not the right one."),
     h("form", { class: "bar", onsubmit: (event) => {
       event.preventDefault();
       api.useToken(given.value.trim());
-      start();
+      start(true);
     } }, h("label", {}, "Token", given), h("button", {}, "Open")));
   given.focus();
 }
 
-async function start() {
+async function start(isTokenGiven = false) {
   try {
     const session = await api.begin();
     fill(document.getElementById("where"), session.bootstrap_servers,
       session.read_only && [" ", h("span", { class: "badge" }, "read-only")]);
   } catch (problem) {
-    if (problem.status === 401) askForToken();
-    else fill(main, h("h1", {}, "No answer"), error(problem.message, start));
+    if (problem.status === 401) askForToken(isTokenGiven);
+    else fill(main, h("h1", {}, "No answer"), error(problem.message, () => start()));
     return;
   }
   await show();
 }
 
+// The part of an address behind # is the view's.
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 addEventListener("hashchange", async () => {
   api.takeToken();
   await show();

@@ -1,7 +1,7 @@
 // Brokers: where they are, what they lead, what they store, their settings.
 
 import * as api from "./api.js";
-import { h, fill, facts, error, badge } from "./dom.js";
+import { h, fill, renew, facts, error, badge } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { table } from "./table.js";
 import { configs } from "./configs.js";
@@ -13,17 +13,18 @@ export async function brokers({ place, signal, every }) {
     label: "Brokers",
     key: (row) => row.id,
     columns: [
-      { title: "Broker", width: 13, header: true, value: (row) => row.id, cell: (row) => h("span", {}, String(row.id),
+      { title: "Broker", width: 13, narrow: 9, header: true, value: (row) => row.id, cell: (row) => h("span", {}, String(row.id),
         row.is_controller && [" ", badge("controller")]) , kind: "" },
-      { title: "Address", value: (row) => row.host, cell: (row) => `${row.host}:${row.port}` },
+      { title: "Address", value: (row) => row.host, cell: (row) => h("span", {},
+        `${row.host}:`, h("wbr"), String(row.port)) },
       { title: "Rack", width: 10, minor: true, value: (row) => row.rack, cell: (row) => row.rack || "" },
-      { title: "Leads", width: 8, kind: "number", value: (row) => row.leads, cell: (row) => count(row.leads) },
+      { title: "Leads", width: 8, narrow: 5, kind: "number", value: (row) => row.leads, cell: (row) => count(row.leads) },
       { title: "Replicas", width: 9, kind: "number", minor: true, value: (row) => row.replicas,
         cell: (row) => count(row.replicas) },
-      { title: "Stored", width: 10, kind: "number", value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+      { title: "Stored", width: 10, kind: "number", minor: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
       { title: "Disk free", width: 10, kind: "number", minor: true, value: (row) => free(row),
         cell: (row) => bytes(free(row)) },
-      { title: "Settings", width: 9, cell: (row) => h("button", { class: "plain", onclick: () => open(row.id),
+      { title: "Settings", width: 9, narrow: 7, cell: (row) => h("button", { class: "plain", onclick: () => open(row.id),
         "aria-label": `Settings of broker ${row.id}` }, "Show") },
     ],
   });
@@ -48,7 +49,7 @@ export async function brokers({ place, signal, every }) {
     const found = await api.get("brokers", {}, signal);
     const broken = found.brokers.flatMap((each) => each.log_dirs.filter((dir) => dir.error)
       .map((dir) => `Broker ${each.id}: the folder ${dir.path} has failed (${dir.error}).`));
-    fill(told, facts({ "Cluster id": found.cluster_id, Controller: found.controller_id === null ? null
+    renew(told, facts({ "Cluster id": found.cluster_id, Controller: found.controller_id === null ? null
       : String(found.controller_id), Brokers: count(found.brokers.length) }),
     found.missing.length > 0 && h("p", { class: "warning" },
       `Replicas are assigned to brokers that are not there: ${found.missing.join(", ")}.`),

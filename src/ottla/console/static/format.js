@@ -16,11 +16,33 @@ export function bytes(value) {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+// A timestamp, as a number or as its digits. Kafka's -1 is none.
 export function when(ms) {
-  if (ms === null || ms === undefined || ms < 0) return "";
-  const date = new Date(ms);
-  if (Number.isNaN(date.getTime())) return String(ms);
-  return date.toISOString().replace("T", " ").replace("Z", "");
+  if (ms === null || ms === undefined) return "";
+  if (Number(ms) === -1) return "no timestamp";
+  const date = new Date(Number(ms));
+  if (Number.isNaN(date.getTime())) return `${ms} ms`;
+  return date.toISOString().replace(/^\+0*/, "").replace("T", " ").replace("Z", "");
+}
+
+// What an input has as a time in UTC, in milliseconds; undefined where it is empty. Throws a sentence where it is no
+// time.
+export function timeOf(input, label) {
+  if (!input.value && !input.validity.badInput) return undefined;
+  const ms = Date.parse(`${input.value}Z`);
+  if (!(ms >= 0)) throw new Error(`${label} must be a date and a time from 1970 to 9999, such as 2026-01-31 13:30:00.`);
+  return ms;
+}
+
+const QUOTED_MAX = 200;
+
+// A name inside a sentence: in quotation marks, with what cannot be seen or turns text around spelled out.
+export function quoted(name) {
+  const text = name.length > QUOTED_MAX ? `${name.slice(0, QUOTED_MAX)}...` : name;
+  return JSON.stringify(text).replace(/(?! )[\p{C}\p{Z}]/gu, (each) => {
+    const digits = each.codePointAt(0).toString(16).padStart(4, "0");
+    return digits.length > 4 ? `\\u{${digits}}` : `\\u${digits}`;
+  });
 }
 
 export function age(ms) {

@@ -1,7 +1,7 @@
 // Groups of both protocols, and one group with its lag by topic and partition.
 
 import * as api from "./api.js";
-import { h, fill, facts } from "./dom.js";
+import { h, fill, renew, facts } from "./dom.js";
 import { count, plural } from "./format.js";
 import { table } from "./table.js";
 
@@ -15,18 +15,18 @@ export async function groups({ place, signal, every }) {
     columns: [
       { title: "Group", header: true, value: (row) => row.id, cell: (row) =>
         h("a", { href: `#/group/${api.part(row.id)}`, title: row.id }, row.id || "(empty name)") },
-      { title: "State", width: 18, value: (row) => row.state, cell: (row) => row.state },
+      { title: "State", width: 18, narrow: 12, value: (row) => row.state, cell: (row) => row.state },
       { title: "Protocol", width: 10, minor: true, value: (row) => row.protocol,
         cell: (row) => row.protocol || "unknown" },
       { title: "Coordinator", width: 11, kind: "number", minor: true, value: (row) => row.coordinator,
         cell: (row) => String(row.coordinator) },
-      { title: "Lag", width: 13, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
+      { title: "Lag", width: 13, narrow: 8, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
     ],
   });
 
   async function look() {
     const found = await api.get("groups", {}, signal);
-    fill(told, h("p", { class: "dim" }, plural(found.groups.length, "group")),
+    renew(told, h("p", { class: "dim" }, plural(found.groups.length, "group")),
       Object.values(found.untold).map((each) => h("p", { class: "warning" }, each)));
     list.update(found.groups);
   }
@@ -51,7 +51,7 @@ export async function group({ place, places, signal, every }) {
       { title: "Host", width: 16, minor: true, value: (row) => row.host, cell: (row) => row.host },
       { title: "Epoch", width: 6, kind: "number", minor: true, value: (row) => row.epoch,
         cell: (row) => count(row.epoch) },
-      { title: "Partitions", width: 9, kind: "number", value: (row) => row.partitions,
+      { title: "Partitions", width: 9, narrow: 8, kind: "number", value: (row) => row.partitions,
         cell: (row) => count(row.partitions) },
     ],
   });
@@ -61,12 +61,12 @@ export async function group({ place, places, signal, every }) {
       label: `Lag of ${id} in ${topic}`,
       key: (row) => row.partition,
       columns: [
-        { title: "Partition", width: 9, kind: "number", header: true, value: (row) => row.partition,
+        { title: "Partition", width: 9, narrow: 7.5, kind: "number", header: true, value: (row) => row.partition,
           cell: (row) => String(row.partition) },
-        { title: "Committed", width: 13, kind: "number", value: (row) => row.committed,
+        { title: "Committed", width: 13, narrow: 9, kind: "number", value: (row) => row.committed,
           cell: (row) => row.committed === null ? "nothing" : count(row.committed) },
         { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.end, cell: (row) => count(row.end) },
-        { title: "Lag", width: 13, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
+        { title: "Lag", width: 13, narrow: 9, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
         { title: "Read by", minor: true, value: (row) => row.client_id, cell: (row) => row.client_id || "" },
       ],
     });
@@ -74,7 +74,7 @@ export async function group({ place, places, signal, every }) {
 
   async function look() {
     const found = await api.get("group", { id }, signal);
-    fill(told, facts({ State: found.state, Protocol: found.protocol, Assignor: found.assignor || null,
+    renew(told, facts({ State: found.state, Protocol: found.protocol, Assignor: found.assignor || null,
       "Group epoch": found.epoch === null ? "none in this protocol" : String(found.epoch),
       Coordinator: String(found.coordinator) }));
     members.update(found.members);
@@ -86,7 +86,7 @@ export async function group({ place, places, signal, every }) {
     }
     for (const each of found.topics) {
       const { head, list } = tables.get(each.topic);
-      fill(head, h("a", { href: `#/topic/${api.part(each.topic)}` }, each.topic),
+      renew(head, h("a", { href: `#/topic/${api.part(each.topic)}` }, each.topic),
         each.lag === null ? ": lag not known" : `: lag ${count(each.lag)}`);
       list.update(each.partitions);
     }

@@ -2,7 +2,7 @@
 // and the window by which a batch that is sent again is recognised.
 
 import * as api from "./api.js";
-import { h, fill, badge } from "./dom.js";
+import { h, fill, renew, badge } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 
 const PARTITIONS_SHOWN = 12;
@@ -17,8 +17,14 @@ export async function logs(name, body, { signal }) {
   await api.get(`served/topics/${api.part(name)}`, {}, signal);
   watch({ topic: name }, signal, (changed) => {
     if (changed.logs) view.update(changed.logs);
-    if ("error" in changed) fill(errors, changed.error && h("p", { class: "error" }, changed.error));
+    // A stream that was opened again begins with the logs.
+    if ("error" in changed || changed.logs) tell(changed.error);
   });
+
+  function tell(problem) {
+    place.inert = Boolean(problem);
+    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is old.")]);
+  }
 }
 
 // Follow what is live for as long as the view is looked at; a stream that breaks is opened again. A tab that is hidden
@@ -86,14 +92,14 @@ export function logView(name) {
   }
 
   function one(part, { head, log, window }, all) {
-    fill(head, `${name}-${part.partition}, leader `, part.leader === null ? badge("none", "bad") : String(part.leader),
+    renew(head, `${name}-${part.partition}, leader `, part.leader === null ? badge("none", "bad") : String(part.leader),
       `, epoch ${part.leader_epoch}, ISR ${part.isr.join(", ")}`);
     const of = new Map(all.filter((each) => each.partition === part.partition).map((each) => [each.broker, each]));
     const states = [...part.replicas].sort((left, right) => left.broker - right.broker);
     const end = Math.max(1, ...states.map((each) => each.log_end_offset));
     const begin = Math.min(end, ...states.map((each) => each.log_start_offset));
     const share = (offset) => `${end === begin ? 0 : 100 * (offset - begin) / (end - begin)}%`;
-    fill(log, states.map((state) => {
+    renew(log, states.map((state) => {
       const inside = of.get(state.broker);
       const written = h("i");
       const synced = h("i", { class: "synced" });
@@ -106,7 +112,7 @@ export function logView(name) {
         h("div", { class: "words" }, words(state, inside))];
     }));
     const leader = of.get(part.leader);
-    fill(window, leader && leader.producers.length > 0 && [h("p", { class: "dim" },
+    renew(window, leader && leader.producers.length > 0 && [h("p", { class: "dim" },
       "The last batches, by which the leader recognises one that is sent again: first to last sequence number, at base offset:"),
     leader.producers.slice(0, PRODUCERS_SHOWN).map((producer) => h("div", {}, `producer ${producer.producer_id}, epoch `,
       `${producer.epoch}${producer.transaction_offset === null ? "" : `, transaction open since offset ${

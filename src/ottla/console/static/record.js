@@ -2,15 +2,21 @@
 
 import * as api from "./api.js";
 import { h, fill, facts, error } from "./dom.js";
+import { download } from "./downloads.js";
 import { bytes, count, indented, when } from "./format.js";
 import { transaction } from "./records.js";
 
-export async function openRecord(name, partition, offset) {
+// Until the view behind it is left; `closed` is called when it is closed.
+export async function openRecord(name, partition, offset, left, closed) {
   const body = h("div", {}, h("p", { class: "dim" }, "Reading"));
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
   const dialog = h("dialog", { "aria-label": `Record at offset ${offset} of ${name}-${partition}` },
     h("h2", {}, `${name}-${partition} at offset ${offset}`), body, close);
-  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    closed();
+  });
+  left.addEventListener("abort", () => dialog.close());
   document.body.append(dialog);
   dialog.showModal();
   try {
@@ -30,7 +36,8 @@ const ENDINGS = {
 function full(name, record) {
   const batch = record.batch || {};
   return [
-    facts({ "Time (UTC)": `${when(record.timestamp_ms)} (${record.timestamp_type})`,
+    facts({ "Time (UTC)": Number(record.timestamp_ms) === -1 ? when(record.timestamp_ms)
+      : `${when(record.timestamp_ms)} (${record.timestamp_type})`,
       Transaction: record.transaction ? h("span", {}, transaction(record.transaction), " ",
         ENDINGS[record.transaction]) : "in none" }),
     part(name, record, "key", "Key"), part(name, record, "value", "Value"),
@@ -49,12 +56,14 @@ const none = (value) => (value === null ? "none" : String(value));
 function part(name, record, which, title) {
   const shown = record[which];
   if (shown === null) return [h("h3", {}, title), h("p", { class: "dim" }, "null")];
+  const refused = h("div");
   const notes = [bytes(shown.bytes), `shown as ${shown.as}`, shown.cut && (shown.shown_bytes === null
     ? "only the beginning of it" : `only the first ${bytes(shown.shown_bytes)}`)];
   return [
     h("h3", {}, title), h("p", { class: "dim" }, notes.filter(Boolean).join(", "), " ",
       h("button", { class: "plain", "aria-label": `Download the ${which}`, onclick: () =>
-        api.download(`topics/${api.part(name)}/records/${record.partition}/${record.offset}/${which}`) }, "Download")),
+        download(`topics/${api.part(name)}/records/${record.partition}/${record.offset}/${which}`)
+          .then(() => fill(refused), (problem) => fill(refused, error(problem.message))) }, "Download")), refused,
     shown.error && h("p", { class: "warning" }, `It cannot be decoded: ${shown.error}`),
     h("pre", { tabIndex: 0, "aria-label": title }, pretty(shown)),
   ];

@@ -1,8 +1,9 @@
 // Records of a topic: pages from any place on, a search that goes through all, one record in full, and sending.
 
 import * as api from "./api.js";
-import { h, fill, field, choice, error, badge } from "./dom.js";
-import { bytes, count, plural, when } from "./format.js";
+import { h, fill, field, choice, offer, error, badge } from "./dom.js";
+import { bytes, count, plural, timeOf, when } from "./format.js";
+import { download } from "./downloads.js";
 import { table } from "./table.js";
 import { openRecord } from "./record.js";
 import { sending } from "./sending.js";
@@ -16,19 +17,19 @@ export function preview(shown) {
   return shown.text.slice(0, 300);
 }
 
-export function recordTable(name, label, empty) {
+export function recordTable(open, label, empty) {
   return table({
     label,
     key: (row) => `${row.partition}-${row.offset}`,
     empty,
     columns: [
-      { title: "Offset", width: 10, kind: "number", header: true, cell: (row) => h("button", { class: "plain",
+      { title: "Offset", width: 10, narrow: 8, kind: "number", header: true, cell: (row) => h("button", { class: "plain",
         "aria-label": `Record at offset ${row.offset} of partition ${row.partition}`,
-        onclick: () => openRecord(name, row.partition, row.offset) }, String(row.offset)) },
-      { title: "Partition", width: 8, kind: "number", cell: (row) => String(row.partition) },
+        onclick: () => open(row.partition, row.offset) }, String(row.offset)) },
+      { title: "Partition", width: 8, narrow: 7.5, kind: "number", cell: (row) => String(row.partition) },
       { title: "Time (UTC)", width: 23, minor: true, cell: (row) => when(row.timestamp_ms) },
-      { title: "Key", width: 14, minor: true, cell: (row) => preview(row.key) },
-      { title: "Value", cell: (row) => preview(row.value) },
+      { title: "Key", width: 14, minor: true, cut: true, cell: (row) => preview(row.key) },
+      { title: "Value", cut: true, cell: (row) => preview(row.value) },
       { title: "Size", width: 7, kind: "number", minor: true,
         cell: (row) => bytes((row.key ? row.key.bytes : 0) + (row.value ? row.value.bytes : 0)) },
       { title: "Transaction", width: 11, minor: true, cell: (row) => transaction(row.transaction) },
@@ -42,29 +43,59 @@ export function transaction(state) {
 }
 
 export async function records(name, body, context) {
-  const { signal, query } = context;
+  const { signal, query, places } = context;
   const topic = api.part(name);
-  const { partitions } = await api.get(`topics/${topic}`, {}, signal);
-  const partition = choice([["", "all"], ...partitions.map((each) => [String(each.partition),
-    String(each.partition)])], query.partition || "");
+  const numbers = async () => (await api.get(`topics/${topic}`, {}, signal)).partitions.map(({ partition: each }) =>
+    [String(each), String(each)]);
+  const first = await numbers();
+  const partition = choice([["", "all"], ...first], query.partition || "");
+  const target = choice([["", "by the key"], ...first], "");
   const start = choice([["newest", "the newest"], ["oldest", "the oldest"], ["offset", "an offset"],
-    ["time", "a time"]], "newest", { onchange: adapt });
-  const at = h("input", { type: "number", min: "0", value: "0" });
-  const time = h("input", { type: "datetime-local", step: "1" });
+    ["time", "a time"]], query.from || "newest", { onchange: adapt });
+  const at = h("input", { type: "number", min: "0", required: true,
+    value: query.from === "offset" && query.at || "0" });
+  const time = h("input", { type: "datetime-local", step: "1", max: "9999-12-31T23:59:59",
+    value: query.from === "time" && query.at });
   const atField = field("Offset", at);
   const timeField = field("Time (UTC)", time);
   const told = h("p", { class: "dim", role: "status" });
   const errors = h("div");
-  const list = recordTable(name, `Records of ${name}`, "No records here.");
+  const refused = h("div");
+  const list = recordTable(open, `Records of ${name}`, "No records here.");
   const older = h("button", { type: "button" }, "Older");
   const newer = h("button", { type: "button" }, "Newer");
   let page = {};
   // The last question alone is answered: an older one may take longer.
   let asked = 0;
+  const search = searching(name, { partition: () => partition.value, query, keep, open, left: signal });
+
+  // The address says what is looked at; a record that is open has an address of its own.
+  function keep(...record) {
+    const place = { from: start.value === "newest" ? "" : start.value,
+      at: { offset: at.value, time: time.value }[start.value] };
+    context.remember(["topic", name, "records", ...record],
+      { partition: partition.value, ...place, ...search.asked() });
+  }
+
+  function open(...record) {
+    keep(...record);
+    openRecord(name, ...record, signal, () => keep());
+  }
 
   function adapt() {
     atField.hidden = start.value !== "offset";
     timeField.hidden = start.value !== "time";
+    // What is hidden is not checked.
+    at.disabled = atField.hidden;
+    time.disabled = timeField.hidden;
+  }
+
+  // The topic may have been made again, with other partitions. If it is gone, the question for its records says so.
+  async function offerNumbers() {
+    const now = await numbers().catch(() => null);
+    if (!now) return;
+    offer(partition, [["", "all"], ...now]);
+    offer(target, [["", "by the key"], ...now]);
   }
 
   async function look(more) {
@@ -72,6 +103,7 @@ export async function records(name, body, context) {
     fill(errors);
     fill(told, "Reading");
     let found = null;
+    if (mine > 1) offerNumbers();
     try {
       found = await api.get(`topics/${topic}/records`, { partition: partition.value, ...more }, signal);
     } catch (problem) {
@@ -94,8 +126,20 @@ export async function records(name, body, context) {
   function read(event) {
     if (event) event.preventDefault();
     const wanted = { start: start.value };
-    if (start.value === "offset") wanted.at = at.value || 0;
-    if (start.value === "time") wanted.at = since(time.value) || 0;
+    try {
+      if (start.value === "offset") wanted.at = at.value;
+      if (start.value === "time") {
+        wanted.at = timeOf(time, "Time (UTC)");
+        if (wanted.at === undefined) throw new Error("Time (UTC) is missing: choose a date and a time.");
+      }
+    } catch (problem) {
+      // What is being read is not what is asked for now.
+      asked += 1;
+      fill(told);
+      fill(errors, error(problem.message));
+      return null;
+    }
+    keep();
     return look(wanted);
   }
 
@@ -106,38 +150,39 @@ export async function records(name, body, context) {
   fill(body,
     h("form", { class: "bar", onsubmit: read }, field("Partition", partition), field("From", start), atField, timeField,
       h("button", {}, "Read"), older, newer, h("button", { type: "button", onclick: () =>
-        api.download(`topics/${topic}/export`, { partition: partition.value })
-          .catch((problem) => fill(errors, error(problem.message))) }, "Export")),
-    told, errors, list.element,
-    searching(name, () => partition.value, signal),
-    !api.current().read_only && sending(name, partitions.length, () => read(), signal));
-  await read();
+        download(`topics/${topic}/export`, { partition: partition.value })
+          .then(() => fill(refused), (problem) => fill(refused, error(problem.message))) }, "Export")), refused,
+    search.element, !api.current().read_only && sending(name, target, () => read(), signal), told, errors, list.element);
+  const reading = read();
+  const [, , ...record] = places;
+  if (record.length === 2 && record.every((each) => /^\d+$/.test(each))) open(...record);
+  await reading;
 }
 
-const since = (text) => (text ? Date.parse(`${text}Z`) : undefined);
-
-function searching(name, partition, left) {
+function searching(name, { partition, query, keep, open, left }) {
+  const text = (of, properties) => h("input", { type: "search", value: query[of] || "", ...properties });
   const inputs = {
-    key: h("input", { type: "search" }),
-    value: h("input", { type: "search" }),
-    header: h("input", { type: "search", placeholder: "name, or name=text" }),
-    path: h("input", { type: "search", placeholder: "$.customer.id" }),
-    operator: choice(OPERATORS, "="),
-    operand: h("input", { type: "search" }),
-    since: h("input", { type: "datetime-local", step: "1" }),
+    key: text("key"),
+    value: text("value"),
+    header: text("header", { placeholder: "name, or name=text" }),
+    path: text("path", { placeholder: "$.customer.id" }),
+    operator: choice(OPERATORS, query.operator || "="),
+    operand: text("operand"),
+    since: h("input", { type: "datetime-local", step: "1", max: "9999-12-31T23:59:59", value: query.since }),
   };
-  const regex = h("input", { type: "checkbox" });
+  const regex = h("input", { type: "checkbox", checked: query.regex === "yes" });
   const go = h("button", {}, "Search");
   const stop = h("button", { type: "button", disabled: true, onclick: () => running && running.abort() }, "Stop");
   const more = h("button", { type: "button", hidden: true, onclick: () => run(cursor) }, "Search on");
   const bar = h("progress", { value: "0", max: "1", "aria-label": "How far the search has come", hidden: true });
   const told = h("p", { role: "status", class: "dim" });
   const errors = h("div");
-  const list = recordTable(name, "Records found", "Nothing was found.");
+  const list = recordTable(open, "Records found", "Nothing was found.");
   const place = h("div", { hidden: true }, list.element);
   let running = null;
   let cursor = null;
   let matches = [];
+  let isAsked = Object.keys(inputs).some((each) => query[each]);
   left.addEventListener("abort", () => running && running.abort());
 
   function progress(at, how) {
@@ -147,15 +192,33 @@ function searching(name, partition, left) {
       `${bytes(at.bytes)}, ${at.seconds.toFixed(1)} s`);
   }
 
+  // The conditions of the last search, for the address.
+  function asked() {
+    if (!isAsked) return {};
+    const given = Object.fromEntries(Object.entries(inputs).map(([each, input]) => [each, input.value.trim()]));
+    if (!given.path) given.operator = given.operand = "";
+    return { ...given, regex: regex.checked && "yes" };
+  }
+
   async function run(from) {
+    let since;
+    try {
+      since = timeOf(inputs.since, "Since (UTC)");
+    } catch (problem) {
+      fill(errors, error(problem.message));
+      return;
+    }
     if (running) running.abort();
     const mine = running = new AbortController();
     if (!from) matches = [];
+    isAsked = true;
+    keep();
     fill(errors);
+    stop.disabled = false;
+    // A button that goes away gives the focus to the one that is needed next.
+    if (document.activeElement === more) stop.focus();
     more.hidden = true;
     bar.hidden = place.hidden = false;
-    go.disabled = true;
-    stop.disabled = false;
     let due = false;
     let last = null;
     const draw = () => {
@@ -166,7 +229,7 @@ function searching(name, partition, left) {
       await api.stream(`topics/${api.part(name)}/search`, {
         partition: partition(), key: inputs.key.value, value: inputs.value.value, header: inputs.header.value,
         path: inputs.path.value, operator: inputs.path.value && inputs.operator.value,
-        operand: inputs.path.value && inputs.operand.value, since_ms: since(inputs.since.value),
+        operand: inputs.path.value && inputs.operand.value, since_ms: since,
         key_regex: regex.checked || "", value_regex: regex.checked || "", limit: MATCHES,
         cursor: from && Object.entries(from).map(([each, offset]) => `${each}:${offset}`).join(","),
       }, mine.signal, (line) => {
@@ -191,14 +254,14 @@ function searching(name, partition, left) {
     } finally {
       if (running === mine) {
         draw();
-        go.disabled = false;
+        if (document.activeElement === stop) (more.hidden ? go : more).focus();
         stop.disabled = true;
         running = null;
       }
     }
   }
 
-  return h("details", {}, h("summary", {}, "Search"), h("form", { onsubmit: (event) => {
+  const element = h("details", { open: isAsked }, h("summary", {}, "Search"), h("form", { onsubmit: (event) => {
     event.preventDefault();
     run(null);
   } }, h("p", { class: "dim" }, "A record must match all fields that are filled in. The partition is the one chosen above."),
@@ -206,4 +269,5 @@ function searching(name, partition, left) {
     field("as regular expressions", regex, { class: "check" }), field("Header", inputs.header),
     field("JSON path in the value", inputs.path), field("Comparison", inputs.operator), field("with", inputs.operand),
     field("Since (UTC)", inputs.since), go, stop, more)), bar, told, errors, place);
+  return { element, asked };
 }

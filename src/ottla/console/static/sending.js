@@ -1,26 +1,23 @@
 // Records sent from the page: one that is typed, or a file with one JSON object a line, as an export has it.
 
 import * as api from "./api.js";
-import { h, fill, field, choice, error } from "./dom.js";
+import { h, fill, field, once, error } from "./dom.js";
 import { plural } from "./format.js";
 
-export function sending(name, partitions, look, signal) {
+export function sending(name, partition, look, signal) {
   const path = `topics/${api.part(name)}`;
   const key = h("input", { autocomplete: "off" });
   const value = h("textarea", { rows: 4 });
   const noKey = h("input", { type: "checkbox", checked: true });
   const noValue = h("input", { type: "checkbox" });
   const headers = h("input", { placeholder: "name=text; name2=text2", autocomplete: "off" });
-  const partition = choice([["", "by the key"], ...Array.from({ length: partitions }, (_, number) =>
-    [String(number), String(number)])], "");
   const file = h("input", { type: "file", accept: ".ndjson,.jsonl,.json,.txt" });
   const told = h("div", { role: "status" });
   key.addEventListener("input", () => {
     noKey.checked = !key.value;
   });
 
-  async function send(event) {
-    event.preventDefault();
+  async function send() {
     const record = { key: noKey.checked ? null : key.value, value: noValue.checked ? null : value.value,
       headers: headers.value.split(";").filter((each) => each.trim()).map((each) => {
         const [title, ...rest] = each.trim().split("=");
@@ -37,8 +34,7 @@ export function sending(name, partitions, look, signal) {
     }
   }
 
-  async function take(event) {
-    event.preventDefault();
+  async function take() {
     if (!file.files.length) return;
     fill(told, "Sending. The import ends when this view is left.");
     try {
@@ -53,11 +49,11 @@ export function sending(name, partitions, look, signal) {
     }
   }
 
-  return h("details", {}, h("summary", {}, "Send"), h("form", { onsubmit: send },
+  return h("details", {}, h("summary", {}, "Send"), h("form", { onsubmit: once(send) },
     h("div", { class: "bar" }, field("Key", key, { class: "grow" }), field("no key (null)", noKey, { class: "check" }),
       field("Partition", partition), field("Headers", headers, { class: "grow" })),
     field("Value", value), h("div", { class: "bar" }, field("no value (a tombstone)", noValue, { class: "check" }),
       h("button", {}, "Send the record"))),
-  h("form", { class: "bar", onsubmit: take }, field("A file with one JSON object a line, as Export writes it", file,
+  h("form", { class: "bar", onsubmit: once(take) }, field("A file with one JSON object a line, as Export writes it", file,
     { class: "grow" }), h("button", {}, "Import")), told);
 }

@@ -1,7 +1,7 @@
 // A cluster that `ottla serve --control` runs: brokers to kill and start, every fault there is, requests, clients.
 
 import * as api from "./api.js";
-import { h, prose, fill, field, choice, error, badge } from "./dom.js";
+import { h, prose, fill, renew, field, choice, once, error, badge } from "./dom.js";
 import { bytes, count, milliseconds } from "./format.js";
 import { table } from "./table.js";
 import { watch } from "./logs.js";
@@ -26,7 +26,6 @@ export async function served({ place, signal, say, every }) {
   const connections = connectionTable();
   const producers = producerTable();
   const clients = h("div");
-  let before = "";
   let measured = "";
   let list = null;
 
@@ -40,26 +39,23 @@ export async function served({ place, signal, say, every }) {
   }
 
   function drawBrokers(all) {
-    const now = JSON.stringify(all);
-    if (now === before) return;
-    before = now;
-    const focused = brokers.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-    fill(brokers, all.map((broker) => h("section", { class: "card" },
+    const focused = brokers.contains(document.activeElement) ? document.activeElement.closest("section") : null;
+    renew(brokers, all.map((broker) => h("section", { class: "card", "data-key": String(broker.id) },
       h("h3", {}, `Broker ${broker.id} `, badge(broker.state, { running: "good", down: "bad" }[broker.state] || "storm")),
       h("p", { class: "dim" }, Object.values(broker.addresses).join(", ")),
       !isFixed && h("div", { class: "bar" }, (VERBS[broker.state] || []).map((verb) => h("button", {
-        "aria-label": `${verb} broker ${broker.id}`,
+        "data-key": verb, "aria-label": `${verb} broker ${broker.id}`,
         onclick: () => act(`Broker ${broker.id}: ${verb}.`, () => api.post(`served/brokers/${broker.id}/${verb}`)),
       }, verb))))));
-    if (focused) {
-      const again = [...brokers.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === focused)
-        || brokers.querySelector("button");
-      if (again) again.focus({ preventScroll: true });
+    // A broker that was killed has other buttons now.
+    if (focused && !brokers.contains(document.activeElement)) {
+      const next = focused.querySelector("button");
+      if (next) next.focus({ preventScroll: true });
     }
   }
 
   function drawFaults(all) {
-    fill(faults, all.length ? h("ul", {}, all.map((fault) => h("li", {}, `${fault.id}: ${fault.what} `,
+    renew(faults, all.length ? h("ul", {}, all.map((fault) => h("li", { "data-key": String(fault.id) }, `${fault.id}: ${fault.what} `,
       badge(`fired ${count(fault.fired)}`, fault.fired ? "storm" : ""), ` of ${count(fault.matched)} that matched `,
       !isFixed && h("button", { class: "plain", "aria-label": `Heal fault ${fault.id}`, onclick: () =>
         act(`Fault ${fault.id} is healed.`, () => api.remove(`served/faults/${fault.id}`)) }, "Heal"))))
@@ -91,7 +87,7 @@ export async function served({ place, signal, say, every }) {
     }
   }
 
-  fill(place, h("h1", {}, "Served cluster"), errors, h("h2", {}, "Brokers"), brokers,
+  const live = h("div", {}, h("h2", {}, "Brokers"), brokers,
     h("h2", {}, "Faults in force"), faults, !isFixed && faultForm(found.kinds, act),
     h("h2", {}, "Requests"), requests, h("p", { class: "dim" },
       "Times in milliseconds, under Kafka's names: those that the brokers measure."),
@@ -100,6 +96,7 @@ export async function served({ place, signal, say, every }) {
     h("h2", {}, "Producers"), h("p", { class: "dim" }, "What the leaders remember: the last sequence number in each partition, and the last batches, by which they recognise ",
       "one that is sent again (first to last sequence number, at base offset). Refreshed once a second at most."), producers.element,
     h("h2", {}, "Clients"), !isFixed && subscription(act), clients);
+  fill(place, h("h1", {}, "Served cluster"), errors, live);
   drawBrokers(found.brokers);
   drawFaults(found.faults);
   askClients();
@@ -110,8 +107,16 @@ export async function served({ place, signal, say, every }) {
     if (changed.connections) connections.update(changed.connections);
     if (changed.producers) producers.update(changed.producers);
     if (changed.requests) drawRequests(changed.requests);
-    if ("error" in changed) fill(errors, changed.error && h("p", { class: "error" }, changed.error));
+    // A stream that was opened again begins with all of it.
+    const isWhole = changed.brokers && changed.faults && changed.connections;
+    if ("error" in changed || isWhole) tell(changed.error);
   });
+
+  // What is old can be read and does nothing.
+  function tell(problem) {
+    live.inert = Boolean(problem);
+    fill(errors, problem && [h("p", { class: "error" }, problem), h("p", {}, "What is shown below is old.")]);
+  }
 }
 
 function faultForm(kinds, act) {
@@ -129,12 +134,11 @@ function faultForm(kinds, act) {
   }
 
   draw();
-  return h("form", { class: "card", onsubmit: (event) => {
-    event.preventDefault();
+  return h("form", { class: "card", onsubmit: once(async () => {
     const given = { kind: kind.value };
     for (const input of fields.querySelectorAll("input")) if (input.value.trim()) given[input.name] = input.value.trim();
-    act(`${kind.value} is in force.`, () => api.post("served/faults", given));
-  } }, h("h3", {}, "Add a fault"), field("Fault", kind), says, fields, h("button", { class: "danger" },
+    await act(`${kind.value} is in force.`, () => api.post("served/faults", given));
+  }) }, h("h3", {}, "Add a fault"), field("Fault", kind), says, fields, h("button", { class: "danger" },
     "Add the fault"));
 }
 
@@ -144,10 +148,10 @@ function requestTable(stages) {
     key: (row) => row.request,
     empty: "No request yet.",
     columns: [
-      { title: "Request", header: true, value: (row) => row.request, cell: (row) => row.request },
-      { title: "Count", width: 11, kind: "number", value: (row) => row.count, cell: (row) => count(row.count) },
+      { title: "Request", width: 24, narrow: 10, header: true, value: (row) => row.request, cell: (row) => row.request },
+      { title: "Count", width: 11, narrow: 7, kind: "number", value: (row) => row.count, cell: (row) => count(row.count) },
       ...stages.flatMap((stage) => OF_TIMES.map(([name, title]) => ({
-        title: `${stage} ${title}`, width: stage.length + title.length + 2, kind: "number",
+        title: `${stage} ${title}`, width: stage.length + 1, narrow: 11, kind: "number",
         minor: stage !== "TotalTimeMs" || name !== "Mean",
         value: (row) => row.stages[stage] && row.stages[stage][name],
         cell: (row) => row.stages[stage] ? milliseconds(row.stages[stage][name]) : "",
@@ -163,17 +167,17 @@ function connectionTable() {
     empty: "No client is connected.",
     columns: [
       { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "unknown" },
-      { title: "Broker", width: 6, kind: "number", value: (row) => row.broker, cell: (row) => String(row.broker) },
-      { title: "In flight", width: 8, kind: "number", value: (row) => row.requests_in_flight,
+      { title: "Broker", width: 6, narrow: 5, kind: "number", value: (row) => row.broker, cell: (row) => String(row.broker) },
+      { title: "In flight", width: 8, narrow: 5, kind: "number", value: (row) => row.requests_in_flight,
         cell: (row) => count(row.requests_in_flight) },
-      { title: "Unread", width: 9, kind: "number", value: (row) => row.unread_bytes, cell: (row) => bytes(row.unread_bytes) },
-      { title: "Request", width: 18, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
+      { title: "Unread", width: 9, narrow: 7, kind: "number", value: (row) => row.unread_bytes, cell: (row) => bytes(row.unread_bytes) },
+      { title: "Request", width: 14, minor: true, value: (row) => row.request, cell: (row) => row.request || "" },
       { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
         cell: (row) => row.producer_id === null ? "" : String(row.producer_id) },
-      { title: "Library", width: 22, minor: true, value: (row) => row.software_name,
+      { title: "Library", width: 18, minor: true, value: (row) => row.software_name,
         cell: (row) => `${row.software_name} ${row.software_version}`.trim() },
-      { title: "Listener", width: 14, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
-      { title: "Address", width: 20, minor: true, value: (row) => row.address, cell: (row) => row.address },
+      { title: "Listener", width: 10, minor: true, value: (row) => row.listener, cell: (row) => row.listener },
+      { title: "Address", width: 17, minor: true, value: (row) => row.address, cell: (row) => row.address },
     ],
   });
 }
@@ -185,9 +189,9 @@ function producerTable() {
     empty: "No producer numbers its batches.",
     columns: [
       { title: "Client", header: true, value: (row) => row.client_id, cell: (row) => row.client_id || "not connected" },
-      { title: "Partition", width: 18, value: (row) => `${row.topic}-${row.partition}`,
+      { title: "Partition", width: 18, narrow: 11, value: (row) => `${row.topic}-${row.partition}`,
         cell: (row) => h("a", { href: `#/topic/${api.part(row.topic)}/logs` }, `${row.topic}-${row.partition}`) },
-      { title: "Last sequence", width: 11, kind: "number", value: (row) => row.last_sequence,
+      { title: "Last sequence", width: 12, narrow: 9, kind: "number", value: (row) => row.last_sequence,
         cell: (row) => String(row.last_sequence) },
       { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
         cell: (row) => String(row.producer_id) },
@@ -201,12 +205,11 @@ function producerTable() {
 
 function subscription(act) {
   const interval = choice(INTERVALS, "5000");
-  return h("form", { class: "bar", onsubmit: (event) => {
-    event.preventDefault();
+  return h("form", { class: "bar", onsubmit: once(async () => {
     const wanted = Number(interval.value);
-    act(wanted ? "Clients that connect from now on push their metrics." : "Clients are not asked for metrics here.",
+    await act(wanted ? "Clients that connect from now on push their metrics." : "Clients are not asked for metrics here.",
       () => api.post("served/subscription", { interval_ms: wanted }));
-  } }, field("Clients push their metrics (KIP-714)", interval), h("button", {}, "Apply"));
+  }) }, field("Clients push their metrics (KIP-714)", interval), h("button", {}, "Apply"));
 }
 
 // Each client in a place of its own: what is open stays open, and a table keeps how it is sorted.

@@ -2,14 +2,18 @@
 //
 // A column: title, cell(row) -> text or element, value(row) -> what it is sorted by, kind ("number"), width in ch (one
 // without takes what is left, and 16 at least: where that is too much the table scrolls in its frame),
-// minor (left out on narrow screens), header (its cells name the row).
+// narrow (its width on narrow screens), minor (left out there), header (its cells name the row), cut (its cells stay on
+// one line). Where all rows are drawn, the other cells may have several lines.
 
-import { h, fill } from "./dom.js";
+import { h, renew } from "./dom.js";
 
 const ALL_DRAWN = 120;
 const SPARE = 12;
 
-export function table({ label, columns, rows, key, empty, sorted, downward }) {
+const wide = (column) => (column.width ? column.width + 2 : 16);
+const narrow = (column) => (column.narrow || column.width || 9) + 1.5;
+
+export function table({ label, columns, rows, key, empty, sorted, downward, drawnMax = ALL_DRAWN }) {
   let shown = [];
   let by = columns.find((column) => column.title === sorted) || null;
   let isDown = Boolean(downward);
@@ -24,19 +28,20 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
   const grid = h("table", {}, h("caption", { class: "skip" }, label),
     h("colgroup", {}, columns.map((column) => {
       const made = h("col", { class: column.minor ? "minor" : "" });
-      if (column.width) made.style.width = `${column.width + 2}ch`;
+      if (column.width) made.style.setProperty("--column", `${wide(column)}ch`);
+      if (column.width) made.style.setProperty("--narrow-column", `${narrow(column)}ch`);
       return made;
     })),
     h("thead", {}, h("tr", {}, heads)), body);
-  const least = (those) => `${those.reduce((sum, column) => sum + (column.width ? column.width + 2 : 16), 0)}ch`;
-  grid.style.setProperty("--wide", least(columns));
-  grid.style.setProperty("--narrow", least(columns.filter((column) => !column.minor)));
+  const least = (those, width) => `${those.reduce((sum, column) => sum + width(column), 0)}ch`;
+  grid.style.setProperty("--wide", least(columns, wide));
+  grid.style.setProperty("--narrow", least(columns.filter((column) => !column.minor), narrow));
   const frame = h("div", { class: "frame", tabIndex: 0, role: "region", "aria-label": label }, grid);
   frame.addEventListener("scroll", () => draw(false), { passive: true });
   new ResizeObserver(() => draw(false)).observe(frame);
 
   function classes(column) {
-    return [column.kind, column.minor && "minor"].filter(Boolean).join(" ");
+    return [column.kind, column.minor && "minor", column.cut && "cut"].filter(Boolean).join(" ");
   }
 
   function sortBy(column) {
@@ -74,26 +79,20 @@ export function table({ label, columns, rows, key, empty, sorted, downward }) {
     const height = rowHeight();
     let first = 0;
     let end = shown.length;
-    if (shown.length > ALL_DRAWN) {
+    grid.classList.toggle("lined", shown.length <= drawnMax);
+    if (shown.length > drawnMax) {
       first = Math.max(0, Math.floor(frame.scrollTop / height) - SPARE);
       end = Math.min(shown.length, Math.ceil((frame.scrollTop + frame.clientHeight) / height) + SPARE);
     }
     if (!anew && drawn && drawn[0] === first && drawn[1] === end) return;
     drawn = [first, end];
-    const focused = body.contains(document.activeElement) ? document.activeElement : null;
-    const place = focused && [focused.closest("tr").dataset.key, focused.tagName, focused.textContent];
     const made = shown.slice(first, end).map((row, number) => line(row, first + number));
     if (first > 0) made.unshift(space(first * height));
     if (end < shown.length) made.push(space((shown.length - end) * height));
     if (!shown.length && isKnown) made.push(h("tr", {}, h("td", { colSpan: columns.length },
       (typeof empty === "function" ? empty() : empty) || "Nothing here.")));
     grid.setAttribute("aria-rowcount", shown.length + 1);
-    fill(body, made);
-    if (place) {
-      const same = [...body.children].find((row) => row.dataset.key === place[0]);
-      const again = same && [...same.querySelectorAll(place[1])].find((each) => each.textContent === place[2]);
-      if (again) again.focus({ preventScroll: true });
-    }
+    renew(body, made);
   }
 
   function line(row, number) {

@@ -1,25 +1,26 @@
 // One topic: its partitions, records, producers and settings; of a served cluster also its logs.
 
 import * as api from "./api.js";
-import { h, fill, facts, error, badge } from "./dom.js";
+import { h, fill, renew, facts, once, error, badge } from "./dom.js";
 import { age, bytes, count, when } from "./format.js";
 import { table } from "./table.js";
 import { configs } from "./configs.js";
 import { records } from "./records.js";
 import { logs } from "./logs.js";
 
+const SHOWN = { records, partitions, producers, settings, logs };
 const PARTS = { records: "Records", partitions: "Partitions", producers: "Producers", settings: "Settings" };
 
 export async function topic(context) {
   const { place, places } = context;
   const [name, part = "records"] = places;
   const parts = api.current().is_served ? { ...PARTS, logs: "Logs" } : PARTS;
-  const body = h("div");
+  const body = h("div", {}, h("p", { class: "dim" }, "Loading"));
   fill(place, h("h1", {}, name), h("nav", { "aria-label": "Parts of the topic" }, Object.entries(parts).map(
     ([each, title]) => h("a", { href: `#/topic/${api.part(name)}/${each}`,
       "aria-current": each === part ? "page" : null }, title))), body);
   try {
-    await ({ records, partitions, producers, settings, logs }[part] || records)(name, body, context);
+    await (Object.hasOwn(SHOWN, part) ? SHOWN[part] : records)(name, body, context);
   } catch (problem) {
     if (context.signal.aborted || problem.status === 401) throw problem;
     if (!(problem instanceof api.Refused)) throw problem;
@@ -33,23 +34,23 @@ async function partitions(name, body, { signal, every, say }) {
     label: `Partitions of ${name}`,
     key: (row) => row.partition,
     columns: [
-      { title: "Partition", width: 9, kind: "number", header: true, value: (row) => row.partition,
+      { title: "Partition", width: 9, narrow: 7.5, kind: "number", header: true, value: (row) => row.partition,
         cell: (row) => String(row.partition) },
-      { title: "Leader", width: 7, kind: "number", value: (row) => row.leader,
+      { title: "Leader", width: 7, narrow: 6, kind: "number", value: (row) => row.leader,
         cell: (row) => row.leader === null ? badge("none", "bad") : String(row.leader) },
       { title: "Epoch", width: 6, kind: "number", minor: true, value: (row) => row.leader_epoch,
         cell: (row) => count(row.leader_epoch) },
-      { title: "Replicas", minor: true, cell: (row) => row.replicas.join(", ") },
+      { title: "Replicas", width: 12, minor: true, cell: (row) => row.replicas.join(", ") },
       { title: "ISR", value: (row) => row.isr.length, cell: (row) => row.isr.length < row.replicas.length
         ? h("span", { class: "storm" }, `${row.isr.join(", ")} of ${row.replicas.length}`) : row.isr.join(", ") },
       { title: "Log start", width: 13, kind: "number", minor: true, value: (row) => row.log_start_offset,
         cell: (row) => count(row.log_start_offset) },
-      { title: "High watermark", width: 13, kind: "number", value: (row) => row.high_watermark,
+      { title: "High watermark", width: 13, narrow: 8.5, kind: "number", value: (row) => row.high_watermark,
         cell: (row) => count(row.high_watermark) },
-      { title: "Last stable offset", width: 17, kind: "number", minor: true, value: (row) => row.last_stable_offset,
+      { title: "Last stable offset", width: 13, kind: "number", minor: true, value: (row) => row.last_stable_offset,
         cell: (row) => row.last_stable_offset < row.high_watermark
           ? h("span", { class: "storm" }, count(row.last_stable_offset)) : count(row.last_stable_offset) },
-      { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.log_end_offset,
+      { title: "Log end offset", width: 13, kind: "number", minor: true, value: (row) => row.log_end_offset,
         cell: (row) => row.log_end_offset > row.high_watermark
           ? h("span", { class: "storm" }, count(row.log_end_offset)) : count(row.log_end_offset) },
       { title: "Stored", width: 9, kind: "number", minor: true, value: (row) => row.bytes,
@@ -60,7 +61,7 @@ async function partitions(name, body, { signal, every, say }) {
   async function look() {
     const found = await api.get(`topics/${api.part(name)}`, {}, signal);
     const sum = (of) => found.partitions.reduce((all, each) => all + (of(each) || 0), 0);
-    fill(told, facts({ "Topic id": found.id, Partitions: count(found.partitions.length),
+    renew(told, facts({ "Topic id": found.id, Partitions: count(found.partitions.length),
       Offsets: count(sum((each) => each.high_watermark - each.log_start_offset)),
       "Stored by leaders": found.sizes_untold ? null : bytes(sum((each) => each.bytes)) }),
     found.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${found.sizes_untold}`));
@@ -78,15 +79,14 @@ function deleting(name, say) {
   typed.addEventListener("input", () => {
     button.disabled = typed.value !== name;
   });
-  return h("details", {}, h("summary", {}, "Delete this topic"), h("form", { class: "bar", onsubmit: async (event) => {
-    event.preventDefault();
+  return h("details", {}, h("summary", {}, "Delete this topic"), h("form", { class: "bar", onsubmit: once(async () => {
     try {
       await api.remove(`topics/${api.part(name)}`);
       location.hash = "#/topics";
     } catch (problem) {
       say(problem.message, "error");
     }
-  } }, h("label", { class: "grow" }, "Type its name: all its records are deleted, too", typed), button));
+  }) }, h("label", { class: "grow" }, "Type its name: all its records are deleted, too", typed), button));
 }
 
 async function producers(name, body, { signal, every, say }) {
@@ -97,7 +97,7 @@ async function producers(name, body, { signal, every, say }) {
   async function look() {
     const found = await api.get(`topics/${api.part(name)}/producers`, {}, signal);
     now = found.now_ms;
-    fill(told, h("p", { class: "dim" }, "What the leaders remember of idempotent and transactional producers."),
+    renew(told, h("p", { class: "dim" }, "What the leaders remember of idempotent and transactional producers."),
       found.untold.map((each) => h("p", { class: "warning" }, each)));
     list.update(found.producers);
   }
@@ -113,17 +113,17 @@ export function producerTable(label, now, look, say, withTopic = false) {
     key: (row) => `${row.topic}-${row.partition}-${row.producer_id}`,
     empty: "No producer with an id has written here lately.",
     columns: [
-      { title: "Producer id", width: 12, kind: "number", header: true, value: (row) => row.producer_id,
+      { title: "Producer id", width: 12, narrow: 7, kind: "number", header: true, value: (row) => row.producer_id,
         cell: (row) => String(row.producer_id) },
-      { title: withTopic ? "Topic-partition" : "Partition", width: withTopic ? undefined : 9,
+      { title: withTopic ? "Topic-partition" : "Partition", width: withTopic ? undefined : 9, narrow: 7.5,
         value: (row) => withTopic ? row.topic : row.partition,
         cell: (row) => withTopic ? `${row.topic}-${row.partition}` : String(row.partition) },
-      { title: "Epoch", width: 6, kind: "number", value: (row) => row.epoch, cell: (row) => String(row.epoch) },
+      { title: "Epoch", width: 6, narrow: 5, kind: "number", value: (row) => row.epoch, cell: (row) => String(row.epoch) },
       { title: "Last sequence", width: 12, kind: "number", minor: true, value: (row) => row.last_sequence,
         cell: (row) => count(row.last_sequence) },
-      { title: "Last record (UTC)", width: 23, minor: true, value: (row) => row.last_timestamp_ms,
+      { title: "Last record (UTC)", width: 23, minor: true, value: (row) => Number(row.last_timestamp_ms),
         cell: (row) => when(row.last_timestamp_ms) },
-      { title: "Open transaction", width: 24, value: (row) => row.transaction_offset, cell: (row) => transaction(row) },
+      { title: "Open transaction", width: 24, narrow: 10, value: (row) => row.transaction_offset, cell: (row) => transaction(row) },
     ],
   });
 

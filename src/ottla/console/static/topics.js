@@ -1,15 +1,18 @@
 // All topics, a row each; sizes come a moment later.
 
 import * as api from "./api.js";
-import { h, fill, field, error, badge } from "./dom.js";
+import { h, fill, renew, field, once, error, badge } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { table } from "./table.js";
 
-export async function topics({ place, signal, every, say }) {
+const of = (all, name) => (Object.hasOwn(all, name) ? all[name] : undefined);
+
+export async function topics({ place, query, signal, every, remember, say }) {
   let all = [];
   let sizes = { offsets: {}, bytes: {} };
-  const wanted = h("input", { type: "search", placeholder: "part of a name", oninput: draw });
-  const internal = h("input", { type: "checkbox", onchange: draw });
+  const wanted = h("input", { type: "search", placeholder: "part of a name", value: query.name || "",
+    oninput: narrow });
+  const internal = h("input", { type: "checkbox", checked: query.internal === "yes", onchange: narrow });
   const number = h("span", { class: "dim" });
   const warning = h("div");
   const list = table({
@@ -20,15 +23,15 @@ export async function topics({ place, signal, every, say }) {
     columns: [
       { title: "Topic", header: true, value: (row) => row.name, cell: (row) =>
         h("a", { href: `#/topic/${api.part(row.name)}`, title: row.name }, row.name) },
-      { title: "Partitions", width: 9, kind: "number", value: (row) => row.partitions,
+      { title: "Partitions", width: 9, narrow: 8, kind: "number", value: (row) => row.partitions,
         cell: (row) => count(row.partitions) },
       { title: "Replicas", width: 9, kind: "number", minor: true, value: (row) => row.replication,
         cell: (row) => count(row.replication) },
-      { title: "Offsets", width: 13, kind: "number", minor: true, value: (row) => sizes.offsets[row.name],
-        cell: (row) => count(sizes.offsets[row.name]) },
-      { title: "Stored", width: 10, kind: "number", minor: true, value: (row) => sizes.bytes[row.name],
-        cell: (row) => bytes(sizes.bytes[row.name]) },
-      { title: "State", width: 18, value: (row) => -(row.leaderless * 1e6 + row.under_replicated), cell: health },
+      { title: "Offsets", width: 13, kind: "number", minor: true, value: (row) => of(sizes.offsets, row.name),
+        cell: (row) => count(of(sizes.offsets, row.name)) },
+      { title: "Stored", width: 10, kind: "number", minor: true, value: (row) => of(sizes.bytes, row.name),
+        cell: (row) => bytes(of(sizes.bytes, row.name)) },
+      { title: "State", width: 18, narrow: 9, value: (row) => -(row.leaderless * 1e6 + row.under_replicated), cell: health },
     ],
   });
 
@@ -38,10 +41,15 @@ export async function topics({ place, signal, every, say }) {
     return h("span", { class: "good" }, "in sync");
   }
 
+  function narrow() {
+    remember(["topics"], { name: wanted.value.trim(), internal: internal.checked && "yes" });
+    draw();
+  }
+
   function draw() {
     const text = wanted.value.trim().toLowerCase();
     const rows = all.filter((row) => (internal.checked || !row.internal) && row.name.toLowerCase().includes(text));
-    fill(number, plural(rows.length, "topic"), ", ",
+    renew(number, plural(rows.length, "topic"), ", ",
       plural(rows.reduce((sum, row) => sum + row.partitions, 0), "partition"));
     list.update(rows);
   }
@@ -54,7 +62,7 @@ export async function topics({ place, signal, every, say }) {
   async function measure() {
     try {
       sizes = await api.get("topic-sizes", {}, signal);
-      fill(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${sizes.sizes_untold}`));
+      renew(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${sizes.sizes_untold}`));
       draw();
     } catch (problem) {
       if (!signal.aborted) fill(warning, error(problem.message));
@@ -65,9 +73,10 @@ export async function topics({ place, signal, every, say }) {
   fill(place, h("h1", {}, "Topics"),
     h("div", { class: "bar" }, field("Name contains", wanted, { class: "grow" }),
       field("Show internal topics", internal, { class: "check" }), number),
-    warning, list.element, !api.current().read_only && creating(look, say));
+    warning, list.element, !api.current().read_only && creating(() => Promise.all([look(), measure()]), say));
   measure();
   every(5, look);
+  every(15, measure);
 }
 
 function creating(look, say) {
@@ -75,8 +84,7 @@ function creating(look, say) {
   const partitions = h("input", { type: "number", min: "1", value: "1", required: true });
   const replicas = h("input", { type: "number", min: "1", placeholder: "the brokers' default" });
   const errors = h("div");
-  return h("details", {}, h("summary", {}, "Create a topic"), h("form", { class: "bar", onsubmit: async (event) => {
-    event.preventDefault();
+  return h("details", {}, h("summary", {}, "Create a topic"), h("form", { class: "bar", onsubmit: once(async () => {
     fill(errors);
     try {
       await api.post("topics", { name: name.value.trim(), partitions: Number(partitions.value),
@@ -87,6 +95,6 @@ function creating(look, say) {
     } catch (problem) {
       fill(errors, error(problem.message));
     }
-  } }, field("Name", name), field("Partitions", partitions), field("Replicas", replicas),
+  }) }, field("Name", name), field("Partitions", partitions), field("Replicas", replicas),
   h("button", {}, "Create")), errors);
 }

@@ -1,8 +1,8 @@
 // Transactions: what coordinators know, and producers in all partitions, hanging transactions among them.
 
 import * as api from "./api.js";
-import { h, fill, error, badge } from "./dom.js";
-import { age, count, plural, when } from "./format.js";
+import { h, fill, renew, error, badge } from "./dom.js";
+import { age, count, plural, quoted, when } from "./format.js";
 import { table } from "./table.js";
 import { producerTable } from "./topic.js";
 
@@ -14,11 +14,11 @@ export async function transactions({ place, signal, every, say }) {
     key: (row) => row.transactional_id,
     empty: "No transactional id is in use.",
     columns: [
-      { title: "Transactional id", header: true, value: (row) => row.transactional_id,
+      { title: "Transactional id", narrow: 11.5, header: true, value: (row) => row.transactional_id,
         cell: (row) => row.transactional_id },
-      { title: "State", width: 15, value: (row) => row.state, cell: (row) =>
+      { title: "State", width: 15, narrow: 8.5, value: (row) => row.state, cell: (row) =>
         row.started_ms === null ? row.state : badge(row.state, "storm") },
-      { title: "Open for", width: 9, kind: "number", value: (row) => row.started_ms && now - row.started_ms,
+      { title: "Open for", width: 9, narrow: 5, kind: "number", value: (row) => row.started_ms && now - row.started_ms,
         cell: (row) => row.started_ms === null ? "" : age(now - row.started_ms) },
       { title: "Producer id", width: 11, kind: "number", minor: true, value: (row) => row.producer_id,
         cell: (row) => String(row.producer_id) },
@@ -28,7 +28,7 @@ export async function transactions({ place, signal, every, say }) {
         cell: (row) => age(row.timeout_ms) },
       { title: "Since (UTC)", width: 23, minor: true, value: (row) => row.started_ms, cell: (row) => when(row.started_ms) },
       { title: "Partitions", minor: true, value: (row) => row.partitions.length, cell: (row) => row.partitions.join(", ") },
-      { title: "End it", width: 8, cell: (row) => row.started_ms === null || api.current().read_only ? "" :
+      { title: "End it", width: 8, narrow: 5.5, cell: (row) => row.started_ms === null || api.current().read_only ? "" :
         h("button", { class: "plain", "aria-label": `End the transaction of ${row.transactional_id}`,
           onclick: () => end(row.transactional_id) }, "Fence") },
     ],
@@ -37,10 +37,10 @@ export async function transactions({ place, signal, every, say }) {
   const producers = producerTable("Producers of all partitions", () => now, lookAtProducers, say, true);
 
   async function end(id) {
-    if (!confirm(`Fence the producer of ${id}? What it has open is aborted, and it can send nothing more.`)) return;
+    if (!confirm(`Fence the producer of ${quoted(id)}? What it has open is aborted, and it can send nothing more.`)) return;
     try {
       await api.post("transactions/end", { transactional_id: id });
-      say(`The producer of ${id} is fenced.`);
+      say(`The producer of ${quoted(id)} is fenced.`);
       await look();
     } catch (problem) {
       say(problem.message, "error");
@@ -51,7 +51,7 @@ export async function transactions({ place, signal, every, say }) {
     const found = await api.get("transactions", {}, signal);
     now = found.now_ms;
     const open = found.transactions.filter((each) => each.started_ms !== null).length;
-    fill(told, `${plural(found.transactions.length, "transactional id")}, ${count(open)} open`);
+    renew(told, `${plural(found.transactions.length, "transactional id")}, ${count(open)} open`);
     list.update(found.transactions);
   }
 
@@ -59,7 +59,7 @@ export async function transactions({ place, signal, every, say }) {
     try {
       const found = await api.get("producers", {}, signal);
       const lost = found.producers.filter((each) => each.hangs);
-      fill(hanging, h("p", { class: lost.length ? "error" : "dim" }, lost.length ? `${plural(lost.length, "transaction")} ` +
+      renew(hanging, h("p", { class: lost.length ? "error" : "dim" }, lost.length ? `${plural(lost.length, "transaction")} ` +
         "hanging: no coordinator knows of it, and read_committed waits in front of it." : "No transaction hangs."),
       h("p", { class: "dim" }, `Only transactions without a new record for ${age(found.longest_ms)} are looked at`,
         found.longest_is_known ? " (transaction.max.timeout.ms)." : "; the brokers did not say what transaction.max.timeout.ms is."),

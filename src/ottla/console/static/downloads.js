@@ -1,0 +1,17 @@
+// Files that the browser downloads by itself, from links with a ticket.
+
+import * as api from "./api.js";
+
+// A link that is refused says nothing on the page. So it is asked before, and let go once it is answered.
+export async function download(path, query) {
+  const { ticket } = await api.get("ticket");
+  const given = Object.entries({ ...query, ticket }).filter(([, value]) => value);
+  const first = new AbortController();
+  const answer = await fetch(`api/${path}?${new URLSearchParams(given)}`, { signal: first.signal });
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
+    throw new Error(told.error);
+  }
+  first.abort();
+  await api.download(path, query);
+}
