@@ -74,13 +74,15 @@ def _list(
         told = group_views.groups(kafka)
     for broker_id, why in told["untold"].items():
         typer.echo(f"ottla: groups of broker {broker_id} are missing: {why}", err=True)
+    if told["lags_untold"]:
+        typer.echo(f"ottla: {told['lags_untold']}", err=True)
     rows = told["groups"]
     if told_as_json(context, as_json, rows):
         return
     if rows:
         table = new_table("group", "protocol", "state", "coordinator", "lag", right=("coordinator", "lag"))
         for row in rows:
-            table.add_row(row["id"], row["protocol"], row["state"], f"{row['coordinator']}", _number(row["lag"]))
+            table.add_row(row["id"], row["protocol"], row["state"], f"{row['coordinator']}", group_views.lag_told(row))
         tell(table)
     else:
         tell(f"no groups at {bootstrap_servers or context.obj.bootstrap_servers}")
@@ -99,6 +101,8 @@ def describe(
 
     with _kafka(context, bootstrap_servers, command_config) as kafka:
         told = group_views.group(kafka, group)
+    if told["offsets_untold"]:
+        typer.echo(f"ottla: {told['offsets_untold']}", err=True)
     if told_as_json(context, as_json, told):
         return
     assignor = f", assignor {told['assignor']}" if told["assignor"] else ""
@@ -110,7 +114,8 @@ def describe(
     table = new_table("topic", *numbers, "client id", right=numbers)
     for topic in told["topics"]:
         for part in topic["partitions"]:
-            cells = (_number(part[name]) for name in ("committed", "end", "lag"))
+            # As Kafka's own tool shows what is not known.
+            cells = (_number(part[name]) or "-" for name in ("committed", "end", "lag"))
             table.add_row(topic["topic"], f"{part['partition']}", *cells, part["client_id"] or "")
     tell(table if table.row_count else "no offsets are committed, and no partitions assigned")
 

@@ -75,6 +75,8 @@ class Kafka:
         """Ask for the metadata; all that wait for `asked` get the same answer, or the same error."""
         try:
             found = self.driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
+            # Of a topic that it does not know by its id a broker tells no name; nothing else can be asked about it.
+            found.topics = [each for each in found.topics if each.name is not None]
         except BaseException as error:
             self._keep(asked, None)
             asked.set_exception(error)
