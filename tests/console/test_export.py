@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.records.plain import Record, encode_batch
 
 from .conftest import Asking
+from .test_page import Looked
 from .test_views import AS_OLD_AS_IT_IS
 
 
@@ -100,6 +102,27 @@ def test_all_of_very_many_headers_are_exported(asking: Asking, cluster: ottla.Cl
         if "match" in line
     ]
     assert (match["offset"], match["headers_more"]) == (1, 39_901)
+
+
+@pytest.mark.prove
+def test_headers_that_are_null_empty_or_very_many_look_so_on_the_page(
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str, chromium: Any
+) -> None:
+    cluster.create_topic(kafka_name, configs={"message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    headers = (("none", None), ("word", b"null"), ("empty", b""), *((f"n{number}", b"x") for number in range(2_000)))
+    stored_as_it_is(cluster, kafka_name, [Record(0, (1 << 60) + 1, None, b"x", headers)])
+    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
+        looked = Looked(context.new_page(), asking.url)
+        page = looked.go(f"topic/{kafka_name}")
+        page.get_by_role("button", name="Record at offset 0").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("and 1,003 more headers; an export has all of them").wait_for()
+        dialog.get_by_text(str((1 << 60) + 1)).wait_for()
+        rows = dialog.locator("dl > div")
+        shown = [rows.filter(has_text=re.compile(f"^{name}")).locator("dd") for name in ("none", "word", "empty")]
+        assert [each.inner_text() for each in shown] == ["null", "null", "empty"]
+        assert [each.locator(".dim").count() for each in shown] == [1, 0, 1]
+        assert looked.said == []
 
 
 def test_times_that_no_producer_may_send_are_exported_and_imported(

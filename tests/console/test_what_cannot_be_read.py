@@ -18,6 +18,7 @@ from ottla.console.record_views import unread_told
 from ottla.console.server import ConsoleServer
 
 from .conftest import QUICK, Asking
+from .test_page import Looked
 
 RECORDS = 30
 
@@ -99,6 +100,28 @@ def test_a_lag_says_how_many_partitions_it_lacks(
     assert main(["groups", "reads", "-b", cluster.bootstrap_servers]) == 0
     lines = [line.split() for line in capfd.readouterr().out.splitlines()]
     assert ["halved", str(gone), "4", "-", "-"] in lines
+
+
+@pytest.mark.prove
+def test_the_page_shows_what_cannot_be_read(halved: tuple[ottla.Cluster, Asking, int], chromium: Any) -> None:
+    _, asking, gone = halved
+    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
+        looked = Looked(context.new_page(), asking.url)
+        page = looked.go("groups")
+        page.get_by_role("row").filter(has_text="reads").get_by_text("at least 12").wait_for()
+        page.get_by_role("link", name="reads").click()
+        page.get_by_role("heading", name="halved: lag at least 12, not known of 1 partition").wait_for()
+        row = page.get_by_role("table", name="Lag of reads in halved").get_by_role("row").nth(gone + 1)
+        assert row.get_by_role("cell").all_inner_texts()[:3] == ["4", "-", "-"]
+        page = looked.go("topic/halved")
+        page.get_by_text("1 partition without a leader cannot be read").wait_for()
+        page.locator("summary:text-is('Search')").click()
+        page.get_by_label("Value contains").fill("n")
+        page.get_by_label("Value contains").press("Enter")
+        page.get_by_text(f"Ended, and not all was searched in partition {gone}: 20 matches").wait_for()
+        page.get_by_text(f"partition {gone} of halved has no leader: not searched").wait_for()
+        page.get_by_role("button", name="Search on").wait_for()
+        assert looked.said == []
 
 
 @pytest.mark.parametrize(

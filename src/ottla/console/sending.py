@@ -155,35 +155,44 @@ def _lines_of(piece: Any, batches: Batches) -> Iterator[bytes]:
         transaction = batches.transaction(offset) if has_transactions else None
         if transaction in _MARKED:
             line["transaction"] = transaction
+        few = headers.few(row)
+        if few is not None:
+            yield _as_json({**line, "headers": few}) + b"\n"
+            continue
         yield _as_json(line)[:-1] + b', "headers": ['
         yield from headers.written(row)
         yield b"]}\n"
 
 
 class _Headers:
-    """A column of headers, written row by row."""
+    """A column of headers, row by row."""
 
     def __init__(self, column: Any) -> None:
         self._offsets: list[int] = column.offsets.to_pylist()
         self._each: Any = column.values
         first, end = self._offsets[0], self._offsets[-1]
         # Few are faster made into objects all at once.
-        is_few = end - first <= _FEW_HEADERS * len(self._offsets)
-        self._made = self._each.slice(first, end - first).to_pylist() if is_few else None
+        self._made: list[Any] | None = None
+        if end - first <= _FEW_HEADERS * len(self._offsets):
+            self._made = self._written(first, end)
+
+    def few(self, row: int) -> list[Any] | None:
+        """The headers of a row, None where they are better written in pieces."""
+        begin, end = self._offsets[row], self._offsets[row + 1]
+        if self._made is not None:
+            return self._made[begin - self._offsets[0] : end - self._offsets[0]]
+        return self._written(begin, end) if end - begin <= _HEADERS_AT_ONCE else None
 
     def written(self, row: int) -> Iterator[bytes]:
         """The headers of a row as JSON, without the brackets around them."""
-        begin, end = self._offsets[row : row + 2]
+        begin, end = self._offsets[row], self._offsets[row + 1]
         for first in range(begin, end, _HEADERS_AT_ONCE):
-            size = min(_HEADERS_AT_ONCE, end - first)
-            if self._made is None:
-                found = self._each.slice(first, size).to_pylist()
-            else:
-                place = first - self._offsets[0]
-                found = self._made[place : place + size]
             if first > begin:
                 yield b", "
-            yield _as_json([[each["key"], _written(each["value"])] for each in found])[1:-1]
+            yield _as_json(self._written(first, min(first + _HEADERS_AT_ONCE, end)))[1:-1]
+
+    def _written(self, first: int, end: int) -> list[Any]:
+        return [[each["key"], _written(each["value"])] for each in self._each.slice(first, end - first).to_pylist()]
 
 
 def _as_json(content: Any) -> bytes:
