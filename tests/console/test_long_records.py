@@ -71,7 +71,7 @@ def test_the_beginnings_are_those_of_what_was_encoded(codec: str, seed: int) -> 
         assert one.timestamp_ms == (other.timestamp_ms if append_time is None else append_time)
         assert (one.key, one.value) == (begun(other.key, 100), begun(other.value, 100))
         assert one.headers.first == [(name, begun(value, LIST_BYTES)) for name, value in other.headers]
-        assert one.headers.count == len(other.headers)
+        assert one.headers.total == len(other.headers)
     for each in records:
         [batch] = all_batches(fetched(stored, each.offset))
         for part, content in (("key", each.key), ("value", each.value)):

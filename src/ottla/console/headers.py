@@ -30,7 +30,7 @@ class Headers(NamedTuple):
     """The first headers of a record, and how many it has."""
 
     first: Sequence[Header]
-    count: int
+    total: int
 
 
 def shown_name(size: int, beginning: bytes) -> str:

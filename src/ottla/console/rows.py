@@ -69,7 +69,7 @@ class Rows:
             "headers": [
                 {"name": name, "value": as_shown(value, size, LIST_BYTES)} for name, (size, value) in headers.first
             ],
-            "headers_more": headers.count - len(headers.first),
+            "headers_more": headers.total - len(headers.first),
         }
 
     def _shown(self, part: str, stored: Beginning, headers: Headers) -> dict[str, Any] | None:
