@@ -29,7 +29,8 @@ def groups(kafka: Kafka) -> dict[str, Any]:
         offsets = kafka.groups.offsets({each.group_id: each.coordinator_id for each in seen.groups})
     partitions = _partitions(kafka, {place for of_group in offsets.values() for place in of_group})
     places = {each.group_id: _read_by(each, offsets.get(each.group_id, {}), partitions) for each in seen.groups}
-    lags = _Lags(kafka, offsets.values(), {place for of_group in places.values() for place in of_group}, partitions)
+    uncommitted = {place for each, of_group in places.items() for place in of_group - offsets.get(each, {}).keys()}
+    lags = _Lags(kafka, {place for of_group in places.values() for place in of_group}, uncommitted, partitions)
     untold = None
     if not is_few:
         untold = (
@@ -37,10 +38,7 @@ def groups(kafka: Kafka) -> dict[str, Any]:
             "each group's own view has its lag"
         )
     elif lacking := sum(each.group_id not in offsets and _has_offsets(each) for each in seen.groups):
-        untold = f"the lags of {lacking} groups are not known: their coordinators did not tell what is committed"
-        untold = (
-            untold if lacking > 1 else "the lag of a group is not known: its coordinator did not tell what is committed"
-        )
+        untold = f"lags that are not known, because a coordinator did not tell what is committed: {lacking}"
     return {
         "untold": seen.untold,
         "lags_untold": untold,
@@ -65,7 +63,7 @@ def group(kafka: Kafka, group_id: str) -> dict[str, Any]:
     committed = told or {}
     reads = {place: member for member in found.members for place in member.assigned}
     places = sorted(committed.keys() | reads.keys())
-    known = _Lags(kafka, [committed], set(places), _partitions(kafka, set(places)))
+    known = _Lags(kafka, set(places), set(places) - committed.keys(), _partitions(kafka, set(places)))
     lags = known.of(committed, places)
     topics: dict[str, list[dict[str, Any]]] = {}
     for place in places:
@@ -147,8 +145,8 @@ class _Lags:
     def __init__(
         self,
         kafka: Kafka,
-        committed: Iterable[Committed],
         places: set[Place],
+        uncommitted: set[Place],
         partitions: Mapping[str, set[int]],
     ) -> None:
         self._partitions = partitions
@@ -157,7 +155,7 @@ class _Lags:
         self.ends: dict[Place, int] = {}
         if leaders:
             # Of a partition without any record the lag is 0, even where nothing is committed.
-            wanted = [Wanted(LATEST), *([Wanted(EARLIEST)] if any(places - each.keys() for each in committed) else [])]
+            wanted = [Wanted(LATEST), *([Wanted(EARLIEST)] if uncommitted else [])]
             self.ends, *begins = partition_offsets(kafka.driver, leaders, *wanted)
             self._begins = begins[0] if begins else {}
 
