@@ -111,6 +111,7 @@ class _Search:
             except OttlaError as error:
                 yield {"error": str(error)}
                 if error.partition not in left:
+                    self._unsearched.update({each: self._reached[each] for each in left})
                     break
                 # The others are searched all the same.
                 left.discard(error.partition)
