@@ -85,6 +85,7 @@ def test_groups_are_listed_with_their_lag(groups: Groups, billing: str) -> None:
         "state": "Empty",
         "coordinator": 1,
         "lag": 3,
+        "lag_unknown": 0,
     }
     assert row in json.loads(groups("list", "--json"))
     assert row in json.loads(groups("--json", "list"))

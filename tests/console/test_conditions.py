@@ -121,6 +121,25 @@ def test_a_number_beyond_every_float_is_compared_all_the_same(operator: str, sig
     assert conditions.rows(batch_of(values)) == [row for row, each in enumerate(holds) if each]
 
 
+@pytest.mark.parametrize("operator", ["contains", "=", "exists"])
+def test_json_that_is_nested_too_deeply_is_counted_and_the_others_are_searched(operator: str) -> None:
+    deep: list[bytes | None] = [b'{"a": ' + b"[" * depth + b"]" * depth + b"}" for depth in range(700, 1200, 20)]
+    values: list[bytes | None] = [*deep, b'{"a": "[[x"}', *deep]
+    conditions = Conditions({"path": "$.a", "operator": operator, "operand": "[[x"})
+    rows = conditions.rows(batch_of(values))
+    assert len(deep) in rows or operator == "="
+    assert 0 < conditions.too_deep < 2 * len(deep)
+    assert operator == "exists" or len(rows) <= 1
+
+
+@pytest.mark.parametrize("operator", ["=", "<", "contains"])
+def test_an_operand_that_is_nested_too_deeply_is_text(operator: str) -> None:
+    operand = "[" * 3000
+    values: list[bytes | None] = [json.dumps({"a": operand}).encode(), b'{"a": 1}']
+    conditions = Conditions({"path": "$.a", "operator": operator, "operand": operand})
+    assert conditions.rows(batch_of(values)) == ([] if operator == "<" else [0])
+
+
 def test_all_conditions_must_hold() -> None:
     values = [b'{"n": 1}', b'{"n": 2}', None, b"\xff\x00{"]
     headers = [[{"key": "h", "value": b"one"}], [{"key": "h", "value": b"two"}], [], [{"key": "g", "value": None}]]

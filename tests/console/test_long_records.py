@@ -12,16 +12,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.drawn import fixed_seeds
 from tests.tiers import some_tested
 
 import ottla
 from ottla.console.long_records import LongBatch, all_batches, parts_of
-from ottla.console.shown import LIST_BYTES
+from ottla.console.rows import Rows
+from ottla.console.shown import LIST_BYTES, RECORD_BYTES
 from ottla.reader.events import Fetched
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CODECS, CorruptBatch
+from ottla.records.decode_columns import decode_columns
 from ottla.records.plain import Record, encode_batch
 
 from .conftest import Asking
@@ -67,7 +70,8 @@ def test_the_beginnings_are_those_of_what_was_encoded(codec: str, seed: int) -> 
     for one, other in zip(found, wanted, strict=True):
         assert one.timestamp_ms == (other.timestamp_ms if append_time is None else append_time)
         assert (one.key, one.value) == (begun(other.key, 100), begun(other.value, 100))
-        assert one.headers == tuple((name, begun(value, LIST_BYTES)) for name, value in other.headers)
+        assert one.headers.first == [(name, begun(value, LIST_BYTES)) for name, value in other.headers]
+        assert one.headers.total == len(other.headers)
     for each in records:
         [batch] = all_batches(fetched(stored, each.offset))
         for part, content in (("key", each.key), ("value", each.value)):
@@ -128,6 +132,67 @@ def test_of_a_long_value_only_the_beginning_is_copied() -> None:
         tracemalloc.stop()
     assert (record.value[0], len(record.value[1] or b""), size) == (32 << 20, 1000, 32 << 20)
     assert peak < 2 << 20
+
+
+def many_headers(count: int, value: bytes = b"") -> bytes:
+    """A batch of one record; its headers compress well."""
+    headers = tuple((f"n{number}", value) for number in range(count))
+    return encode_batch([Record(0, 0, b"key", b"value", headers)], codec="zstd")
+
+
+def rows_by(stored: bytes, *, as_long: bool, most_bytes: int = LIST_BYTES) -> list[dict[str, Any]]:
+    """Rows of all records of a batch, by one way or the other."""
+    rows = Rows("t", 0, most_bytes, None)
+    if not as_long:
+        return list(rows.of_columns(pa.record_batch(decode_columns(stored))))
+    [batch] = all_batches(fetched(stored))
+    return list(rows.of_long(batch.header, batch.records(1, rows.taken_bytes, SETTINGS, rows.room)))
+
+
+@pytest.mark.parametrize("as_long", [False, True])
+def test_of_many_headers_the_first_are_shown_and_the_others_counted(as_long: bool) -> None:
+    stored = many_headers(20_000)
+    [row] = rows_by(stored, as_long=as_long)
+    assert [each["name"] for each in row["headers"]] == [f"n{number}" for number in range(100)]
+    assert row["headers_more"] == 19_900
+    [row] = rows_by(stored, as_long=as_long, most_bytes=RECORD_BYTES)
+    assert (len(row["headers"]), row["headers_more"]) == (1_000, 19_000)
+    # Large ones are fewer, and of a long name the beginning is shown.
+    [row] = rows_by(many_headers(50, bytes(1 << 20)), as_long=as_long)
+    assert (len(row["headers"]), row["headers_more"]) == (8, 42)
+    headers = (("x" * 3_000_000, None), ("", b""), ("last", b"1"))
+    [row] = rows_by(encode_batch([Record(0, 0, None, None, headers)], codec="zstd"), as_long=as_long)
+    assert [each["name"] for each in row["headers"]] == ["x" * 1024 + "…", "", "last"]
+    assert [each["value"] and each["value"]["bytes"] for each in row["headers"]] == [None, 0, 1]
+    assert row["headers_more"] == 0
+
+
+def test_headers_of_each_row_are_its_own() -> None:
+    counts = [0, 3, 150, 0, 1, 101]
+    records = [
+        Record(place, 0, None, None, tuple((f"{place}-{number}", b"x") for number in range(count)))
+        for place, count in enumerate(counts)
+    ]
+    piece = pa.record_batch(decode_columns(encode_batch(records)))
+    for first in range(len(counts)):
+        rows = list(Rows("t", 0, LIST_BYTES, None).of_columns(piece.slice(first)))
+        assert [len(row["headers"]) + row["headers_more"] for row in rows] == counts[first:]
+        for row in rows:
+            wanted = [f"{row['offset']}-{number}" for number in range(min(counts[row["offset"]], 100))]
+            assert [each["name"] for each in row["headers"]] == wanted
+
+
+@pytest.mark.parametrize("as_long", [False, True])
+def test_headers_that_are_not_shown_are_no_objects(as_long: bool) -> None:
+    stored = many_headers(200_000)
+    rows_by(many_headers(1), as_long=as_long)
+    tracemalloc.start()
+    try:
+        rows_by(stored, as_long=as_long)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 @pytest.mark.parametrize("codec", some_tested(CODECS, "lz4"))

@@ -13,7 +13,7 @@ from tests.wire import Wire
 
 import ottla
 from ottla.client.config_admin import ConfigDescription
-from ottla.console import cluster_views, sending
+from ottla.console import cluster_views, record_views, sending
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -203,6 +203,19 @@ def test_pages_lead_through_all_records_and_back(asking: Asking, cluster: ottla.
         assert of_one == sorted(of_one, reverse=backward == "true")
 
 
+def test_a_page_ends_early_only_where_something_is_left(
+    asking: Asking, cluster: ottla.Cluster, kafka_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic(kafka_name, partitions=2)
+    sent(cluster, kafka_name, [b"x" * 1000] * 60)
+    monkeypatch.setattr(record_views, "_PAGE_BYTES_MAX", 1)
+    page = asking.get(f"api/topics/{kafka_name}/records?limit=50")
+    assert (len(page["records"]), page["errors"]) == (50, [])
+    sent(cluster, kafka_name, [b"x"], partition=1)
+    page = asking.get(f"api/topics/{kafka_name}/records?limit=50")
+    assert page["errors"] == ["records are large or brokers slow: the page ends before its last record"]
+
+
 def test_a_page_begins_at_an_offset_or_a_time(asking: Asking, cluster: ottla.Cluster, kafka_name: str) -> None:
     cluster.create_topic(kafka_name)
     with ottla.Producer(cluster.bootstrap_servers) as producer:
@@ -351,7 +364,7 @@ def test_a_record_is_sent_and_a_file_taken_in_as_it_was_exported(
     exported = asking.raw("GET", f"{path}/export")[2]
     assert [json.loads(line)["value"] for line in exported.splitlines()] == ["häh", {"base64": "AP8="}, None]
     status, told = asking.change("POST", f"{path}-copy/import", exported)
-    assert (status, told) == (200, {"stored": 3, "failed": 0, "unknown": 0, "error": None})
+    assert (status, told) == (200, {"stored": 3, "failed": 0, "unknown": 0, "left_out": 0, "error": None})
     assert asking.raw("GET", f"{path}-copy/export")[2] == exported
     broken = exported.splitlines()[0] + b"\n{no json\n" + exported
     status, told = asking.change("POST", f"{path}-copy/import", broken)

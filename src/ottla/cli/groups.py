@@ -84,6 +84,8 @@ def _list(
         told = group_views.groups(kafka)
     for broker_id, why in told["untold"].items():
         typer.echo(f"ottla: groups of broker {broker_id} are missing: {printable(why)}", err=True)
+    if told["lags_untold"]:
+        typer.echo(f"ottla: {printable(told['lags_untold'])}", err=True)
     rows = told["groups"]
     if told_as_json(context, as_json, rows):
         return
@@ -91,7 +93,7 @@ def _list(
         table = new_table("group", "protocol", "state", "coordinator", "lag", right=("coordinator", "lag"))
         for row in rows:
             kind = row["protocol"] or _UNKNOWN, row["state"] or _UNKNOWN
-            table.add_row(row["id"], *kind, f"{row['coordinator']}", _number(row["lag"]))
+            table.add_row(row["id"], *kind, f"{row['coordinator']}", group_views.lag_told(row))
         tell(table)
     else:
         tell(f"no groups at {bootstrap_servers or context.obj.bootstrap_servers}")
@@ -110,6 +112,8 @@ def describe(
 
     with looked_at(context, bootstrap_servers, command_config) as kafka:
         told = group_views.group(kafka, group)
+    if told["offsets_untold"]:
+        typer.echo(f"ottla: {printable(told['offsets_untold'])}", err=True)
     if told_as_json(context, as_json, told):
         return
     assignor = f", assignor {told['assignor']}" if told["assignor"] else ""
@@ -121,7 +125,8 @@ def describe(
     table = new_table("topic", *numbers, "client id", right=numbers)
     for topic in told["topics"]:
         for part in topic["partitions"]:
-            cells = (_number(part[name]) for name in ("committed", "end", "lag"))
+            # As Kafka's own tool shows what is not known.
+            cells = (_number(part[name]) or "-" for name in ("committed", "end", "lag"))
             table.add_row(topic["topic"], f"{part['partition']}", *cells, part["client_id"] or "")
     tell(table if table.row_count else "no offsets are committed, and no partitions assigned")
 

@@ -1,5 +1,7 @@
 """Consumer groups of both protocols, as their coordinators describe them: states, members, committed offsets.
 
+Groups of other types (share, streams) are listed, and not described.
+
 A group's coordinator is the broker that lists it. A group that moves to another broker meanwhile may be missing from a
 list. Groups of the classic protocol are described by DescribeGroups, those of the protocol of KIP-848 by
 ConsumerGroupDescribe; brokers before Kafka 3.8 have only the first.
@@ -16,7 +18,7 @@ from ottla.client.admin_driver import AdminDriver, left_out, unanswered
 from ottla.client.group_coordinator import find_group_coordinator
 from ottla.client.partition_offsets import Place
 from ottla.connection.request import ANY_NODE, Answer
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -185,9 +187,23 @@ class GroupAdmin:
         code = told.error_code
         if not code and told.group_state == "Dead":
             code = ErrorCode.GROUP_ID_NOT_FOUND
+        if code == ErrorCode.GROUP_ID_NOT_FOUND and (error := self._of_another_type(group_id, node_id)) is not None:
+            return None, error
         if code:
             return None, kafka_error(code, f"group {group_id!r}", broker_id=node_id)
         return _of_classic(told, node_id), None
+
+    def _of_another_type(self, group_id: str, node_id: int) -> OttlaError | None:
+        """The error for a group that is listed, and neither a classic nor a consumer group; None where it is not."""
+        (answer,) = self._ask_all([(ListGroupsRequest(), node_id)])
+        listed = None if answer is None or answer.message is None else _part_of(group_id, answer.message.groups)
+        kind = "" if listed is None else listed.group_type.lower()
+        if kind in ("", CLASSIC, CONSUMER):
+            return None
+        return UserMistake(
+            f"group {group_id!r} is a {kind} group: such a group is listed, but cannot be described here; "
+            f"kafka-{kind}-groups.sh --describe shows it"
+        )
 
     def _ask_all(self, questions: Sequence[tuple[Any, int]]) -> list[Answer | None]:
         return self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS)

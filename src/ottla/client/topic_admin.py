@@ -124,7 +124,8 @@ class TopicAdmin:
         """The names of all topics, sorted, without the cluster's internal ones."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         response = self._driver.ask(request, ANY_NODE).message
-        return sorted(topic.name for topic in response.topics if not topic.is_internal)
+        # A topic that a broker does not know by its id has no name.
+        return sorted(topic.name for topic in response.topics if topic.name is not None and not topic.is_internal)
 
     def describe(self, topic: str, *, include_authorized_operations: bool) -> TopicDescription:
         """See `Admin.describe`."""

@@ -7,7 +7,7 @@ offset are committed; behind that offset nothing is decided.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 from ottla.console.kafka import Kafka
@@ -23,19 +23,21 @@ class Batches:
     """The headers of one partition's batches that were read, in the order of their offsets."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        self._topic, self._partition = topic, partition
+        self._topic, self.partition = topic, partition
         self._headers: list[BatchHeader] = []
         self._begins: list[int] = []
         self._stable_offset = 0
-        # (producer id, first offset of an aborted transaction)
-        self._aborted: set[tuple[int, int]] = set()
+        # Aborted transactions by producer id: their first offsets, ascending.
+        self._aborted: dict[int, list[int]] = {}
         # Markers by producer id: their offsets, ascending.
         self._markers: dict[int, list[int]] = {}
         self._is_known = True
 
-    def take(self, fetched: Fetched) -> None:
-        """Note the batches of a buffer."""
-        self._stable_offset = max(self._stable_offset, fetched.last_stable_offset)
+    def take(self, fetched: Fetched, *, is_decided: bool = True) -> None:
+        """Note the batches of a buffer; those that are not `is_decided` are in open transactions, if in any."""
+        if is_decided:
+            self._stable_offset = max(self._stable_offset, fetched.last_stable_offset)
+            self._note_aborted(fetched)
         for header in iterate_headers(fetched.records):
             if self._begins and header.base_offset <= self._begins[-1]:
                 continue
@@ -51,13 +53,25 @@ class Batches:
         if not inside:
             return
         first, end = inside[0].base_offset, min(inside[-1].last_offset + 1, self._stable_offset)
-        place = self._topic, self._partition
+        place = self._topic, self.partition
         try:
             with kafka.reader({place: (first, end)}, committed=True, long=False) as reader:
                 for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
-                    self._aborted.update(fetched.aborted_transactions)
+                    self._note_aborted(fetched)
         except OttlaError:
             self._is_known = False
+
+    def _note_aborted(self, fetched: Fetched) -> None:
+        for producer_id, first in fetched.aborted_transactions:
+            firsts = self._aborted.setdefault(producer_id, [])
+            place = bisect_left(firsts, first)
+            if firsts[place : place + 1] != [first]:
+                firsts.insert(place, first)
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether any record is in one."""
+        return any(each.is_transactional and not each.is_control for each in self._headers)
 
     def of(self, offset: int) -> BatchHeader | None:
         """The batch of a record."""
@@ -75,10 +89,13 @@ class Batches:
         if not self._is_known:
             return UNKNOWN
         # The last of this producer's that had begun by then, unless its marker stands in between.
-        firsts = (first for producer, first in self._aborted if producer == batch.producer_id)
-        begun = max((first for first in firsts if first <= offset), default=-1)
-        ended = any(begun < marker < offset for marker in self._markers.get(batch.producer_id, ()))
-        return ABORTED if begun >= 0 and not ended else COMMITTED
+        firsts = self._aborted.get(batch.producer_id, [])
+        number = bisect_right(firsts, offset) - 1
+        if number < 0:
+            return COMMITTED
+        markers = self._markers.get(batch.producer_id, [])
+        ended = bisect_right(markers, firsts[number]) < bisect_left(markers, offset)
+        return COMMITTED if ended else ABORTED
 
     def described(self, offset: int) -> dict[str, Any] | None:
         """What a record's batch says."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.console.headers import LIST_ROOM, of_column
 from ottla.console.json_path import JsonPath
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Decodes a row's value: (bytes, headers) -> what a JSON path looks into. ValueError where it is none.
+# Decodes a row's value: (bytes, its Headers) -> what a JSON path looks into. ValueError where it is none.
 Decode = Callable[[bytes, Any], Any]
 _ORDERS = ("<", "<=", ">", ">=")
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:@+-]+")
@@ -38,6 +39,8 @@ class Conditions:
         if given.get("path"):
             self._path = JsonPath(given["path"], given.get("operator") or "exists", given.get("operand", ""))
         self._decode = decode
+        self.too_deep = 0
+        """How many records could not be looked into: their JSON is nested too deeply."""
 
     def rows(self, batch: pa.RecordBatch) -> list[int]:
         """The numbers of the rows that match."""
@@ -131,7 +134,9 @@ class Conditions:
 
         rows = pa.array(range(batch.num_rows)) if mask is None else pc.indices_nonzero(mask)
         values = batch.column("value").take(rows).to_pylist()
-        headers: Any = batch.column("headers").take(rows).to_pylist() if self._decode is not None else values
+        headers: Iterable[Any] = values
+        if self._decode is not None:
+            headers = of_column(batch.column("headers").take(rows), LIST_ROOM)
         found = []
         path, decode = self._path, self._decode
         assert path is not None
@@ -139,11 +144,12 @@ class Conditions:
             if value is None:
                 continue
             try:
-                document = json.loads(value) if decode is None else decode(value, of_row)
-            except (ValueError, RecursionError):
+                if path.holds(json.loads(value) if decode is None else decode(value, of_row)):
+                    found.append(row)
+            except RecursionError:
+                self.too_deep += 1
+            except ValueError:
                 continue
-            if path.holds(document):
-                found.append(row)
         return found
 
 

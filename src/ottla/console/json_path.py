@@ -116,7 +116,7 @@ def _step(match: re.Match[str]) -> str | int | None:
 def _number(text: str) -> int | float | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 

@@ -24,7 +24,7 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.metadata import MetadataRequest
 
 _METADATA_S = 1.0
-# A page shows a few hundred records and a search reads many: neither may have a topic in memory. The larger # bounds
+# A page shows a few hundred records and a search reads many: neither may have a topic in memory. The larger bounds
 # are the search's.
 _PAGE_FETCH_BYTES, _PAGE_AHEAD_BYTES = 1 << 20, 4 << 20
 _SEARCH_FETCH_BYTES, _SEARCH_AHEAD_BYTES = 2 << 20, 8 << 20
@@ -43,7 +43,7 @@ class Kafka:
         self._metadata: Any = None
         self._metadata_until = 0.0
         # Callers that come meanwhile wait for the same answer: a broker that does not answer is asked once, and not by
-        # each # of them.
+        # each of them.
         self._asked: Future[Any] | None = None
         # What asks of transactions remembers their coordinators, for one thread at a time.
         self.of_transactions = threading.Lock()
@@ -75,6 +75,8 @@ class Kafka:
         """Ask for the metadata; all that wait for `asked` get the same answer, or the same error."""
         try:
             found = self.driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
+            # Of a topic that it does not know by its id a broker tells no name; nothing else can be asked about it.
+            found.topics = [each for each in found.topics if each.name is not None]
         except BaseException as error:
             self._keep(asked, None)
             asked.set_exception(error)

@@ -12,6 +12,7 @@ from io import BufferedReader, RawIOBase
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ottla.console.headers import LIST_ROOM, NAME_BYTES, Headers, Room, Taken
 from ottla.console.shown import LIST_BYTES, Beginning
 from ottla.reader.events import Fetched
 from ottla.reader.settings import ReaderSettings
@@ -32,7 +33,7 @@ class LongRecord(NamedTuple):
     timestamp_ms: int
     key: Beginning
     value: Beginning
-    headers: tuple[tuple[str, Beginning], ...]
+    headers: Headers
 
 
 class LongBatch:
@@ -46,12 +47,14 @@ class LongBatch:
         self._fetched = fetched
         self.header = header
 
-    def records(self, end: int, most_bytes: int, settings: ReaderSettings) -> Iterator[LongRecord]:
+    def records(
+        self, end: int, most_bytes: int, settings: ReaderSettings, room: Room = LIST_ROOM
+    ) -> Iterator[LongRecord]:
         """Its records from the offset that was fetched to before `end`; of each part at most so many bytes."""
         batch = self.header
         for offset, timestamp_ms, at in self._walk(end, settings):
             key, value = at.beginning(most_bytes), at.beginning(most_bytes)
-            headers = tuple(at.header() for _ in range(at.number()))
+            headers = at.headers(room)
             yield LongRecord(
                 offset, batch.max_timestamp if batch.log_append_time else timestamp_ms, key, value, headers
             )
@@ -175,12 +178,19 @@ class _Section:
         self.go_to(end)
         return size, found
 
-    def header(self) -> tuple[str, Beginning]:
-        """One header."""
-        name = self.beginning(LIST_BYTES)[1]
-        if name is None:
+    def headers(self, room: Room) -> Headers:
+        """A record's headers, of which the first ones are gone through."""
+        count, taken = self.number(), Taken(room)
+        if count < 0:
             raise self._corrupt()
-        return name.decode("utf-8", "replace"), self.beginning(LIST_BYTES)
+        for _ in range(count):
+            if taken.is_full:
+                break
+            size, name = self.beginning(NAME_BYTES)
+            if name is None:
+                raise self._corrupt()
+            taken.take(size, name, self.beginning(LIST_BYTES))
+        return Headers(taken.first, count)
 
     def _corrupt(self) -> CorruptBatch:
         told = (

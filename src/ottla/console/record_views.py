@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.partition_offsets import Place, Wanted, partition_offsets
 from ottla.console.batches import Batches
@@ -34,6 +34,8 @@ _SHARE = 4
 # Behind a gap (compacted records, markers) there may be nothing in the range that was read.
 _TRIES = 6
 _ROWS_AT_ONCE = 1_000
+# A sentence names so many partitions.
+_NAMED_MAX = 20
 _ENDS_EARLY = "records are large or brokers slow: the page ends before its last record"
 
 Range = tuple[int, int]
@@ -48,12 +50,13 @@ class Page:
         self.batches: dict[int, Batches] = {}
         self.records: list[dict[str, Any]] = []
         self.errors: list[str] = []
-        # {partition: the offset behind what was read}
+        # {partition: the offset behind what was read of its range}
         self.reached: dict[int, int] = {}
 
     def read(self, ranges: Mapping[int, Range]) -> None:
         """Read these ranges; a partition that cannot be read is an error, and the others are shown."""
-        left = {partition: each for partition, each in ranges.items() if each[0] < each[1]}
+        self.reached = {}
+        left = self._left(ranges)
         until = time.monotonic() + _PAGE_S
         budget = _PAGE_BYTES_MAX
         while left:
@@ -63,7 +66,7 @@ class Page:
                     for fetched in reader.iter_raw(patience_s=_PATIENCE_S):
                         self._take(reader, fetched, left[fetched.partition][1])
                         budget -= len(fetched.records)
-                        if budget <= 0 or time.monotonic() > until:
+                        if (budget <= 0 or time.monotonic() > until) and self._left(left):
                             self.errors.append(_ENDS_EARLY)
                             return
                     return
@@ -72,8 +75,12 @@ class Page:
                     if error.partition is None or error.partition not in left:
                         return
                     del left[error.partition]
-                    done = {partition: self.reached.get(partition, each[0]) for partition, each in left.items()}
-                    left = {each: (done[each], left[each][1]) for each in left if done[each] < left[each][1]}
+                    left = self._left(left)
+
+    def _left(self, ranges: Mapping[int, Range]) -> dict[int, Range]:
+        """What is still to be read of these ranges."""
+        begins = {partition: max(first, self.reached.get(partition, first)) for partition, (first, _) in ranges.items()}
+        return {each: (begins[each], end) for each, (_, end) in ranges.items() if begins[each] < end}
 
     def _take(self, reader: Reader, fetched: Fetched, end: int) -> None:
         partition = fetched.partition
@@ -81,7 +88,8 @@ class Page:
         rows = Rows(self._topic, partition, self._most_bytes, self._registry)
         for part in parts_of(fetched):
             if isinstance(part, LongBatch):
-                self.records += rows.of_long(part.header, part.records(end, rows.taken_bytes, reader._settings))
+                found = part.records(end, rows.taken_bytes, reader._settings, rows.room)
+                self.records += rows.of_long(part.header, found)
                 self.reached[partition] = min(end, part.header.last_offset + 1)
                 continue
             for piece in reader.decode_pieces(part, rows_enough=_ROWS_AT_ONCE):
@@ -113,10 +121,9 @@ def page(
 
     `cursor` {partition: offset} is what the last page answered as `older` (read on `backward`) or `newer`.
     """
-    leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
-    check_partition(kafka, topic, partition)
-    begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
-    starts = _starts(kafka, leaders, begins, ends, start, at, cursor)
+    known = bounds(kafka, topic, partition)
+    begins, ends = known.begins, known.ends
+    starts = _starts(kafka, known, start, at, cursor)
     is_backward = start == NEWEST or (start == CURSOR and backward)
     count = limit if len(starts) <= _SHARE else max(1, -(-limit * _SHARE // len(starts)))
     found = Page(kafka, topic, registry)
@@ -148,10 +155,10 @@ def page(
     lowest, highest = (further, starts) if is_backward else (starts, further)
     return {
         "records": found.with_transactions(),
-        "errors": found.errors,
+        "errors": [*found.errors, *([unread_told(topic, known.silent)] if known.silent else [])],
         "older": lowest if any(lowest[each] > begins[each] for each in lowest) else None,
         "newer": highest if any(highest[each] < ends[each] for each in highest) else None,
-        "leaderless": len(kafka.topic(topic).partitions) - len(kafka.leaders(topic)) if partition is None else 0,
+        "leaderless": len(known.unread) - len(known.silent),
         "offsets": sum(ends[each] - begins[each] for each in ends),
     }
 
@@ -176,30 +183,78 @@ def _ordered(records: list[dict[str, Any]], is_backward: bool) -> list[dict[str,
         each.sort(key=lambda record: sign * record["offset"])
         reached: int | None = None
         for record in each:
-            now = sign * (record["timestamp_ms"] or 0)
+            now = sign * int(record["timestamp_ms"] or 0)
             reached = now if reached is None else max(reached, now)
             rows.append((reached, partition, sign * record["offset"], record))
     rows.sort(key=lambda row: row[:3])
     return [row[3] for row in rows]
 
 
-def bounds(kafka: Kafka, leaders: Mapping[Place, int]) -> tuple[dict[Place, int], dict[Place, int]]:
-    """Where these partitions begin, and their high watermarks; those alone that tell both."""
-    begins, ends = partition_offsets(kafka.driver, leaders, Wanted(EARLIEST), Wanted(LATEST))
-    both = begins.keys() & ends.keys()
-    return {place: begins[place] for place in both}, {place: ends[place] for place in both}
+class Bounds(NamedTuple):
+    """Where partitions begin, their high watermarks and last stable offsets, by partition: of those that tell all.
+
+    `unread` are the others that were asked for, {partition: its leader, None where it has none}.
+    """
+
+    begins: dict[int, int]
+    ends: dict[int, int]
+    stable: dict[int, int]
+    leaders: dict[Place, int]
+    unread: dict[int, int | None]
+
+    @property
+    def silent(self) -> dict[int, int | None]:
+        """Those that have a leader, and do not tell."""
+        return {partition: leader for partition, leader in self.unread.items() if leader is not None}
 
 
-def _starts(
-    kafka: Kafka,
-    leaders: Mapping[Place, int],
-    begins: Mapping[int, int],
-    ends: Mapping[int, int],
-    start: str,
-    at: int,
-    cursor: Mapping[int, int] | None,
-) -> dict[int, int]:
+def bounds(kafka: Kafka, topic: str, partition: int | None) -> Bounds:
+    """Where the partitions of a topic begin and end, or one of them; KafkaError where the topic does not have it."""
+    check_partition(kafka, topic, partition)
+    found: list[dict[Place, int]] = [{}, {}, {}]
+    leaders: dict[Place, int] = {}
+    for is_fresh in (False, True):
+        # One whose leader has moved is asked for again, at its new leader.
+        if is_fresh:
+            kafka.metadata(fresh=True)
+        asked = [(topic, each.partition_index) for each in kafka.topic(topic).partitions]
+        asked = [place for place in asked if partition in (None, place[1])]
+        now = {place: leader for place, leader in kafka.leaders(topic).items() if place in asked}
+        moved = {place: leader for place, leader in now.items() if leaders.get(place) != leader}
+        moved = {place: leader for place, leader in moved.items() if not all(place in each for each in found)}
+        leaders = now
+        if moved:
+            wanted = Wanted(EARLIEST), Wanted(LATEST), Wanted(LATEST, read_committed=True)
+            for each, more in zip(found, partition_offsets(kafka.driver, moved, *wanted), strict=True):
+                each.update(more)
+        told = {place for place in asked if all(place in each for each in found)}
+        if len(told) == len(asked):
+            break
+    begins, ends, stable = ({place[1]: each[place] for place in sorted(told)} for each in found)
+    unread = {place[1]: leaders.get(place) for place in sorted(asked) if place not in told}
+    return Bounds(begins, ends, stable, {place: leaders[place] for place in told if place in leaders}, unread)
+
+
+def unread_told(topic: str, unread: Mapping[int, int | None]) -> str:
+    """A sentence about partitions that cannot be read now."""
+    without = [each for each, leader in unread.items() if leader is None]
+    reasons = [f"{_numbered(without)} of {topic} {'has' if len(without) == 1 else 'have'} no leader"] if without else []
+    for broker_id in sorted({leader for leader in unread.values() if leader is not None}):
+        of_it = _numbered([each for each, leader in unread.items() if leader == broker_id])
+        reasons.append(f"broker {broker_id}, which leads {of_it} of {topic}, did not tell the offsets there")
+    return "; ".join(reasons)
+
+
+def _numbered(partitions: list[int]) -> str:
+    shown = [str(each) for each in partitions[:_NAMED_MAX]]
+    if len(partitions) > len(shown):
+        shown.append(f"{len(partitions) - len(shown)} more")
+    return f"partition {shown[0]}" if len(shown) == 1 else f"partitions {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _starts(kafka: Kafka, known: Bounds, start: str, at: int, cursor: Mapping[int, int] | None) -> dict[int, int]:
     """{partition: the offset from which the page is read, forward or backward}."""
+    begins, ends = known.begins, known.ends
     if start == NEWEST:
         return dict(ends)
     if start == OLDEST:
@@ -210,14 +265,19 @@ def _starts(
     if start == OFFSET:
         return {each: min(max(at, begins[each]), ends[each]) for each in ends}
     if start == TIME:
-        found = by_partition(partition_offsets(kafka.driver, leaders, Wanted(at))[0])
-        # -1: no record has that timestamp or a later one.
-        return {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in ends}
+        return first_since(kafka, known, at)
     raise UserMistake(f"start={start:.20} is none of {NEWEST}, {OLDEST}, {OFFSET}, {TIME} and {CURSOR}")
 
 
-def by_partition(found: Mapping[Place, int]) -> dict[int, int]:
-    return {partition: offset for (_, partition), offset in sorted(found.items())}
+def first_since(kafka: Kafka, known: Bounds, since_ms: int) -> dict[int, int]:
+    """{partition: the first offset with this timestamp or a later one, its end where there is none}.
+
+    Partitions whose leader does not tell it begin where they begin: more is read than was asked for, and not less.
+    """
+    found = partition_offsets(kafka.driver, known.leaders, Wanted(since_ms))[0]
+    told = {partition: offset for (_, partition), offset in found.items()}
+    starts = {each: told.get(each, first) for each, first in known.begins.items()}
+    return {each: known.ends[each] if first < 0 else first for each, first in starts.items()}
 
 
 def check_partition(kafka: Kafka, topic: str, partition: int | None) -> None:
@@ -262,10 +322,8 @@ def raw(kafka: Kafka, topic: str, partition: int, offset: int, part: str) -> tup
 
 def _check_offset(kafka: Kafka, topic: str, partition: int, offset: int) -> None:
     """UserMistake where the partition has no record there; for a partition without a leader the reader raises."""
-    check_partition(kafka, topic, partition)
-    place = topic, partition
-    begins, ends = bounds(kafka, {each: leader for each, leader in kafka.leaders(topic).items() if each == place})
-    if place in ends and not begins[place] <= offset < ends[place]:
+    known = bounds(kafka, topic, partition)
+    if partition in known.ends and not known.begins[partition] <= offset < known.ends[partition]:
         raise _no_record(topic, partition, offset)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ottla.console.headers import LIST_ROOM, RECORD_ROOM, Headers, of_column
 from ottla.console.long_records import LongRecord
-from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Beginning, Registry, as_shown
+from ottla.console.shown import LIST_BYTES, RECORD_BYTES, Beginning, Registry, as_shown, exact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from ottla.records.batch_header import BatchHeader
 
 Row = dict[str, Any]
-Headers = Iterable[tuple[str, Beginning]]
 
 
 class Rows:
@@ -23,6 +23,8 @@ class Rows:
     def __init__(self, topic: str, partition: int, most_bytes: int, registry: Registry | None) -> None:
         self._topic, self._partition, self._registry = topic, partition, registry
         self._most_bytes = most_bytes
+        # Of headers there is more room on a record's own page, too.
+        self.room = RECORD_ROOM if most_bytes > LIST_BYTES else LIST_ROOM
         # What a registry decodes is wanted whole, as far as it can be shown.
         self.taken_bytes = RECORD_BYTES if registry is not None else most_bytes
 
@@ -34,14 +36,13 @@ class Rows:
         times: list[Any] = piece.column("timestamp").cast(pa.int64()).to_pylist()
         offsets: list[Any] = piece.column("offset").to_pylist()
         kinds = piece.column("timestamp_type").to_pylist()
-        headers = piece.column("headers").to_pylist()
+        headers = of_column(piece.column("headers"), self.room)
         parts = []
         for name in ("key", "value"):
             column: Any = piece.column(name)
             sizes = pc.fill_null(pc.binary_length(column), 0).to_pylist()
             parts.append(list(zip(sizes, pc.binary_slice(column, 0, self.taken_bytes).to_pylist(), strict=True)))
-        for row, (key, value) in enumerate(zip(*parts, strict=True)):
-            of_record = [(each["key"], (len(each["value"] or b""), each["value"])) for each in headers[row] or ()]
+        for row, (key, value, of_record) in enumerate(zip(*parts, headers, strict=True)):
             yield self._row(offsets[row], times[row], bool(kinds[row]), key, value, of_record)
 
     def of_long(self, batch: BatchHeader, records: Iterable[LongRecord]) -> Iterator[Row]:
@@ -61,11 +62,14 @@ class Rows:
         return {
             "partition": self._partition,
             "offset": offset,
-            "timestamp_ms": timestamp_ms,
+            "timestamp_ms": exact(timestamp_ms),
             "timestamp_type": "LogAppendTime" if is_append_time else "CreateTime",
             "key": self._shown("key", key, headers),
             "value": self._shown("value", value, headers),
-            "headers": [{"name": name, "value": as_shown(value, size, LIST_BYTES)} for name, (size, value) in headers],
+            "headers": [
+                {"name": name, "value": as_shown(value, size, LIST_BYTES)} for name, (size, value) in headers.first
+            ],
+            "headers_more": headers.total - len(headers.first),
         }
 
     def _shown(self, part: str, stored: Beginning, headers: Headers) -> dict[str, Any] | None:
@@ -76,6 +80,6 @@ class Rows:
             self._most_bytes,
             topic=self._topic,
             part=part,
-            headers=tuple((name, value) for name, (_, value) in headers),
+            headers=tuple((name, value) for name, (_, value) in headers.first),
             registry=self._registry,
         )

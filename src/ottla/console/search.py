@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ottla.client.partition_offsets import Wanted, partition_offsets
 from ottla.console.conditions import Conditions
+from ottla.console.headers import Headers
 from ottla.console.kafka import Kafka
-from ottla.console.record_views import bounds, by_partition, check_partition
+from ottla.console.record_views import bounds, first_since, unread_told
 from ottla.console.rows import Rows
 from ottla.console.shown import LIST_BYTES, Registry
 from ottla.errors import OttlaError
@@ -41,15 +41,18 @@ def search(
 ) -> Iterator[Line]:
     """Lines {"match": record}, {"progress": ...} about five a second, {"error": sentence}, and {"end": ...} at last."""
     conditions = Conditions(given, None if registry is None else _decoder(topic, registry))
-    check_partition(kafka, topic, partition)
-    leaders = {place: leader for place, leader in kafka.leaders(topic).items() if partition in (None, place[1])}
-    begins, ends = (by_partition(each) for each in bounds(kafka, leaders))
+    known = bounds(kafka, topic, partition)
+    begins, ends, unread = known.begins, known.ends, known.unread
     if since_ms is not None:
-        found = by_partition(partition_offsets(kafka.driver, leaders, Wanted(since_ms))[0])
-        begins = {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in ends}
+        begins = first_since(kafka, known, since_ms)
     if cursor is not None:
         begins = {each: min(max(cursor[each], begins[each]), ends[each]) for each in begins if each in cursor}
-    yield from _Search(kafka, topic, registry, conditions, begins, {each: ends[each] for each in begins}, limit).lines()
+        unread = {each: leader for each, leader in unread.items() if each in cursor}
+    if unread:
+        yield {"error": f"{unread_told(topic, unread)}: not searched"}
+    ends = {each: ends[each] for each in begins}
+    unsearched = {each: (cursor or {}).get(each, 0) for each in unread}
+    yield from _Search(kafka, topic, registry, conditions, begins, ends, unsearched, limit).lines()
 
 
 def _decoder(topic: str, registry: Registry) -> Callable[[bytes, Any], Any]:
@@ -57,8 +60,8 @@ def _decoder(topic: str, registry: Registry) -> Callable[[bytes, Any], Any]:
 
     from ottla.console.shown import names_schema
 
-    def decode(stored: bytes, headers: Any) -> Any:
-        of_record = tuple((each["key"], each["value"]) for each in headers or ())
+    def decode(stored: bytes, headers: Headers) -> Any:
+        of_record = tuple((name, value) for name, (_, value) in headers.first)
         if not names_schema("value", stored, of_record):
             return json.loads(stored)
         try:
@@ -78,10 +81,13 @@ class _Search:
         conditions: Conditions,
         begins: dict[int, int],
         ends: dict[int, int],
+        unsearched: dict[int, int],
         limit: int,
     ) -> None:
         self._kafka, self._topic, self._registry, self._conditions = kafka, topic, registry, conditions
         self._begins, self._ends, self._limit = begins, ends, limit
+        # {partition: the offset from which it was to be searched}
+        self._unsearched = unsearched
         self._reached = dict(begins)
         self._total = sum(ends[each] - begins[each] for each in begins)
         self._matches = self._records = self._bytes = 0
@@ -105,12 +111,24 @@ class _Search:
             except OttlaError as error:
                 yield {"error": str(error)}
                 if error.partition not in left:
+                    self._unsearched.update({each: self._reached[each] for each in left})
                     break
                 # The others are searched all the same.
                 left.discard(error.partition)
+                self._unsearched[error.partition] = self._reached[error.partition]
                 left = {each for each in left if self._reached[each] < self._ends[each]}
-        is_done = all(self._reached[each] >= end for each, end in self._ends.items())
-        yield {"end": {**self._progress(), "is_done": is_done, "cursor": None if is_done else self._reached}}
+        if self._conditions.too_deep:
+            told = f"records whose JSON is nested too deeply to be looked into: {self._conditions.too_deep}"
+            yield {"error": told}
+        is_done = not self._unsearched and all(self._reached[each] >= end for each, end in self._ends.items())
+        yield {
+            "end": {
+                **self._progress(),
+                "is_done": is_done,
+                "unsearched": sorted(self._unsearched),
+                "cursor": None if is_done else {**self._unsearched, **self._reached},
+            }
+        }
 
     def _of_buffer(self, reader: Any, fetched: Any) -> Iterator[Line]:
         partition = fetched.partition

@@ -23,6 +23,7 @@ _NOT_FOUND = 404
 _LACKING_S = 5.0
 _KINDS_MOST = 1000
 _TEXT_CONTROLS = "\t\n\r"
+_EXACT_MAX = (1 << 53) - 1
 
 
 class Registry:
@@ -132,6 +133,11 @@ def _text(stored: bytes, *, is_cut: bool) -> str | None:
         is_text = all(char >= " " or char in _TEXT_CONTROLS for char in text) and "\x7f" not in text
         return text if is_text else None
     return None
+
+
+def exact(number: int) -> int | str:
+    """A number as the page gets it: as text where JavaScript's numbers would round it."""
+    return number if -_EXACT_MAX <= number <= _EXACT_MAX else str(number)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from ottla.client.partition_offsets import Place
 from ottla.client.producer_admin import PartitionProducer, abort_hanging, describe_producers, hanging
 from ottla.console.kafka import Kafka
+from ottla.console.shown import exact
 from ottla.errors import OttlaError, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
@@ -74,7 +75,7 @@ def producers(kafka: Kafka, topic: str | None) -> dict[str, Any]:
                 "producer_id": each.producer_id,
                 "epoch": each.epoch,
                 "last_sequence": each.last_sequence,
-                "last_timestamp_ms": each.last_timestamp_ms,
+                "last_timestamp_ms": exact(each.last_timestamp_ms),
                 "transaction_offset": each.transaction_offset,
                 "hangs": each in lost,
             }

@@ -5,6 +5,11 @@ import { h, fill, renew, facts } from "./dom.js";
 import { count, plural } from "./format.js";
 import { table } from "./table.js";
 
+// What is not known is shown as Kafka's own tool shows it.
+const orDash = (value) => (value === null ? "-" : count(value));
+const lagOf = (row) => (row.lag !== null && row.lag_unknown ? `at least ${count(row.lag)}` : orDash(row.lag));
+const unknown = (row) => (row.lag_unknown ? `, not known of ${plural(row.lag_unknown, "partition")}` : "");
+
 export async function groups({ place, signal, every }) {
   const told = h("div");
   const list = table({
@@ -20,14 +25,15 @@ export async function groups({ place, signal, every }) {
         cell: (row) => row.protocol || "unknown" },
       { title: "Coordinator", width: 11, kind: "number", minor: true, value: (row) => row.coordinator,
         cell: (row) => String(row.coordinator) },
-      { title: "Lag", width: 13, narrow: 8, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
+      { title: "Lag", width: 13, narrow: 8, kind: "number", value: (row) => row.lag, cell: lagOf },
     ],
   });
 
   async function look() {
     const found = await api.get("groups", {}, signal);
     renew(told, h("p", { class: "dim" }, plural(found.groups.length, "group")),
-      Object.values(found.untold).map((each) => h("p", { class: "warning" }, each)));
+      Object.values(found.untold).map((each) => h("p", { class: "warning" }, each)),
+      found.lags_untold && h("p", { class: "warning" }, found.lags_untold));
     list.update(found.groups);
   }
 
@@ -65,8 +71,8 @@ export async function group({ place, places, signal, every }) {
           cell: (row) => String(row.partition) },
         { title: "Committed", width: 13, narrow: 9, kind: "number", value: (row) => row.committed,
           cell: (row) => row.committed === null ? "nothing" : count(row.committed) },
-        { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.end, cell: (row) => count(row.end) },
-        { title: "Lag", width: 13, narrow: 9, kind: "number", value: (row) => row.lag, cell: (row) => count(row.lag) },
+        { title: "Log end offset", width: 14, kind: "number", minor: true, value: (row) => row.end, cell: (row) => orDash(row.end) },
+        { title: "Lag", width: 13, narrow: 9, kind: "number", value: (row) => row.lag, cell: (row) => orDash(row.lag) },
         { title: "Read by", minor: true, value: (row) => row.client_id, cell: (row) => row.client_id || "" },
       ],
     });
@@ -76,7 +82,7 @@ export async function group({ place, places, signal, every }) {
     const found = await api.get("group", { id }, signal);
     renew(told, facts({ State: found.state, Protocol: found.protocol, Assignor: found.assignor || null,
       "Group epoch": found.epoch === null ? "none in this protocol" : String(found.epoch),
-      Coordinator: String(found.coordinator) }));
+      Coordinator: String(found.coordinator) }), found.offsets_untold && h("p", { class: "warning" }, found.offsets_untold));
     members.update(found.members);
     const names = found.topics.map((each) => each.topic);
     if (names.join("\n") !== [...tables.keys()].join("\n")) {
@@ -87,7 +93,7 @@ export async function group({ place, places, signal, every }) {
     for (const each of found.topics) {
       const { head, list } = tables.get(each.topic);
       renew(head, h("a", { href: `#/topic/${api.part(each.topic)}` }, each.topic),
-        each.lag === null ? ": lag not known" : `: lag ${count(each.lag)}`);
+        each.lag === null ? ": lag not known" : `: lag ${lagOf(each)}${unknown(each)}`);
       list.update(each.partitions);
     }
   }

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { h, fill, facts, error } from "./dom.js";
 import { download } from "./downloads.js";
-import { bytes, count, indented, when } from "./format.js";
+import { bytes, count, indented, plural, when } from "./format.js";
 import { transaction } from "./records.js";
 
 // Until the view behind it is left; `closed` is called when it is closed.
@@ -42,8 +42,10 @@ function full(name, record) {
         ENDINGS[record.transaction]) : "in none" }),
     part(name, record, "key", "Key"), part(name, record, "value", "Value"),
     h("h3", {}, "Headers"), record.headers.length ? h("dl", { class: "facts" }, record.headers.map((each) =>
-      h("div", {}, h("dt", {}, each.name), h("dd", { class: "mono" }, each.value === null ? "null" : each.value.text))))
+      h("div", {}, h("dt", {}, each.name), h("dd", { class: "mono" }, each.value === null || !each.value.bytes
+        ? h("span", { class: "dim" }, each.value === null ? "null" : "empty") : each.value.text))))
       : h("p", { class: "dim" }, "none"),
+    record.headers_more > 0 && h("p", { class: "dim" }, `and ${plural(record.headers_more, "more header")}; an export has all of them`),
     h("h3", {}, "Its batch"), facts({ Offsets: `${batch.base_offset} to ${batch.last_offset}`,
       Records: count(batch.records), Size: bytes(batch.bytes), Compression: batch.compression,
       "Leader epoch": String(batch.leader_epoch), "Producer id": none(batch.producer_id),

@@ -244,7 +244,10 @@ function searching(name, { partition, query, keep, open, left }) {
         if (line.error) errors.append(error(line.error));
         if (line.end) {
           cursor = line.end.cursor;
-          progress(last = line.end, line.end.is_done ? "Done" : `Stopped at ${MATCHES} matches`);
+          const missing = line.end.unsearched;
+          progress(last = line.end, line.end.is_done ? "Done" : missing.length
+            ? `Ended, and not all was searched in ${missing.length === 1 ? `partition ${missing[0]}` : plural(missing.length, "partition")}`
+            : `Stopped at ${MATCHES} matches`);
           more.hidden = line.end.is_done;
         }
       });

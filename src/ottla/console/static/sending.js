@@ -40,6 +40,7 @@ export function sending(name, partition, look, signal) {
     try {
       const done = await api.post(`${path}/import`, file.files[0], "application/x-ndjson", signal);
       fill(told, h("p", { class: done.error ? "warning" : "done" }, `${plural(done.stored, "record")} stored`,
+        done.left_out ? `, ${done.left_out} left out: their transaction was aborted, or is open` : "",
         done.failed ? `, ${done.failed} not stored` : "", done.unknown ? `, ${done.unknown} not known to be stored` : "",
         done.error ? `; then it ended: ${done.error}` : "."));
       await look();
