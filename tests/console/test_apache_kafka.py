@@ -17,7 +17,7 @@ from ottla.console.server import ConsoleServer
 from ..needs import lacking
 from . import test_long_records, test_views
 from .conftest import Asking
-from .test_page import HOSTILE, SERIOUS, Looked
+from .looking import HOSTILE, SERIOUS, Looked
 
 pytestmark = pytest.mark.kafka
 

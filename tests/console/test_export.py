@@ -15,7 +15,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.records.plain import Record, encode_batch
 
 from .conftest import Asking
-from .test_page import Looked
+from .looking import Looked
 from .test_views import AS_OLD_AS_IT_IS
 
 

@@ -12,7 +12,7 @@ from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
 
 from .conftest import Asking
-from .test_page import Looked
+from .looking import Looked
 
 
 @pytest.mark.prove

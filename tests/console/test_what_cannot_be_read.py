@@ -18,7 +18,7 @@ from ottla.console.record_views import unread_told
 from ottla.console.server import ConsoleServer
 
 from .conftest import QUICK, Asking
-from .test_page import Looked
+from .looking import Looked
 
 RECORDS = 30
 
