@@ -27,10 +27,10 @@ export async function openRecord(name, partition, offset, left, closed) {
 }
 
 const ENDINGS = {
-  committed: "committed: read_committed shows it",
-  aborted: "aborted: read_committed leaves it out",
-  open: "open: read_committed waits in front of it",
-  unknown: "in a transaction; how it ended is unknown",
+  committed: "read_committed shows it",
+  aborted: "read_committed leaves it out",
+  open: "read_committed waits in front of it",
+  unknown: "how it ended is not known now",
 };
 
 function full(name, record) {
