@@ -30,7 +30,7 @@ class PlainConsole(Console):
         super().__init__(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Every text that is printed, and every cell of a table, comes by here."""
+        """Texts and cells of tables come by here, all but those that are rich's own `Text`."""
         return super().render_str(printable(text, besides="\n\t"), **how)
 
 

@@ -32,6 +32,12 @@ def test_words_of_other_tools_are_answered(line: str, answer: str, capsys: pytes
     assert answer in err
 
 
+@pytest.mark.parametrize("line", ["serve --list", "tap --brokers x:1", "explain --zookeeper z", "serve -X a=b"])
+def test_a_command_without_such_a_thing_says_nothing_of_it(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert "has no option" not in capsys.readouterr().err
+
+
 def test_an_option_that_nobody_has_is_refused_as_before(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", "orders", "--nonsense"]) == 2
     assert capsys.readouterr().err == "ottla: no such option: --nonsense; see ottla read --help\n"

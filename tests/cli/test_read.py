@@ -211,6 +211,14 @@ def test_follow_waits_for_a_broker_that_is_away() -> None:
         assert process.poll() is None
 
 
+def test_a_file_with_settings_says_how_long_follow_waits(orders: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=30000\n")
+    with following(orders, "configured", "--limit", "1", "--command-config", str(config)) as (process, next_line):
+        assert next_line() == "0\n"
+        assert process.wait(TIMEOUT_S) == 0
+
+
 def test_what_follow_cannot_reach_at_all_is_told_soon(capfd: pytest.CaptureFixture[str]) -> None:
     [port] = free_ports(1)
     assert main(["read", "orders", "-b", f"127.0.0.1:{port}", "--follow"]) == 2

@@ -218,6 +218,9 @@ def test_a_refresh_leaves_selected_text_and_what_is_the_same_alone(timed: Looked
     assert page.evaluate("`${getSelection()}`") == selected
     assert page.evaluate("document.querySelector('tbody tr') === window.row")
     assert offsets.inner_text() == "0"
+    # Selecting more of it does not keep the page busy for ever.
+    page.evaluate("getSelection().extend(document.querySelector('dl dd').firstChild, 1)")
+    assert page.evaluate("new Promise((done) => setTimeout(() => done('alive'), 0))") == "alive"
     # It is up to date as soon as nothing is selected.
     page.evaluate("getSelection().removeAllRanges()")
     page.locator("dl dd", has_text=re.compile(r"^5$")).wait_for()

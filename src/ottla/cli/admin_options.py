@@ -87,14 +87,26 @@ def told_as_json(context: typer.Context, as_json: bool, what: Any) -> bool:
 
 
 def delete_each(names: Sequence[str], delete: Callable[[str], None]) -> None:
-    """Delete one after the other; where one cannot be deleted, say which ones were."""
-    for number, name in enumerate(names):
+    """Delete one after the other, also behind one that cannot be deleted; say which ones were where not all were."""
+    deleted: list[str] = []
+    errors: list[OttlaError] = []
+    for name in names:
         try:
             delete(name)
-        except OttlaError:
-            if number:
-                typer.echo(f"ottla: deleted: {printable(', '.join(names[:number]))}; then it ended:", err=True)
-            raise
+        except KafkaError as error:
+            errors.append(error)
+        except OttlaError as error:
+            # Nobody answers: nor would it for the others.
+            errors.append(error)
+            break
+        else:
+            deleted.append(name)
+    if errors:
+        if deleted:
+            typer.echo(f"ottla: deleted: {printable(', '.join(deleted))}", err=True)
+        for told in errors[:-1]:
+            typer.echo(f"ottla: {printable(str(told))}", err=True)
+        raise errors[-1]
 
 
 def admin_arguments(

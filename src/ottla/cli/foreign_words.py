@@ -42,6 +42,8 @@ _GROUPS: _Rows = (
 _ANY_OPTION: _Rows = (
     ("--broker-list --brokers --broker --zookeeper", _ADDRESS),
     ("-X --consumer-property --producer-property --consumer.config --producer.config --config-file -F", _CONFIG),
+)
+_NAMED: _Rows = (
     ("--list", "without a name all are listed."),
     ("--describe", "give the name alone."),
 )
@@ -88,18 +90,18 @@ def _by_word(*tables: _Rows) -> Mapping[str, str]:
 # Behind which words of the command line -> word -> what there is instead.
 _WORDS = {
     "ottla": _by_word(_COMMANDS),
-    "ottla topics": _by_word(_TOPICS),
-    "ottla topics create": _by_word(_ALTER),
-    "ottla topics alter": _by_word(_ALTER),
-    "ottla groups": _by_word(_GROUPS),
-    "ottla groups reset": _by_word(_RESET),
-    "ottla read": _by_word(_READ),
-    "ottla produce": _by_word(_PRODUCE),
+    "ottla topics": _by_word(_TOPICS, _ANY_OPTION, _NAMED),
+    "ottla topics create": _by_word(_ALTER, _ANY_OPTION),
+    "ottla topics alter": _by_word(_ALTER, _ANY_OPTION),
+    "ottla topics delete": _by_word(_ANY_OPTION),
+    "ottla groups": _by_word(_GROUPS, _ANY_OPTION, _NAMED),
+    "ottla groups reset": _by_word(_RESET, _ANY_OPTION),
+    "ottla groups delete": _by_word(_ANY_OPTION),
+    "ottla read": _by_word(_READ, _ANY_OPTION),
+    "ottla produce": _by_word(_PRODUCE, _ANY_OPTION),
 }
-_ANYWHERE = _by_word(_ANY_OPTION)
 
 
 def instead_of(command: str, word: str) -> str | None:
     """What there is in place of a word that `command` ("ottla topics") does not know; None where nobody knows it."""
-    found = _WORDS.get(command, {}).get(word)
-    return found if found is not None or not word.startswith("-") else _ANYWHERE.get(word)
+    return _WORDS.get(command, {}).get(word)

@@ -142,11 +142,13 @@ def read(
     bootstrap_servers, settings = client_arguments(
         command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
+    is_default = settings["default_api_timeout_ms"] is _PATIENCE_MS
     with told_as_options():
         asked = what_to_read(topic, partition, span, bootstrap_servers, settings)
     if follow:
         # Who waits for records also waits for brokers that are started again, and wants to know why nothing comes.
-        settings["default_api_timeout_ms"] = max(settings["default_api_timeout_ms"], _FOLLOW_PATIENCE_MS)
+        if is_default:
+            settings["default_api_timeout_ms"] = _FOLLOW_PATIENCE_MS
         log_to_stderr("WARNING", "ottla.client")
     with told_as_options(), Reader(bootstrap_servers, **asked, **settings) as reader:
         is_text = output is None or output.suffix.lower() not in PARQUET

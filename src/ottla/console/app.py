@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -278,7 +279,9 @@ def _import(console: Console, streams: Streams) -> Endpoint:
         lines = sending.split_lines(body)
         try:
             told = await streams.run(sending.import_lines, console.kafka, request.path_params["topic"], lines)
-            await body.leave()
+            # What became of the lines is told, whatever becomes of the rest.
+            with suppress(OttlaError, ClientDisconnect):
+                await body.leave()
         except Exception as error:
             return refusal(error, request)
         return Answer(told)

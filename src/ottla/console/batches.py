@@ -2,7 +2,8 @@
 
 A batch says whether it belongs to a transaction, not how that has ended. For a range that is read with
 `read_committed`, brokers list the aborted transactions. Other transactions of the range that end before the last stable
-offset are committed; behind that offset nothing is decided.
+offset are committed. Behind that offset all are called open: readers of committed records do not get them yet, for
+their own transaction or for an earlier one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Batches:
         self._is_known = True
 
     def take(self, fetched: Fetched, *, is_decided: bool = True) -> None:
-        """Note the batches of a buffer; those that are not `is_decided` are in open transactions, if in any."""
+        """Note the batches of a buffer; those that are not `is_decided` are behind the last stable offset."""
         if is_decided:
             self._stable_offset = max(self._stable_offset, fetched.last_stable_offset)
             self._note_aborted(fetched)

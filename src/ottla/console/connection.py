@@ -64,6 +64,11 @@ class Connection(H11Protocol):
             _cancel(self._until_request)
             self._until_request = None
 
+    def on_response_complete(self) -> None:
+        """From now on it waits for a request."""
+        self._since = self.loop.time()
+        super().on_response_complete()
+
     def pause_writing(self) -> None:
         """The client takes less than there is."""
         super().pause_writing()

@@ -147,7 +147,7 @@ def page(
             [record["offset"] for record in records if record["partition"] == each],
             read.get(each, 0),
             starts[each],
-            first if is_backward else min(end, found.reached[each]) if found.errors and each in found.reached else end,
+            _done(found, each, first, end, starts[each], is_backward),
             is_backward,
         )
         for each, (first, end) in ranges.items()
@@ -161,6 +161,16 @@ def page(
         "leaderless": len(known.unread) - len(known.silent),
         "offsets": sum(ends[each] - begins[each] for each in ends),
     }
+
+
+def _done(found: Page, partition: int, first: int, end: int, start: int, is_backward: bool) -> int:
+    """Up to where a range was read; where an error kept it from being read, it is read again with the next page."""
+    if not found.errors or first >= end:
+        return first if is_backward else end
+    reached = found.reached.get(partition)
+    if is_backward:
+        return start if reached is None else first
+    return first if reached is None else min(end, reached)
 
 
 def _further(shown: list[int], read: int, start: int, done: int, is_backward: bool) -> int:

@@ -111,7 +111,9 @@ class _Search:
             except OttlaError as error:
                 yield {"error": str(error)}
                 if error.partition not in left:
-                    self._unsearched.update({each: self._reached[each] for each in left})
+                    self._unsearched.update(
+                        {each: self._reached[each] for each in left if self._reached[each] < self._ends[each]}
+                    )
                     break
                 # The others are searched all the same.
                 left.discard(error.partition)

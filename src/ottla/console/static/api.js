@@ -87,11 +87,10 @@ async function change(method, path, body, type, signal) {
     return await attempt();
   } catch (problem) {
     if (!problem.isOldPage) throw problem;
-    // The console was started again. What was meant for one Kafka is never sent to another.
-    const now = await get("session", {}, signal);
-    if (now.bootstrap_servers !== session.bootstrap_servers || now.is_served !== session.is_served) throw problem;
-    session = now;
-    return attempt();
+    // Behind the same address there may be another Kafka now, so nothing is sent unasked.
+    session = await get("session", {}, signal);
+    throw new Refused("The console was started again, and nothing was done. See whether it shows the Kafka that you mean, " +
+      "then do it again.", problem.status);
   }
 }
 

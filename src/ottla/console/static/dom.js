@@ -91,7 +91,8 @@ function retell(node, text) {
 }
 
 document.addEventListener("selectionchange", () => {
-  for (const [node, text] of late) retell(node, text);
+  // A copy: what is still selected is put back.
+  for (const [node, text] of [...late]) retell(node, text);
 });
 
 // For `onsubmit`: the form's buttons rest while the work goes on, so that a double click does it once.

@@ -7,7 +7,9 @@ export async function download(path, query) {
   const { ticket } = await api.get("ticket");
   const given = Object.entries({ ...query, ticket }).filter(([, value]) => value);
   const first = new AbortController();
-  const answer = await fetch(`api/${path}?${new URLSearchParams(given)}`, { signal: first.signal });
+  const answer = await fetch(`api/${path}?${new URLSearchParams(given)}`, { signal: first.signal }).catch(() => {
+    throw new Error("The console does not answer: is it still running?");
+  });
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
     throw new Error(told.error);

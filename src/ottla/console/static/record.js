@@ -12,11 +12,13 @@ export async function openRecord(name, partition, offset, left, closed) {
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
   const dialog = h("dialog", { "aria-label": `Record at offset ${offset} of ${name}-${partition}` },
     h("h2", {}, `${name}-${partition} at offset ${offset}`), body, close);
+  const leave = () => dialog.close();
   dialog.addEventListener("close", () => {
+    left.removeEventListener("abort", leave);
     dialog.remove();
     closed();
   });
-  left.addEventListener("abort", () => dialog.close());
+  left.addEventListener("abort", leave);
   document.body.append(dialog);
   dialog.showModal();
   try {

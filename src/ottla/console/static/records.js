@@ -233,6 +233,7 @@ function searching(name, { partition, query, keep, open, left }) {
         key_regex: regex.checked || "", value_regex: regex.checked || "", limit: MATCHES,
         cursor: from && Object.entries(from).map(([each, offset]) => `${each}:${offset}`).join(","),
       }, mine.signal, (line) => {
+        if (running !== mine) return;
         if (line.match) {
           matches.push(line.match);
           if (!due) {
@@ -245,13 +246,15 @@ function searching(name, { partition, query, keep, open, left }) {
         if (line.end) {
           cursor = line.end.cursor;
           const missing = line.end.unsearched;
-          progress(last = line.end, line.end.is_done ? "Done" : missing.length
+          progress(last = line.end, line.end.is_done ? "Done" : missing.length && line.end.matches < MATCHES
             ? `Ended, and not all was searched in ${missing.length === 1 ? `partition ${missing[0]}` : plural(missing.length, "partition")}`
             : `Stopped at ${MATCHES} matches`);
           more.hidden = line.end.is_done;
         }
       });
     } catch (problem) {
+      // The errors and the numbers shown are those of the newest search.
+      if (running !== mine) return;
       if (problem.name !== "AbortError") fill(errors, error(problem.message));
       else if (last) progress(last, "Stopped");
     } finally {

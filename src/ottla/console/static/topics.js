@@ -42,8 +42,8 @@ export async function topics({ place, query, signal, every, remember, say }) {
   }
 
   function narrow() {
-    remember(["topics"], { name: wanted.value.trim(), internal: internal.checked && "yes" });
     draw();
+    remember(["topics"], { name: wanted.value.trim(), internal: internal.checked && "yes" });
   }
 
   function draw() {
