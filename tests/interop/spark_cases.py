@@ -397,7 +397,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "`maxBytesPerTrigger`": ("stream of so many bytes",),
     "`minOffsetsPerTrigger`, `maxTriggerDelay`": ("stream that waits", "least above most"),
     "options of micro-batches in a batch": ("bounded batch",),
-    "an end in a stream": (
+    "`endingOffsets`, `endingTimestamp` and others like them in a stream": (
         "stream with an end",
         "stream with an end in time",
     ),
@@ -415,7 +415,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "other `kafka.*` settings": ("connection", "unknown setting"),
     "`kafka.auto.offset.reset`, `kafka.enable.auto.commit`, `kafka.interceptor.classes`, `kafka.key.deserializer`, "
     "`kafka.value.deserializer`": ("reset", "auto commit", "interceptors", "key deserializer", "value deserializer"),
-    "an option that there is not": ("unknown option",),
+    "an unknown option": ("unknown option",),
     "a value that an option cannot have": (
         "nonsense for offsets",
         "a word for offsets",
@@ -426,7 +426,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "stream of nonsense at a time",
         "stream with a nonsense delay",
     ),
-    "names of options in any case": ("any case",),
+    "option names in capitals or small letters": ("any case",),
     "topics that do not exist": ("unknown",),
     "columns, their types and nulls": ("all", "headers"),
     "open and aborted transactions": (
@@ -435,7 +435,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "stream of what is committed",
     ),
     "tasks": ("empty", "pieces", "small pieces"),
-    "a stream that begins with what comes": ("stream of what comes",),
+    "a stream without `startingOffsets`: from latest": ("stream of what comes",),
     "`trigger(availableNow=True)`": ("stream",),
     "`trigger(once=True)`": ("stream once",),
     "`trigger(continuous=...)`": ("continuous",),
