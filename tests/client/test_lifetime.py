@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import gc
+import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -264,3 +268,23 @@ def test_what_has_a_thread_of_its_own_cannot_be_pickled_and_says_what_to_do(
 def test_sending_on_a_dropped_producer_says_what_to_do(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with pytest.raises(ottla.ClosedError, match="keep a name for it while you send"):
         ottla.Producer(kafka_cluster.bootstrap_servers).send(kafka_topic, b"x")
+
+
+@pytest.mark.parametrize(
+    "make", [Admin, lambda servers: ottla.Reader(servers, "closed-at-once")], ids=["admin", "reader"]
+)
+def test_a_closed_client_gives_its_descriptors_back_at_once(
+    kafka_cluster: ottla.Cluster, make: Callable[[str], Any]
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin, contextlib.suppress(ottla.KafkaError):
+        admin.create_topics("closed-at-once")
+    make(kafka_cluster.bootstrap_servers).close()
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            make(kafka_cluster.bootstrap_servers).close()
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()

@@ -100,8 +100,8 @@ class Driver:
             return
         self.standing.close(ClosedError(self.CLOSED))
         self.loop.stop()
-        if not self.loop.is_own_thread():
-            self.loop.join()
+        if not self.loop.is_own_thread() and self.loop.join():
+            self.loop.let_go()
         self.waiting.look()
         lifetime.ended(self)
 

@@ -283,6 +283,10 @@ class IoLoop:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def let_go(self) -> None:
+        """After the thread's end: drop the driver, so that both, with their descriptors, are freed at once."""
+        self._front = None
+
     def abandon_in_child(self) -> None:
         """After a fork, in the child: give the copies of the parent's descriptors back, touching nothing shared."""
         self._sleeping = False

@@ -8,7 +8,6 @@ never wait for a thread that a stream has.
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import cached_property
 from typing import Any, TypeVar
@@ -35,7 +34,6 @@ class Streams:
 
     def __init__(self) -> None:
         self._taken = 0
-        self._ended = 0
 
     def limited(self, endpoint: Endpoint) -> _Limited:
         """This endpoint, which begins only where a place is free, and has it until its answer has ended."""
@@ -50,11 +48,6 @@ class Streams:
             yield is_free
         finally:
             self._taken -= is_free
-            self._ended += is_free
-            if self._ended >= STREAMS_MAX:
-                # Clients of Kafka that are closed keep a descriptor until they are collected, and nobody counts those.
-                self._ended = 0
-                gc.collect()
 
     @cached_property
     def threads(self) -> anyio.CapacityLimiter:
