@@ -285,7 +285,7 @@ class IoLoop:
 
     def let_go(self) -> None:
         """After the thread's end: drop the driver, so that both, with their descriptors, are freed at once."""
-        self._front = None
+        self._front = None  # type: ignore[assignment]
 
     def abandon_in_child(self) -> None:
         """After a fork, in the child: give the copies of the parent's descriptors back, touching nothing shared."""
