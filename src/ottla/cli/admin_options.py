@@ -51,9 +51,7 @@ class NamingGroup(Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             # A shell that completes a line wants no message.
             if args[1:] and not args[1].startswith("-") and not ctx.resilient_parsing:
-                instead = instead_of(ctx.command_path, args[0])
-                if instead is not None:
-                    raise UserMistake(f"`{ctx.command_path}` has no command {args[0]}: {instead}")
+                self.answer_foreign(ctx, args[0])
                 meant = nearest_name(args[0], self.commands)
                 raise UserMistake(
                     f"{args[0]!r} is no command of `{ctx.command_path}`"

@@ -65,12 +65,15 @@ class Group(_Narrow, TyperGroup):
     """A group of commands whose help can be read on any terminal, and which knows the commands of other tools."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        word = args[0] if args else ""
-        if word not in self.commands and not ctx.resilient_parsing:
-            instead = instead_of(ctx.command_path, word)
-            if instead is not None:
-                raise UserMistake(f"`{ctx.command_path}` has no command {word}: {instead}")
+        if args and args[0] not in self.commands and not ctx.resilient_parsing:
+            self.answer_foreign(ctx, args[0])
         return super().resolve_command(ctx, args)
+
+    def answer_foreign(self, ctx: Any, word: str) -> None:
+        """UserMistake for a command of other tools: it says what there is instead."""
+        instead = instead_of(ctx.command_path, word)
+        if instead is not None:
+            raise UserMistake(f"`{ctx.command_path}` has no command {word}: {instead}")
 
 
 def _no_type_name(param: Any, ctx: Any) -> str:

@@ -142,7 +142,7 @@ def read(
     bootstrap_servers, settings = client_arguments(
         command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
-    is_default = settings["default_api_timeout_ms"] is _PATIENCE_MS
+    is_default = settings["default_api_timeout_ms"] == _PATIENCE_MS
     with told_as_options():
         asked = what_to_read(topic, partition, span, bootstrap_servers, settings)
     if follow:

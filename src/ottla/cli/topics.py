@@ -281,14 +281,8 @@ def _pairs(given: list[str] | None) -> dict[str, str]:
 
 def _rows(kafka: Kafka) -> list[dict[str, Any]]:
     """A row for each topic; its records are None where not all partitions tell theirs."""
-    topics = [each for each in kafka.metadata().topics if each.name and not each.is_internal and not each.error_code]
-    leaders = {
-        (topic.name, part.partition_index): part.leader_id
-        for topic in topics
-        for part in topic.partitions
-        if part.leader_id >= 0
-    }
-    begins, ends = _begins_and_ends(kafka, leaders)
+    topics = [each for each in kafka.metadata().topics if not each.is_internal and not each.error_code]
+    begins, ends = _begins_and_ends(kafka, kafka.leaders())
     rows = []
     for topic in sorted(topics, key=lambda each: each.name):
         places = [(topic.name, part.partition_index) for part in topic.partitions]

@@ -7,7 +7,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ottla.audit.promises import PROMISES
-from ottla.printable import printable
 from ottla.screen import plain_table
 from ottla.topic_audit.outcome import NONE_SEEN, AuditOutcome
 
@@ -35,13 +34,11 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     if outcome.evidence:
         console.print()
         for piece in outcome.evidence:
-            console.print(
-                Padding(Text(printable(f"{piece.kind}: partition {piece.partition}: {piece.detail}")), (0, 0, 0, 2))
-            )
+            console.print(Padding(f"{piece.kind}: partition {piece.partition}: {piece.detail}", (0, 0, 0, 2)))
     if outcome.notes:
         console.print()
     for note in outcome.notes:
-        console.print(Text(printable(note), "yellow"))
+        console.print(note, style="yellow")
     console.print()
     console.print(_conclusion(outcome))
 
