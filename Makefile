@@ -18,7 +18,7 @@ USE_PREPARED := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/$(PREPARED) -
 # which file is up to tests/scheduling.py.
 # Where one test hangs, the others are not run again and again: the run ends. Bytecode is kept, whatever the environment
 # says: pytest rewrites the source of all tests, which takes longer than many of them.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
+PYTEST := PYTHONDONTWRITEBYTECODE= $(USE_PREPARED) $(PY) -m pytest --dist loadfile --max-worker-restart=0
 
 .PHONY: help setup run test prove check format docs bench soak clean
 
@@ -35,12 +35,13 @@ $(STAMP): pyproject.toml uv.lock setup.py tools/setup.sh $(COMPILED)
 run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
-# tests/tiers.py says which tests are of which tier.
+# tests/tiers.py says which tests are of which tier. The second tier often waits for Apache Kafka and for Spark: a third
+# worker uses the time.
 test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (6 to 15 minutes on two cores)
-	@$(PYTEST) --tier test $(ARGS)
+	@$(PYTEST) -n 2 --tier test $(ARGS)
 
 prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (40 minutes to an hour on two cores)
-	@$(PYTEST) --tier prove $(ARGS)
+	@$(PYTEST) -n 3 --tier prove $(ARGS)
 
 $(PREPARED): tools/spark_archive.py uv.lock | $(STAMP)
 	@$(PY) tools/spark_archive.py

@@ -1,9 +1,10 @@
-"""Which worker runs which file of tests, and when: Apache Kafka on one worker, Spark on the other, long files first.
+"""Which worker runs which file of tests, and when: Apache Kafka on one worker, Spark on another, long files first.
 
 Each worker sorts what it has collected into one row of files: at the left end those that need Apache Kafka, at the
-right end those that need Spark, and all others between them, the longest at the two ends. The first worker takes files
-from the left, the second one from the right (of more workers every other one). So what is slow to start is started on
-one worker only, and both workers end with short files. A file runs on one worker: its tests share what it starts.
+right end those that need Spark, and all others between them. The first worker takes files from the left, the second one
+from the right, further ones from the middle of what is left. Of the files between, the longest stand where they are
+taken first: at the two ends of two workers, in the middle of more. So what is slow to start is started on one worker
+only, and no worker ends with a long file alone. A file runs on one worker: its tests share what it starts.
 
 `--measure` writes how long each file took into `durations.json`; files that it does not name count as average.
 """
@@ -38,8 +39,8 @@ def read_durations(tier: str | None) -> dict[str, float]:
     return dict(sums)
 
 
-def in_a_row(files: dict[str, list[pytest.Item]], durations: dict[str, float]) -> list[str]:
-    """The names of the files from left to right."""
+def in_a_row(files: dict[str, list[pytest.Item]], durations: dict[str, float], workers: int) -> list[str]:
+    """The names of the files from left to right, for so many workers."""
     average = fmean(durations.values()) if durations else 0.0
     long_first = sorted(files, key=lambda file: -durations.get(file, average))
     marks = {file: {mark.name for item in items for mark in item.iter_markers()} for file, items in files.items()}
@@ -50,7 +51,10 @@ def in_a_row(files: dict[str, list[pytest.Item]], durations: dict[str, float]) -
     # Kafka that a folder's tests share, the Spark session of the fixture `spark`.
     left.sort(key=lambda file: Path(file).parent)
     right.sort(key=lambda file: not any("spark" in _fixtures(item) for item in files[file]))
-    return [*left, *middle[0::2], *reversed(middle[1::2]), *reversed(right)]
+    to_the_middle, from_the_middle = middle[0::2], [*reversed(middle[1::2])]
+    if workers > 2:
+        to_the_middle, from_the_middle = [*reversed(to_the_middle)], [*reversed(from_the_middle)]
+    return [*left, *to_the_middle, *from_the_middle, *reversed(right)]
 
 
 def _fixtures(item: pytest.Item) -> Sequence[str]:
@@ -64,7 +68,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     files: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         files[_file(item.nodeid)].append(item)
-    items[:] = [item for file in in_a_row(files, read_durations(config.getoption("tier"))) for item in files[file]]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    row = in_a_row(files, read_durations(config.getoption("tier")), workers)
+    items[:] = [item for file in row for item in files[file]]
 
 
 def _file(nodeid: str) -> str:
@@ -78,19 +84,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class FromBothEnds(LoadFileScheduling):
-        """Takes the next file from the left or the right, by the number of the worker."""
+    class FromTheRow(LoadFileScheduling):
+        """Takes the next file from the left, the right or the middle, by the number of the worker."""
 
         def _assign_work_unit(self, node: Any) -> None:
             worker = int(node.gateway.id.removeprefix("gw"))
-            file, tests = self.workqueue.popitem(last=worker % 2 == 1)
+            place = {0: 0, 1: len(self.workqueue) - 1}.get(worker, len(self.workqueue) // 2)
+            file = [*self.workqueue][place]
+            tests = self.workqueue.pop(file)
             self.assigned_work.setdefault(node, {})[file] = tests
             numbers = {nodeid: number for number, nodeid in enumerate(self.registered_collections[node])}
             node.send_runtest_some([numbers[nodeid] for nodeid, is_done in tests.items() if not is_done])
 
     # As the workers have sorted it, not by the number of tests.
     config.option.loadscopereorder = False
-    return FromBothEnds(config, log)
+    return FromTheRow(config, log)
 
 
 # How long files take: the process that sees all reports writes it.

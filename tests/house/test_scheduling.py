@@ -63,6 +63,21 @@ def test_apache_kafka_is_on_one_worker_and_spark_on_the_other(project: Path) -> 
         assert workers[f"test_0_{mark}.py::test_it"] == workers[f"test_1_{mark}.py::test_it"] == worker
 
 
+def test_a_third_worker_has_neither(project: Path) -> None:
+    for number in range(6):
+        for mark in "kafka", "spark", "prove":
+            (project / f"test_{number}_{mark}.py").write_text(marked(mark))
+    (project / "durations.json").write_text(json.dumps({"prove": {"test_3_prove.py": 50, "test_4_prove.py": 2}}))
+    lines = run(project, "-v", "-n", "3", "--dist", "loadfile", "--tier", "prove")
+    workers = {found[2]: found[1] for line in lines if (found := re.match(r"\[(gw.)\].* PASSED (\S+)", line))}
+    assert len(workers) == 18
+    of_third = [test for test, worker in workers.items() if worker == "gw2"]
+    # The longest of the others comes first.
+    assert of_third[0] == "test_3_prove.py::test_it"
+    assert all(workers[f"test_{number}_kafka.py::test_it"] == "gw0" for number in range(2))
+    assert all(workers[f"test_{number}_spark.py::test_it"] == "gw1" for number in range(2))
+
+
 def test_the_longest_files_are_at_both_ends(project: Path) -> None:
     seconds = {"test_a.py": 10, "test_b.py": 50, "test_c.py": 30, "test_d.py": 90}
     (project / "durations.json").write_text(json.dumps({"test": seconds, "prove": {"test_a.py": 1000}}))
