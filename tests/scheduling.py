@@ -89,7 +89,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _assign_work_unit(self, node: Any) -> None:
             worker = int(node.gateway.id.removeprefix("gw"))
-            place = {0: 0, 1: len(self.workqueue) - 1}.get(worker, len(self.workqueue) // 2)
+            place = {0: 0, 1: len(self.workqueue) - 1}.get(worker, (len(self.workqueue) - 1) // 2)
             file = [*self.workqueue][place]
             tests = self.workqueue.pop(file)
             self.assigned_work.setdefault(node, {})[file] = tests
