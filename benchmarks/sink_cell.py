@@ -26,10 +26,10 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Span, Totals
 from ottla.sink.commit import commit
 from ottla.sink.decision import Decision, encode
-from ottla.sink.identities import coordinator_id, task_transactional_id, ticket_id
+from ottla.sink.identities import driver_id, task_transactional_id, ticket_id
 from ottla.sink.kafka import Kafka
-from ottla.sink.marker import encode_marker
 from ottla.sink.planning import plan
+from ottla.sink.receipt import encode_receipt
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
@@ -131,10 +131,10 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
         task_transactional_identity(TransactionIdentity(ticket_id(_SINK, task, 0), 10_000 + task, 7))
         for task in range(tasks)
     ]
-    coordinator = TransactionIdentity(coordinator_id(_SINK), 9_999, 7)
+    driver_identity = TransactionIdentity(driver_id(_SINK), 9_999, 7)
     spans = tuple(Span(_TOPIC, partition, 123_456_789, 123_456_789, 1) for partition in range(partitions))
     totals = Totals(partitions, 1 << 63)
-    planned = Plan(coordinator, None, 1_764_000_000_000, 2)
+    planned = Plan(driver_identity, None, 1_764_000_000_000, 2)
     batch = BatchId("5a3c2f6e-5d0f-4a65-8b6c-0c61dbb4a1a7", 17)
     chance = Random(1)
     entries = [
@@ -142,13 +142,13 @@ def _sizes(tasks: int, partitions: int) -> dict[str, int]:
         for task, identity in enumerate(identities)
     ]
     message = Prepared(planned, batch, Attempt(0, 0), totals, entries[-1])
-    decision = Decision(_SINK, batch, totals, tasks, tuple(entries), coordinator, 1_764_000_000_000)
+    decision = Decision(_SINK, batch, totals, tasks, tuple(entries), driver_identity, 1_764_000_000_000)
     return {
         "plan_bytes": len(pickle.dumps(planned)),
         "message_bytes": len(pickle.dumps(message)),
         "decision_bytes": len(encode(decision)),
         "decision_gzip_bytes": len(gzip.compress(encode(decision))),
-        "marker_bytes": len(encode_marker(batch, Attempt(0, 0), entries[-1], spans)),
+        "marker_bytes": len(encode_receipt(batch, Attempt(0, 0), entries[-1], spans)),
     }
 
 

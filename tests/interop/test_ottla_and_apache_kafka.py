@@ -72,14 +72,14 @@ def test_a_table_goes_there_and_comes_back(apache_kafka: str, topic: str, codec:
         }
     )
     with ottla.Producer(apache_kafka, compression_type=codec) as producer:
-        receipt = producer.send_table(topic, table, key="name", value="text").result()
+        delivered = producer.send_table(topic, table, key="name", value="text").result()
     back = ottla.read_table(apache_kafka, topic)
     assert back.num_rows == 5000
     by_place = {
         (row["partition"], row["offset"]): (row["key"], row["value"])
         for row in back.select(["partition", "offset", "key", "value"]).to_pylist()
     }
-    for sent, place in zip(table.to_pylist(), receipt.to_pylist(), strict=True):
+    for sent, place in zip(table.to_pylist(), delivered.to_pylist(), strict=True):
         expected = tuple(None if text is None else text.encode() for text in (sent["name"], sent["text"]))
         assert by_place[place["partition"], place["offset"]] == expected
 

@@ -113,7 +113,7 @@ def test_decisions_are_kept_in_a_compacted_topic(job: Job) -> None:
     assert (configs["cleanup.policy"].value, configs["max.message.bytes"].value) == ("compact", "16777216")
 
 
-def test_compaction_takes_markers_that_are_aborted_and_leaves_those_that_are_committed(
+def test_compaction_takes_receipts_that_are_aborted_and_leaves_those_that_are_committed(
     apache_kafka: str, kafka_name: str
 ) -> None:
     configs = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
@@ -124,9 +124,9 @@ def test_compaction_takes_markers_that_are_aborted_and_leaves_those_that_are_com
         name = f"{kafka_name}-{number}"
         with ottla.Producer(apache_kafka, transactional_id=name) as producer:
             producer.begin_transaction()
-            marker = producer.send(kafka_name, b"marker", name.encode(), partition=0)
+            receipt = producer.send(kafka_name, b"receipt", name.encode(), partition=0)
             identity = producer.prepare_transaction()
-        entries.append(Entry(number, TransactionIdentity(*identity), Totals(1, 1), marker.result().offset, ()))
+        entries.append(Entry(number, TransactionIdentity(*identity), Totals(1, 1), receipt.result().offset, ()))
         ottla.end_transactions([identity], committed, apache_kafka)
     port = Kafka(SinkSettings(kafka_name, apache_kafka))
 
@@ -138,7 +138,7 @@ def test_compaction_takes_markers_that_are_aborted_and_leaves_those_that_are_com
 
     with contextlib.closing(port), ottla.Producer(apache_kafka) as producer:
         deadline = time.monotonic() + 90
-        while any(each.record.offset == entries[0].marker_offset for each in stored().settled):
+        while any(each.record.offset == entries[0].receipt_offset for each in stored().settled):
             assert time.monotonic() < deadline, "the topic was not compacted"
             # A segment is closed when a record comes.
             producer.send(kafka_name, b"later", b"later", partition=0).result(30)

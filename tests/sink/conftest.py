@@ -16,7 +16,7 @@ from tests import exactly_once
 
 import ottla
 from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
-from ottla.sink.identities import coordinator_id, prefix_of
+from ottla.sink.identities import driver_id, prefix_of
 
 from . import driver
 from .driver import Job
@@ -149,7 +149,7 @@ def busy(job: Job) -> list[Any]:
 def open_tasks(job: Job) -> list[str]:
     """The transactional ids of tasks whose transactions are open."""
     found = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
-    return [each.transactional_id for each in found if each.transactional_id != coordinator_id(job.sink_id)]
+    return [each.transactional_id for each in found if each.transactional_id != driver_id(job.sink_id)]
 
 
 def await_quiet(job: Job) -> None:

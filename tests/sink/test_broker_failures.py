@@ -8,7 +8,7 @@ import pytest
 
 import ottla
 from ottla.sink.barriers import Barrier
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import driver_id
 
 from . import driver
 from .conftest import Engine, assert_every_row_once, open_tasks
@@ -33,7 +33,7 @@ def test_coordinators_move(
     engine.hold(barrier)
     engine.start()
     engine.await_held(barrier)
-    moved = [coordinator_id(job.sink_id), *open_tasks(job)[:1]]
+    moved = [driver_id(job.sink_id), *open_tasks(job)[:1]]
     for transactional_id in moved:
         cluster.move_coordinator(transactional_id=transactional_id)
     say(f"coordinators of {' and '.join(moved)} moved with the driver held at {barrier}")
@@ -58,7 +58,7 @@ def test_a_broker_that_coordinates_dies(
     engine.hold(barrier)
     engine.start()
     engine.await_held(barrier)
-    transactional_id = coordinator_id(job.sink_id) if whose == "driver" else open_tasks(job)[0]
+    transactional_id = driver_id(job.sink_id) if whose == "driver" else open_tasks(job)[0]
     broker_id = cluster.coordinator(transactional_id=transactional_id)
     cluster.kill(broker_id)
     say(f"broker {broker_id}, which coordinates {transactional_id}, killed with the driver held at {barrier}")

@@ -87,8 +87,8 @@ def give_up(job: Job) -> None:
     settings = job.settings()
     planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
-    with producer_of(settings, planned.coordinator.transactional_id) as producer:
-        producer.init_transactions(planned.coordinator)
+    with producer_of(settings, planned.driver_identity.transactional_id) as producer:
+        producer.init_transactions(planned.driver_identity)
         producer.begin_transaction()
         producer.send(CONTROL_TOPIC, b"never decided", settings.sink_id.encode(), partition=0).result(30)
         producer.abort_transaction()

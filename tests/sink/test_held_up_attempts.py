@@ -67,7 +67,7 @@ def decide_batch(job: Job, planned: Plan, messages: list[Prepared]) -> None:
     """The driver dies before it commits anything of it."""
     session = session_of(job.settings())
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)
-    with DecisionWriter(session, planned.coordinator) as writer:
+    with DecisionWriter(session, planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)
 
 

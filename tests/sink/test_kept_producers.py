@@ -114,7 +114,7 @@ def test_each_task_tells_its_own_offsets(job: Job, worker: Worker) -> None:
     messages = [worker.run(planned, task, row(job, b"%d" % task, task)) for task in range(3)]
     entries = [message.entry for message in messages if message.entry is not None]
     told = session.written(entries)
-    assert [[span.partition for span in told[entry.marker_offset].spans] for entry in entries] == [[0], [1], [2]]
+    assert [[span.partition for span in told[entry.receipt_offset].spans] for entry in entries] == [[0], [1], [2]]
     assert len({entry.identity for entry in entries}) == 3
     commit(session, messages)
     assert values(job) == [b"0", b"1", b"2"]

@@ -178,12 +178,12 @@ def test_a_driver_held_up_while_it_leaves_transactions_out_has_not_decided(
 ) -> None:
     session = session_of(settings)
     messages = run(job, timed_out, in_time, in_time)
-    coordinator = messages[0].plan.coordinator
+    driver_identity = messages[0].plan.driver_identity
 
     def reach(name: str) -> None:
         if name == Barrier.COMMIT_ASKED:
             # The decision's own transaction times out before those of the tasks.
-            ottla.end_transactions([coordinator], False, job.bootstrap_servers)
+            ottla.end_transactions([driver_identity], False, job.bootstrap_servers)
 
     monkeypatch.setattr("ottla.sink.deciding.reach", reach)
     with pytest.raises(OttlaError, match="is not decided"):

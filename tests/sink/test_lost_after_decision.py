@@ -21,7 +21,7 @@ from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import driver_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
@@ -40,7 +40,7 @@ def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> De
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
-    with DecisionWriter(session, planned.coordinator) as writer:
+    with DecisionWriter(session, planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)  # type: ignore[arg-type]
     for tasks, committed in ((lost, False), (landed, True)):
         identities = [decision.entries[task].identity for task in tasks]
@@ -88,7 +88,7 @@ def test_rows_lost_again_are_written_again(job: Job) -> None:
     session = session_of(settings)
     prepared = [message for message in messages if hasattr(message, "entry")]
     decision = _to_decide(session, planned, messages[0].batch, messages, prepared)  # type: ignore[arg-type]
-    with DecisionWriter(session, planned.coordinator) as writer:
+    with DecisionWriter(session, planned.driver_identity) as writer:
         decide(writer, planned, decision, prepared)  # type: ignore[arg-type]
     again = [entry.identity for entry in decision.entries if entry.partition_id == 2]
     ottla.end_transactions(again, False, job.bootstrap_servers)
@@ -123,11 +123,11 @@ def test_a_batch_of_which_nothing_is_there_is_written_by_any_tasks_with_any_rows
     changed: dict[str, int], job: Job
 ) -> None:
     decided(job, (0, 1, 2))
-    # Whoever comes next reads in the decision itself that it is void.
+    # Whoever comes next reads in the decision itself that no row is there.
     for _ in range(2):
         planned = plan(session_of(job.settings()))
         assert planned.last is not None
-        assert planned.last.is_void
+        assert planned.last.is_all_lost
     other = dataclasses.replace(job, **changed)  # type: ignore[arg-type]
     driver.main(other.text())
     assert_every_row_once(other)
@@ -168,7 +168,7 @@ def test_a_write_that_lost_rows_is_not_told_as_done_where_fewer_tasks_come_again
     assert isinstance(messages[2], Prepared)
     assert messages[2].entry is not None
     decision = _to_decide(session, messages[0].plan, batch, messages, messages)  # type: ignore[arg-type]
-    with DecisionWriter(session, messages[0].plan.coordinator) as writer:
+    with DecisionWriter(session, messages[0].plan.driver_identity) as writer:
         decide(writer, messages[0].plan, decision, messages)  # type: ignore[arg-type]
     ottla.end_transactions([messages[2].entry.identity], False, job.bootstrap_servers)
     with pytest.raises(ottla.UserMistake, match=r"has 2 tasks and had 3: the rows that were lost by a timeout can onl"):
@@ -246,7 +246,7 @@ def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engin
     engine.start()
     engine.await_held(Barrier.COMMIT_ASKED)
     with ottla.Admin(job.bootstrap_servers) as admin:
-        name = coordinator_id(job.sink_id)
+        name = driver_id(job.sink_id)
         engine.await_true(
             lambda: admin.describe_transactions([name])[name].state == "CompleteAbort", "the decision stays open"
         )
@@ -267,7 +267,7 @@ def test_a_driver_that_was_delayed_is_told_so(job: Job, monkeypatch: pytest.Monk
 
     def reach(barrier: Barrier) -> None:
         if barrier is Barrier.COMMIT_ASKED:
-            name = coordinator_id(job.sink_id)
+            name = driver_id(job.sink_id)
             wait_until(lambda: session.port.describe_transactions([name])[name].state == "CompleteAbort")
 
     monkeypatch.setattr("ottla.sink.deciding.reach", reach)

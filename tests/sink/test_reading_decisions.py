@@ -16,13 +16,13 @@ from ottla.sink.batch import Attempt, BatchId, Entry, Span, Totals
 from ottla.sink.decision import Decision, decode, encode
 from ottla.sink.identities import (
     SLOTS,
-    coordinator_id,
+    driver_id,
     is_free,
     prefix_of,
     task_transactional_id,
     ticket_id,
 )
-from ottla.sink.marker import Written, decode_marker, encode_marker
+from ottla.sink.receipt import Written, decode_receipt, encode_receipt
 from ottla.sink.sweep import fates, sweep, to_describe
 from ottla.sink.transaction_log import Fate, TransactionLog
 
@@ -131,8 +131,8 @@ def identity(name: str, producer_id: int = 1, epoch: int = 0) -> TransactionIden
     return TransactionIdentity(name, producer_id, epoch)
 
 
-def entry(number: int, marker_offset: int = 0, **more: object) -> Entry:
-    return Entry(number, identity(f"t{number}", number), Totals(1, 1), marker_offset)._replace(**more)  # type: ignore[arg-type]
+def entry(number: int, receipt_offset: int = 0, **more: object) -> Entry:
+    return Entry(number, identity(f"t{number}", number), Totals(1, 1), receipt_offset)._replace(**more)  # type: ignore[arg-type]
 
 
 def decision(*entries: Entry, **more: object) -> Decision:
@@ -182,7 +182,7 @@ class TestSweeping:
 
 
 class TestFates:
-    def test_the_marker_of_the_very_transaction_tells(self) -> None:
+    def test_the_receipt_of_the_very_transaction_tells(self) -> None:
         log = Log()
         offsets = {name: log.data(number, b"", epoch=3) for number, name in enumerate(("kept", "lost", "open"))}
         log.marker(0, COMMIT, epoch=4)
@@ -193,7 +193,7 @@ class TestFates:
         other_epoch = entry(0, offsets["kept"], identity=identity("t", 0, 2))
         assert fates([other_epoch, entry(7, 99)], log.read()) == {offsets["kept"]: None}
 
-    def test_a_marker_that_compaction_has_taken_was_aborted_and_one_that_was_deleted_tells_nothing(self) -> None:
+    def test_a_receipt_that_compaction_has_taken_was_aborted_and_one_that_was_deleted_tells_nothing(self) -> None:
         log = Log()
         gone = log.end
         log.end += 1
@@ -214,12 +214,12 @@ class TestIdentities:
             assert not ticket_id(prefix_of(other), 0, 0).startswith(prefix_of(one))
 
     def test_names_that_begin_alike(self) -> None:
-        assert coordinator_id("orders") == "ottla-sink-6-orders/driver"
+        assert driver_id("orders") == "ottla-sink-6-orders/driver"
         assert ticket_id(prefix_of("orders"), 17, 0) == "ottla-sink-6-orders/17/0/turn"
         assert task_transactional_id(identity("ottla-sink-6-orders/17/0/turn", 5, 6)) == "ottla-sink-6-orders/17/0/2"
         assert ticket_id(prefix_of("orders", "own"), 17, 0) == "ottla-sink-6-orders@own/17/0/turn"
-        assert not coordinator_id("orders-2").startswith(prefix_of("orders"))
-        assert not coordinator_id("orders/driver").startswith(prefix_of("orders"))
+        assert not driver_id("orders-2").startswith(prefix_of("orders"))
+        assert not driver_id("orders/driver").startswith(prefix_of("orders"))
 
     def test_attempts_share_an_id_only_where_as_many_tickets_lie_between_as_there_are_slots(self) -> None:
         ids = [task_transactional_id(identity(ticket_id(prefix_of("orders"), 17, 0), 5, epoch)) for epoch in range(9)]
@@ -265,17 +265,17 @@ class TestRecords:
         made = decision(*entries, totals=totals, run_id="r", differed=2, loss_accepted=True)
         assert decode(encode(made)) == made
 
-    def test_a_marker_tells_which_offsets_were_written(self) -> None:
+    def test_a_receipt_tells_which_offsets_were_written(self) -> None:
         spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))
-        value = encode_marker(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
-        assert decode_marker(value) == Written(spans)
+        value = encode_receipt(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
+        assert decode_receipt(value) == Written(spans)
         assert json.loads(value)["rows"] == entry(0).totals.rows
 
-    def test_a_marker_has_a_bound_however_many_partitions_were_written(self) -> None:
+    def test_a_receipt_has_a_bound_however_many_partitions_were_written(self) -> None:
         spans = tuple(Span("a-topic-with-a-long-name" * 4, number, 1 << 40, 1 << 40, 1) for number in range(10_000))
-        value = encode_marker(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
+        value = encode_receipt(BatchId("q", 1), Attempt(0, 0), entry(0), spans)
         assert len(value) < 20_000
-        written = decode_marker(value)
+        written = decode_receipt(value)
         assert 100 < len(written.spans) == 10_000 - written.left_out
         assert written.spans == spans[: len(written.spans)]
 

@@ -15,7 +15,7 @@ from ottla.sink.barriers import Barrier
 from ottla.sink.commit import _to_decide
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import driver_id
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
 from ottla.sink.session import session_of
@@ -123,7 +123,7 @@ def test_a_decision_that_is_being_written_is_told_and_ended(job: Job, engine: En
 def test_the_decision_of_a_driver_that_died_with_its_first_batch_is_ended(job: Job, engine: Engine) -> None:
     engine.kill_at(Barrier.COMMIT_ASKED)
     # All that is known of this sink is open: its decision, and what its tasks have sent.
-    assert coordinator_id(job.sink_id) in [each.transactional_id for each in busy(job)]
+    assert driver_id(job.sink_id) in [each.transactional_id for each in busy(job)]
     assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
     await_quiet(job)
     assert visible_rows(job) == {}
@@ -222,7 +222,7 @@ def test_the_list_has_all_sinks_of_a_control_topic(job: Job, capsys: pytest.Capt
     planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
-    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+    with DecisionWriter(session_of(settings), planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)  # type: ignore[arg-type]
 
     assert run("list", *where, "--json") == 0
@@ -269,7 +269,7 @@ def test_a_sink_with_another_control_topic_is_not_known_without_it(
     planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
-    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+    with DecisionWriter(session_of(settings), planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)  # type: ignore[arg-type]
     session_of(job.settings()).ensure_topics()
     # What is decided there would be aborted here, as in no decision.

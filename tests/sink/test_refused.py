@@ -330,7 +330,7 @@ def test_topics_are_made_as_safe_as_the_cluster_allows(job: Job) -> None:
     settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}-control")
     plan(session_of(settings))
     with ottla.Admin(job.bootstrap_servers) as admin:
-        for topic in (settings.control_topic, settings.markers_topic):
+        for topic in (settings.control_topic, settings.receipts_topic):
             assert [len(place.replicas) for place in admin.describe(topic).partitions] == [3]
             assert admin.describe_configs(topic=topic)["min.insync.replicas"].value == "2"
 
@@ -339,16 +339,16 @@ def test_where_brokers_refuse_their_settings_the_topics_are_only_compacted(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # As managed services do, which have limits for these settings.
-    monkeypatch.setattr(topics, "_MARKERS_SEGMENT_MS", -5)
+    monkeypatch.setattr(topics, "_RECEIPTS_SEGMENT_MS", -5)
     settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}-control")
     with caplog.at_level(logging.WARNING, "ottla.sink"):
         run_batch(job, settings, 0)
         run_batch(job, settings, 1)
     assert len(caplog.messages) == 1
-    assert f"{settings.markers_topic!r} is made with cleanup.policy=compact alone" in caplog.messages[0]
+    assert f"{settings.receipts_topic!r} is made with cleanup.policy=compact alone" in caplog.messages[0]
     assert "segment.ms" in caplog.messages[0]
     with ottla.Admin(job.bootstrap_servers) as admin:
-        assert admin.describe_configs(topic=settings.markers_topic)["cleanup.policy"].value == "compact"
+        assert admin.describe_configs(topic=settings.receipts_topic)["cleanup.policy"].value == "compact"
         assert admin.describe_configs(topic=settings.control_topic)["max.message.bytes"].value == str(16 << 20)
     assert_every_row_once(job, batches=2)
 
@@ -371,13 +371,13 @@ def test_a_decision_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.C
     assert_every_row_once(job, batches=1)
 
 
-def test_a_marker_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Cluster, job: Job) -> None:
+def test_a_receipt_that_does_not_fit_into_its_topic_is_refused(cluster: ottla.Cluster, job: Job) -> None:
     topic = f"{job.topic}-small"
     cluster.create_topic(topic, configs={"cleanup.policy": "compact"})
     cluster.create_topic(f"{topic}_markers", configs={"cleanup.policy": "compact", "max.message.bytes": "200"})
     settings = dataclasses.replace(job.settings(), control_topic=topic)
     told = (
-        rf"^the marker of task 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
+        rf"^the receipt of task 0 of batch 0 of query query-1 does not fit into topic '{topic}_markers'.*"
         rf"ottla topics alter {topic}_markers --config max\.message\.bytes=65536 -b \S+\)$"
     )
     with pytest.raises(ottla.UserMistake, match=told):
@@ -392,18 +392,18 @@ def test_a_decision_is_taken_back_before_what_it_names_though_brokers_look_every
     assert settings.decision_timeout_ms + 10_000 <= settings.margin <= timeout_ms // 4
 
 
-def of_tasks(job: Job, tasks: int, coordinator: TransactionIdentity) -> Decision:
+def of_tasks(job: Job, tasks: int, driver_identity: TransactionIdentity) -> Decision:
     """A decision of so many tasks, which nobody has prepared."""
     entry = Entry(0, TransactionIdentity("ottla-sink-6-orders/0/0/0/60000", 1, 1), Totals(1, 1), 0)
-    return Decision(job.sink_id, BatchId("query-1", 0), Totals(), tasks, (entry,) * tasks, coordinator, 0)
+    return Decision(job.sink_id, BatchId("query-1", 0), Totals(), tasks, (entry,) * tasks, driver_identity, 0)
 
 
 def test_a_decision_does_not_have_to_fit_into_the_memory_that_rows_are_given(job: Job) -> None:
     settings = dataclasses.replace(job.settings(), client_settings={"buffer.memory": 50_000})
     planned = plan(session_of(settings))
-    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
-        writer.write_again(of_tasks(job, 1_000, planned.coordinator))
-    assert session_of(settings).read_decision() == of_tasks(job, 1_000, planned.coordinator)
+    with DecisionWriter(session_of(settings), planned.driver_identity) as writer:
+        writer.write_again(of_tasks(job, 1_000, planned.driver_identity))
+    assert session_of(settings).read_decision() == of_tasks(job, 1_000, planned.driver_identity)
 
 
 def test_a_decision_of_more_tasks_than_one_record_holds_says_that_the_topic_does_not_matter(job: Job) -> None:
@@ -411,9 +411,9 @@ def test_a_decision_of_more_tasks_than_one_record_holds_says_that_the_topic_does
     told = r"150000 tasks, and its decision \(\d+ bytes\) is larger than 16777216 bytes;.* Write with fewer tasks \(coa"
     with (
         pytest.raises(ottla.UserMistake, match=told),
-        DecisionWriter(session_of(job.settings()), planned.coordinator) as writer,
+        DecisionWriter(session_of(job.settings()), planned.driver_identity) as writer,
     ):
-        writer.write_again(of_tasks(job, 150_000, planned.coordinator))
+        writer.write_again(of_tasks(job, 150_000, planned.driver_identity))
     assert session_of(job.settings()).read_decision() is None
 
 

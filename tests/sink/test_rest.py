@@ -1,7 +1,7 @@
-"""A sink that is idle until the cluster has forgotten its transactional ids and its markers, and then works on.
+"""A sink that is idle until the cluster has forgotten its transactional ids and its receipts, and then works on.
 
 Brokers forget an idle transactional id after seven days. The sink must not need it for a batch that is decided: what
-became of that stands in R, or in markers that are kept for as long as R names them.
+became of that stands in R, or in receipts that are kept for as long as R names them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.cli import main
 from ottla.sink.barriers import Barrier
 from ottla.sink.commit import commit
 from ottla.sink.decision import encode
-from ottla.sink.identities import coordinator_id, prefix_of
+from ottla.sink.identities import driver_id, prefix_of
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
 from ottla.sink.session import Session, session_of
@@ -62,7 +62,7 @@ def test_a_batch_that_is_longer_than_brokers_remember_ids_says_what_to_raise(clu
     planned = plan(session_of(job.settings()))
     message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
     # The task's own transaction is open, so its id stays.
-    rest(cluster, job, coordinator_id(job.sink_id))
+    rest(cluster, job, driver_id(job.sink_id))
     said = r"transactional\.id\.expiration\.ms of the brokers: it must be longer"
     with pytest.raises(ottla.OttlaError, match=said):
         driver.run_task(job, job.settings(), planned, 0, 1, 0)
@@ -75,7 +75,7 @@ def test_a_driver_that_planned_since_under_another_producer_id_is_told_as_such(
 ) -> None:
     planned = plan(session_of(job.settings()))
     message = driver.run_task(job, job.settings(), planned, 0, 0, 0)
-    rest(cluster, job, coordinator_id(job.sink_id))
+    rest(cluster, job, driver_id(job.sink_id))
     plan(session_of(job.settings()))
     with pytest.raises(ottla.OttlaError, match="another query or write has begun a batch of this sink"):
         commit(session_of(job.settings()), [message])
@@ -114,16 +114,16 @@ def test_the_plan_that_notes_what_a_dead_driver_did_not_decides_under_another_id
     assert_every_row_once(job)
 
 
-def test_where_markers_were_deleted_recover_ends_the_batch_with_what_is_there(
+def test_where_receipts_were_deleted_recover_ends_the_batch_with_what_is_there(
     cluster: ottla.Cluster, job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.kill_at(Barrier.COMMIT_LANDED, after=1)
-    markers = SINK_TOPICS[1]
+    receipts = SINK_TOPICS[1]
     with ottla.Admin(job.bootstrap_servers) as admin:
         # Records of a compacted topic cannot be deleted; somebody has found a way.
-        admin.alter_configs({"cleanup.policy": "delete"}, topic=markers)
-        wait_until(lambda: admin.delete_records(markers, admin.end_offsets(markers)) is not None)
-        admin.alter_configs({"cleanup.policy": "compact"}, topic=markers)
+        admin.alter_configs({"cleanup.policy": "delete"}, topic=receipts)
+        wait_until(lambda: admin.delete_records(receipts, admin.end_offsets(receipts)) is not None)
+        admin.alter_configs({"cleanup.policy": "compact"}, topic=receipts)
     command = [job.sink_id, "-b", job.bootstrap_servers]
     assert main(["sink", "show", *command, "--json"]) == 0
     assert [task["state"] for task in json.loads(capsys.readouterr().out)["tasks"]] == ["unknown"] * job.tasks
@@ -183,7 +183,7 @@ def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_mark
     session = session_of(settings)
     last = session.read_decision()
     assert last is not None
-    with producer_of(settings, session.coordinator_id) as producer:
+    with producer_of(settings, session.driver_id) as producer:
         producer.begin_transaction()
         producer.send(settings.control_topic, encode(last), settings.sink_id.encode(), partition=0).result(30)
         assert not describe(session_of(settings)).deciding

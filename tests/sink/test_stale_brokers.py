@@ -19,7 +19,7 @@ from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import coordinator_id, prefix_of, task_transactional_id, ticket_id
+from ottla.sink.identities import driver_id, prefix_of, task_transactional_id, ticket_id
 from ottla.sink.kafka import Kafka
 from ottla.sink.planning import look, plan
 from ottla.sink.session import Session, session_of
@@ -40,8 +40,8 @@ def cluster() -> Iterator[ottla.Cluster]:
 def cut_off(cluster: ottla.Cluster, job: Job) -> tuple[int, str, str]:
     """The leader of the control topic, which coordinates nothing of the driver's, its address, and the others'."""
     stale = cluster.leader(CONTROL_TOPIC, 0)
-    if cluster.coordinator(transactional_id=coordinator_id(job.sink_id)) == stale:
-        cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
+    if cluster.coordinator(transactional_id=driver_id(job.sink_id)) == stale:
+        cluster.move_coordinator(transactional_id=driver_id(job.sink_id))
     return stale, *addresses(cluster, stale)
 
 
@@ -133,19 +133,19 @@ def test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep(
     cluster: ottla.Cluster, job: Job
 ) -> None:
     run_batch(job, job.settings(), 0)
-    stale = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
+    stale = cluster.coordinator(transactional_id=driver_id(job.sink_id))
     of_stale, others = addresses(cluster, stale)
     impatient = {"default.api.timeout.ms": 5_000}
     old = session_of(dataclasses.replace(job.settings(), bootstrap_servers=of_stale, client_settings=impatient))
     replaced = plan(old)
     settings = dataclasses.replace(job.settings(), bootstrap_servers=others)
     with cluster.faults.isolate(stale):
-        cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
+        cluster.move_coordinator(transactional_id=driver_id(job.sink_id))
         planned = plan(session_of(settings))
         messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
         # What it would find open are the transactions of the new driver.
         with contextlib.suppress(ottla.OttlaError):
-            assert look(old, replaced.coordinator, old.read_decision()) is None
+            assert look(old, replaced.driver_identity, old.read_decision()) is None
         commit(session_of(settings), messages)
     assert_every_row_once(dataclasses.replace(job, bootstrap_servers=others), batches=2)
 
@@ -169,9 +169,7 @@ def test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone(
         stack.enter_context(cluster.faults.isolate(stale))
         cluster.await_leader(*cluster._coordinating(None, tickets), other_than=stale, timeout=30)
         if of_driver:
-            cluster.await_leader(
-                *cluster._coordinating(None, coordinator_id(job.sink_id)), other_than=stale, timeout=30
-            )
+            cluster.await_leader(*cluster._coordinating(None, driver_id(job.sink_id)), other_than=stale, timeout=30)
         message, planned = prepared(job, others, first, 4, number=1), first
         for batch in range(5, 9):
             commit(session, [message])
@@ -181,13 +179,13 @@ def test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone(
                 break
         messages.append(message)
         if is_decided:
-            with DecisionWriter(session, planned.coordinator) as writer:
+            with DecisionWriter(session, planned.driver_identity) as writer:
                 decide(writer, planned, _to_decide(session, planned, message.batch, [message], [message]), [message])
 
     impatient = dataclasses.replace(settings, client_settings={"default.api.timeout.ms": 5_000})
     port = HeldUp(impatient, later_batches)
     # A Python worker remembers which brokers coordinated these ids in an earlier task.
-    port.describe_transactions([coordinator_id(job.sink_id), tickets])
+    port.describe_transactions([driver_id(job.sink_id), tickets])
     port.forget_looks()
     with contextlib.ExitStack() as stack, contextlib.closing(Session(impatient, port)) as late:
         with pytest.raises(ottla.OttlaError):
@@ -212,9 +210,7 @@ def choose_places(cluster: ottla.Cluster, job: Job, stale: int, of_driver: bool)
         job.sink_id = f"{job.topic}-{number}"
         tickets = ticket_id(prefix_of(job.sink_id), 0, 0)
         of_task = task_transactional_id(TransactionIdentity(tickets, 0, 0), job.settings().transaction_timeout_ms)
-        own, wanted, tasks = (
-            cluster._coordinating(None, each) for each in (coordinator_id(job.sink_id), tickets, of_task)
-        )
+        own, wanted, tasks = (cluster._coordinating(None, each) for each in (driver_id(job.sink_id), tickets, of_task))
         if tasks not in (own, wanted) and (of_driver or own != wanted):
             break
     lead_only(cluster, stale, {wanted, own} if of_driver else {wanted})
@@ -256,14 +252,14 @@ def test_a_decision_is_not_made_by_the_clock_of_the_driver_because_a_cut_off_bro
             return super().passed_s() + self.passed_more_s
 
     run_batch(job, job.settings(), 0)
-    own, stale = cluster._coordinating(None, coordinator_id(job.sink_id)), 2
+    own, stale = cluster._coordinating(None, driver_id(job.sink_id)), 2
     lead_only(cluster, stale, {own})
     settings = job.settings()
     others = dataclasses.replace(settings, bootstrap_servers=addresses(cluster, stale)[1])
     port = HourBehind(settings)
     committing = Session(settings, port)
     # It remembers who coordinates the driver's id.
-    assert committing.port.describe_transactions([committing.coordinator_id])
+    assert committing.port.describe_transactions([committing.driver_id])
     planned = plan(Session(settings, HourBehind(settings)))
 
     def time_passes(_: Barrier) -> None:
@@ -303,7 +299,7 @@ def test_a_cut_off_coordinator_that_knows_an_id_from_earlier_batches_is_not_beli
     for place in {cluster._coordinating(None, each) for each in ids}:
         if cluster.leader(*place) != stale:
             cluster.move_leader(*place, stale)
-    for place in (cluster._coordinating(None, coordinator_id(job.sink_id)), (CONTROL_TOPIC, 0)):
+    for place in (cluster._coordinating(None, driver_id(job.sink_id)), (CONTROL_TOPIC, 0)):
         if cluster.leader(*place) == stale:
             cluster.move_leader(*place)
     # It remembers who coordinates them.

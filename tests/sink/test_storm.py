@@ -19,7 +19,7 @@ from tests.drawn import commit_seeds
 
 import ottla
 from ottla.sink.barriers import Barrier
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import driver_id
 
 from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, make_job, open_tasks
@@ -94,8 +94,8 @@ class Storm:
 
     def _move_coordinators(self) -> None:
         """Those of the driver's id, and of tasks whose transactions are open; who shares one moves along with it."""
-        driver_id, tasks = coordinator_id(self._job.sink_id), open_tasks(self._job)
-        before = {each: self._cluster.coordinator(transactional_id=each) for each in (driver_id, *tasks)}
+        of_driver, tasks = driver_id(self._job.sink_id), open_tasks(self._job)
+        before = {each: self._cluster.coordinator(transactional_id=each) for each in (of_driver, *tasks)}
         for transactional_id, broker_id in before.items():
             if self._cluster.coordinator(transactional_id=transactional_id) == broker_id:
                 self._cluster.move_coordinator(transactional_id=transactional_id)

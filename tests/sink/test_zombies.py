@@ -14,7 +14,7 @@ from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.identities import SLOTS, coordinator_id, is_ticket_id
+from ottla.sink.identities import SLOTS, driver_id, is_ticket_id
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 from ottla.sink.task import prepare
@@ -83,7 +83,7 @@ def test_abort_leaves_all_as_it_is_where_nobody_can_tell_what_is_decided(cluster
     settings = job.settings()
     messages = tasks(job, plan(session_of(settings)))
     # The driver's coordinator is out of reach; those of some tasks are not.
-    broker_id = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
+    broker_id = cluster.coordinator(transactional_id=driver_id(job.sink_id))
     others = {message.entry.identity.transactional_id for message in messages if message.entry}
     assert any(cluster.coordinator(transactional_id=other) != broker_id for other in others)
     with cluster.faults.lose_request(api="EndTxn", broker_id=broker_id) as lost:
@@ -199,7 +199,7 @@ def test_an_old_driver_that_wakes_up_before_it_sweeps_touches_nothing_of_the_new
     planned = plan(session_of(settings))
     messages = tasks(job, planned, batch)
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)
-    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+    with DecisionWriter(session_of(settings), planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)
     # The old one may fence us now, as its next batch comes; not before.
     engine.hold(Barrier.PLAN_FENCE)

@@ -25,7 +25,7 @@ from tests.spark.sink_driver import KEYS, ROWS, Job
 
 import ottla
 from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
-from ottla.sink.identities import coordinator_id, prefix_of
+from ottla.sink.identities import driver_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 PATIENCE_S = 240
@@ -293,7 +293,7 @@ class Engine:
         ongoing = [each.transactional_id for each in listed if each.state == "Ongoing"]
         found = {}
         for name in set(names).difference(self.job.controls):
-            driver = coordinator_id(name)
+            driver = driver_id(name)
             tasks = [each for each in ongoing if each.startswith(prefix_of(name)) and each != driver]
             found[name] = Roles(coordinates[driver], tuple(coordinates[each] for each in tasks), decision)
         return found

@@ -43,12 +43,12 @@ def test_a_task_whose_rows_are_there_leaves_its_input_unread(
     assert times_written() == [{1}] * 4
     # As if the rows of two tasks had been taken back.
     session = session_of(SinkSettings(kafka_topic, kafka_cluster.bootstrap_servers))
-    coordinator, decision = session.fence(), session.read_decision()
+    driver_identity, decision = session.fence(), session.read_decision()
     assert decision is not None
     entries = tuple(
         each._replace(landed=False, lost=True) if each.partition_id in (0, 2) else each for each in decision.entries
     )
-    with DecisionWriter(session, coordinator) as writer:
+    with DecisionWriter(session, driver_identity) as writer:
         writer.write_again(decision._replace(entries=entries))
     write()
     assert times_written() == [{2}, {1}, {2}, {1}]

@@ -21,7 +21,7 @@ from ottla.printable import printable
 if TYPE_CHECKING:
     from ottla.sink.batch import Entry, Span
     from ottla.sink.decision import Decision
-    from ottla.sink.marker import Written
+    from ottla.sink.receipt import Written
     from ottla.sink.recovery import SinkState
     from ottla.sink.settings import SinkSettings
 
@@ -170,7 +170,7 @@ def recover(
         told = {
             "sink": sink_id,
             "batch": None if done.decision is None else _batch_as_json(done.decision),
-            "committed": [_entry_as_json(entry, written.get(entry.marker_offset)) for entry in done.committed],
+            "committed": [_entry_as_json(entry, written.get(entry.receipt_offset)) for entry in done.committed],
             "aborted": [list(identity) for identity in done.aborted],
             "lost": [_entry_as_json(entry, None) for entry in done.lost],
         }
@@ -347,7 +347,7 @@ def _fate(state: SinkState, decision: Decision, entry: Entry) -> str:
     """What became of a task's rows; of an earlier batch's tasks it is noted in the decision."""
     if decision is not state.decisions[-1]:
         return _LOST if entry.lost else "committed"
-    fate = state.fates.get(entry.marker_offset)
+    fate = state.fates.get(entry.receipt_offset)
     if fate is None:
         return "unknown"
     return {"open": "to be committed", "aborted": _LOST}.get(fate.value, fate.value)
@@ -355,7 +355,7 @@ def _fate(state: SinkState, decision: Decision, entry: Entry) -> str:
 
 def _written(state: SinkState, decision: Decision, entry: Entry) -> Written | None:
     """Where a task's rows are, if that is known; the offsets of lost rows do not count."""
-    return None if _fate(state, decision, entry) == _LOST else state.written.get(entry.marker_offset)
+    return None if _fate(state, decision, entry) == _LOST else state.written.get(entry.receipt_offset)
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:

@@ -1,8 +1,8 @@
 """Step 4: commit every transaction that a decision names, and find out what became of each.
 
 If EndTxn succeeds, the transaction is committed. An error is ambiguous: the transaction may have been committed by
-another driver, or have timed out, and its transactional id may have been used again since. The marker is not ambiguous:
-it is a record of the transaction in the markers topic, and the log says whether it was committed.
+another driver, or have timed out, and its transactional id may have been used again since. The receipt is not
+ambiguous: it is a record of the transaction in the receipts topic, and the log says whether it was committed.
 
 With KIP-939 (two-phase commit) prepared transactions do not time out. Then no row is lost, and `Lost` is not needed.
 """
@@ -44,9 +44,9 @@ def settle(
 ) -> Lost:
     """Find out what became of these, and commit what is still open.
 
-    `last_error` is the last error of EndTxn, for the error message. Raises OttlaError if the marker of one is gone, so
-    that its state is unknown; with `accept_loss` it counts as lost. A marker beyond the end of its topic is waited for:
-    a new leader may not have it yet.
+    `last_error` is the last error of EndTxn, for the error message. Raises OttlaError if the receipt of one is gone, so
+    that its state is unknown; with `accept_loss` it counts as lost. A receipt beyond the end of its topic is waited
+    for: a new leader may not have it yet.
     """
     lost: list[Entry] = []
     left = list(entries)
@@ -54,22 +54,22 @@ def settle(
     while left:
         known = session.fates(left)
         for entry in left:
-            fate = known.get(entry.marker_offset, Fate.OPEN)
+            fate = known.get(entry.receipt_offset, Fate.OPEN)
             if fate is None and not accept_loss:
-                raise _unknown(session, batch, entry, "somebody has deleted its marker from topic {topic}.", "Look")
+                raise _unknown(session, batch, entry, "somebody has deleted its receipt from topic {topic}.", "Look")
             if fate in (None, Fate.ABORTED):
                 lost.append(entry)
-        left = [entry for entry in left if known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN]
+        left = [entry for entry in left if known.get(entry.receipt_offset, Fate.OPEN) is Fate.OPEN]
         if not left:
             break
         if session.port.passed_s() >= deadline:
-            missing = [entry for entry in left if entry.marker_offset not in known]
+            missing = [entry for entry in left if entry.receipt_offset not in known]
             if missing and not accept_loss:
                 raise _unknown(
                     session,
                     batch,
                     missing[0],
-                    "topic {topic} ends before its marker. First check that all brokers run and reach each other, and "
+                    "topic {topic} ends before its receipt. First check that all brokers run and reach each other, and "
                     "start again.",
                     "Only if somebody has deleted that topic, look",
                 )
@@ -83,7 +83,7 @@ def settle(
             )
         told = session.end([entry.identity for entry in left], committed=True)
         last_error = next((error for error in told.values() if error is not None), last_error)
-        # Without an error EndTxn has committed it. Of the others, the marker will say what became of them.
+        # Without an error EndTxn has committed it. Of the others, the receipt will say what became of them.
         left = [entry for entry in left if told[entry.identity] is not None]
         if left:
             session.port.pause()
@@ -91,7 +91,7 @@ def settle(
 
 
 def _unknown(session: Session, batch: BatchId, entry: Entry, why: str, look: str) -> OttlaError:
-    sink_id, topic = session.settings.sink_id, repr(session.settings.markers_topic)
+    sink_id, topic = session.settings.sink_id, repr(session.settings.receipts_topic)
     return OttlaError(
         f"it is not known whether task {entry.partition_id} of {batch} of sink {sink_id!r} was committed: "
         f"{why.format(topic=topic)} {look} for its {entry.totals.rows} rows (and those of other such tasks) with a "

@@ -31,7 +31,7 @@ class Barrier(StrEnum):
     PLAN_END = "plan-before-return"
     TASK_IDENTITY = "task-before-identity"
     TASK_ROWS = "task-before-rows"
-    TASK_MARKER = "task-before-marker"
+    TASK_RECEIPT = "task-before-receipt"
     TASK_PREPARE = "task-before-prepare"
     TASK_END = "task-before-return"
     COMMIT_CHECK = "commit-before-check"

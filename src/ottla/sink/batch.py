@@ -68,16 +68,16 @@ class Span(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A task's transaction, as a decision names it; `marker_offset` is the offset of its marker.
+    """A task's transaction, as a decision names it; `receipt_offset` is the offset of its receipt.
 
     `landed` notes that it was committed, `lost` that it timed out or had too little time left. Without such a note, its
-    marker says what became of it.
+    receipt says what became of it.
     """
 
     partition_id: int
     identity: TransactionIdentity
     totals: Totals
-    marker_offset: int
+    receipt_offset: int
     landed: bool = False
     lost: bool = False
 
@@ -86,7 +86,7 @@ class Last(NamedTuple):
     """What tasks need to know of the last decision: its batch, its totals, how many tasks it had.
 
     `lost` has the totals of its lost rows, by Spark partition. If there are lost rows, `kept` has the totals of the
-    others. If there are no others, the decision is void. `run_id` is the run that decided it, or found later
+    others. If there are no others, the decision no longer holds. `run_id` is the run that decided it, or found later
     that it is done.
     """
 
@@ -98,19 +98,19 @@ class Last(NamedTuple):
     run_id: str = ""
 
     @property
-    def is_void(self) -> bool:
+    def is_all_lost(self) -> bool:
         """Whether no row of it is there. Then any tasks may write the batch again, with any rows."""
         return bool(self.lost) and not self.kept
 
 
 class Plan(NamedTuple):
-    """What the driver passes to its tasks; `coordinator` is the identity that may decide.
+    """What the driver passes to its tasks; `driver_identity` is the one that may decide.
 
     `planned_ms` is the time of the plan, by the driver's clock; `version` the transaction version (KIP-890) of all that
     is done for this plan, also if the cluster's is changed meanwhile.
     """
 
-    coordinator: TransactionIdentity
+    driver_identity: TransactionIdentity
     last: Last | None
     planned_ms: int
     version: int

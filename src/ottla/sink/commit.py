@@ -58,17 +58,17 @@ def commit(session: Session, messages: Sequence[Message]) -> None:
         _recognise(session, plan, messages, is_same_again(settings, plan.last, messages))
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
-    with DecisionWriter(session, plan.coordinator) as writer:
-        decision, coordinator = decide(writer, plan, decision, prepared)
+    with DecisionWriter(session, plan.driver_identity) as writer:
+        decision, driver_identity = decide(writer, plan, decision, prepared)
         reach(Barrier.COMMIT_APPLY)
         settled = decision.settled(apply(session, batch, decision.unsettled))
         reach(Barrier.COMMIT_LANDED)
         # None after a lost answer: the driver's id may have another epoch by now, and the old one is refused.
-        if coordinator is not None and decision.unsettled:
+        if driver_identity is not None and decision.unsettled:
             writer.try_to_write_again(settled)
-            coordinator = writer.identity
+            driver_identity = writer.identity
         reach(Barrier.COMMIT_SWEEP)
-        _sweep(session, coordinator, decision, batch)
+        _sweep(session, driver_identity, decision, batch)
     reach(Barrier.COMMIT_END)
     if settled.lost:
         raise partly_there(settings, settled)
@@ -85,7 +85,7 @@ def _recognise(session: Session, plan: Plan, messages: Sequence[Message], is_sam
     if decision is not None:
         noted = decision._replace(run_id=messages[0].attempt.run_id, differed=decision.differed + (not is_same))
         if noted != decision:
-            with DecisionWriter(session, plan.coordinator) as writer:
+            with DecisionWriter(session, plan.driver_identity) as writer:
                 writer.try_to_write_again(noted)
 
 
@@ -123,7 +123,7 @@ def _decision_of_plan(session: Session, plan: Plan) -> Decision | None:
 
 
 def _sweep(
-    session: Session, coordinator: TransactionIdentity | None, decision: Decision | None, batch: BatchId | None
+    session: Session, driver_identity: TransactionIdentity | None, decision: Decision | None, batch: BatchId | None
 ) -> None:
     """Abort the transactions of attempts that no decision names. The next plan would do it, but may be an hour away.
 
@@ -132,10 +132,10 @@ def _sweep(
     identity is no longer the newest. (Before transaction version 2, KIP-890, the end of a transaction changes no
     identity, and both may begin a transaction.) An error here is only logged: the batch is done, or has failed.
     """
-    if coordinator is None:
+    if driver_identity is None:
         return
     try:
-        seen = look(session, coordinator, decision)
+        seen = look(session, driver_identity, decision)
         if seen is not None:
             found = seen[1]
             abort_strays(session, (*found.abort, *found.idle))
@@ -154,13 +154,13 @@ def _to_decide(
     settings, last = session.settings, plan.last
     written = [message.entry for message in prepared if message.entry is not None]
     kept: list[Entry] = []
-    if last is not None and last.batch == batch and not last.is_void:
+    if last is not None and last.batch == batch and not last.is_all_lost:
         is_same_again(settings, last, messages)
         rewritten = {entry.partition_id for entry in written}
         if len(messages) != last.tasks or rewritten != set(last.lost):
             raise other_tasks(settings, last, len(messages))
         # If `commit` is called again, this plan may have decided the batch already.
-        before = decided_by(session, plan.coordinator, batch) or _decision_of_plan(session, plan)
+        before = decided_by(session, plan.driver_identity, batch) or _decision_of_plan(session, plan)
         if before is None:
             raise behind_plan(settings, batch)
         kept = [entry for entry in before.entries if entry.partition_id not in rewritten]
@@ -175,7 +175,7 @@ def _to_decide(
         sum_of(messages),
         len(messages),
         tuple(sorted([*written, *kept])),
-        plan.coordinator,
+        plan.driver_identity,
         session.port.now_ms(),
         messages[0].attempt.run_id,
     )
@@ -197,18 +197,18 @@ def abort(session: Session, messages: Sequence[Message | None], plan: Plan | Non
     session.version = plan.version
     reach(Barrier.ABORT_FENCE)
     # If a coordinator answers, this plan's decision is either committed or impossible from here on.
-    coordinator, error = session.give_up(plan.coordinator)
+    driver_identity, error = session.give_up(plan.driver_identity)
     decision = session.read_decision()
-    if decision is not None and decision.coordinator == plan.coordinator:
+    if decision is not None and decision.driver_identity == plan.driver_identity:
         apply(session, decision.batch, decision.unsettled)
         # Only attempts that the decision does not name are left.
         _sweep(session, session.identity_after_decision, decision, batch)
         return
     # What was read may be older than the decision, if it came from an isolated broker that is no longer the leader.
-    if error is not None and not session.is_given_up(plan.coordinator):
+    if error is not None and not session.is_given_up(plan.driver_identity):
         _log.warning("it is not known yet whether %s is decided; the next start finds out", batch or "a write")
         return
     reach(Barrier.ABORT_END)
     session.end([entry.identity for entry in entries], committed=False)
-    _sweep(session, coordinator, decision, batch)
+    _sweep(session, driver_identity, decision, batch)
     reach(Barrier.ABORT_RETURN)

@@ -37,8 +37,8 @@ from ottla.sink.transaction_log import Fate
 _log = logging.getLogger("ottla.sink")
 
 _ASKED_TIMES = 3
-# A leader that answers sends something within this time, because the log is read from the first of these markers on.
-_MARKERS_WITHIN_S = 2.0
+# A leader that answers sends something within this time, because the log is read from the first of these receipts on.
+_RECEIPTS_WITHIN_S = 2.0
 
 
 class _Refused(Exception):
@@ -76,16 +76,16 @@ def decide(
         # Closing aborts the transaction if its commit was not asked for; then R can be read.
         writer.close()
         # If `commit` is called again after it succeeded, the check finds the tasks' transactions committed already.
-        decided = decided_by(session, decision.coordinator, decision.batch)
+        decided = decided_by(session, decision.driver_identity, decision.batch)
         if decided is not None:
             return decided, None
         raise (error.error if isinstance(error, _Refused) else _undecided(session, decision, error)) from error
 
 
-def decided_by(session: Session, coordinator: TransactionIdentity, batch: BatchId) -> Decision | None:
+def decided_by(session: Session, driver_identity: TransactionIdentity, batch: BatchId) -> Decision | None:
     """R, if it decides this batch under this identity of the driver."""
     found = session.read_decision()
-    return found if found is not None and (found.coordinator, found.batch) == (coordinator, batch) else None
+    return found if found is not None and (found.driver_identity, found.batch) == (driver_identity, batch) else None
 
 
 def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared], began_s: float) -> Decision:
@@ -97,17 +97,17 @@ def _look(session: Session, plan: Plan, decision: Decision, prepared: Sequence[P
     """
     settings, batch = session.settings, decision.batch
     entries = [message.entry for message in prepared if message.entry is not None]
-    described = _describe(session, batch, decision.coordinator, entries)
+    described = _describe(session, batch, decision.driver_identity, entries)
     earliest_ms, now_ms = _times(session, plan, described, began_s)
     late = too_late(settings, entries, described, earliest_ms, now_ms)
     if not late:
         _warn_of_length(settings, decision, described.values(), earliest_ms, now_ms)
         return decision
     # Another driver that takes over ends these transactions. Then they did not time out.
-    if not session.is_coordinator(decision.coordinator, session.port.describe_transactions([session.coordinator_id])):
+    if not session.is_newest_driver(decision.driver_identity, session.port.describe_transactions([session.driver_id])):
         raise taken_over(settings.sink_id)
     # If `commit` is called again, some of them are committed already.
-    is_decided = decided_by(session, decision.coordinator, batch) is not None
+    is_decided = decided_by(session, decision.driver_identity, batch) is not None
     if is_decided or not settings.same_rows or len(late) == len(entries):
         raise took_too_long(settings, batch, late)
     gone = {each.entry for each in late}
@@ -121,21 +121,21 @@ def _describe(
 ) -> Mapping[str, TransactionDescription]:
     """What the coordinators know of these transactions and of R's own (`own`).
 
-    A coordinator may say that a transaction is not open, and the log of markers that it is. Or it does not know R's own
-    transaction, to which R has just been written. Then that broker may be cut off from the others, and another one is
-    the coordinator by now. So the coordinator is looked for again, for half of the time that R's own transaction may
-    last. Raises TransactionError if R's own is not found open by then. If the driver's id has a newer identity, R
+    A coordinator may say that a transaction is not open, and the log of receipts that it is. Or it does not know R's
+    own transaction, to which R has just been written. Then that broker may be cut off from the others, and another one
+    is the coordinator by now. So the coordinator is looked for again, for half of the time that R's own transaction
+    may last. Raises TransactionError if R's own is not found open by then. If the driver's id has a newer identity, R
     cannot be committed any more, and nothing else needs to be known.
     """
     port, settings = session.port, session.settings
     deadline = port.passed_s() + settings.decision_timeout_ms / 2000
-    ids = [*(entry.identity.transactional_id for entry in entries), session.coordinator_id]
+    ids = [*(entry.identity.transactional_id for entry in entries), session.driver_id]
     while True:
         described = port.describe_transactions(ids)
-        now = described.get(session.coordinator_id)
+        now = described.get(session.driver_id)
         if now is not None and now.producer_id == own.producer_id and now.producer_epoch > own.producer_epoch:
             return described
-        is_own_open = now is not None and now.state == ONGOING and session.is_coordinator(own, described)
+        is_own_open = now is not None and now.state == ONGOING and session.is_newest_driver(own, described)
         ended = [entry for entry in entries if not is_open(entry, described)]
         if is_own_open and not _may_be_open(session, ended):
             return described
@@ -148,19 +148,19 @@ def _describe(
                 "Check whether a broker is cut off from the others, and start again"
             )
         asked_again = [entry.identity.transactional_id for entry in ended]
-        port.forget_coordinators(asked_again if is_own_open else [*asked_again, session.coordinator_id])
+        port.forget_coordinators(asked_again if is_own_open else [*asked_again, session.driver_id])
         port.pause()
 
 
 def _may_be_open(session: Session, entries: Sequence[Entry]) -> bool:
-    """Whether one of these transactions is open by the log of markers; also True if its leader may be cut off, too."""
+    """Whether one of these transactions is open by the log of receipts; also True if its leader may be cut off, too."""
     if not entries:
         return False
     try:
-        known = session.fates(entries, _MARKERS_WITHIN_S)
+        known = session.fates(entries, _RECEIPTS_WITHIN_S)
     except Unreachable:
         return True
-    return any(known.get(entry.marker_offset, Fate.OPEN) is Fate.OPEN for entry in entries)
+    return any(known.get(entry.receipt_offset, Fate.OPEN) is Fate.OPEN for entry in entries)
 
 
 def _times(
@@ -171,7 +171,7 @@ def _times(
     R's own transaction has just begun, and its coordinator says when. So the driver's clock may be wrong by any amount.
     If it is not open any more, both are by the driver's clock: R cannot be committed then.
     """
-    own = described.get(session.coordinator_id)
+    own = described.get(session.driver_id)
     if own is None or own.started_ms is None or own.state != ONGOING:
         return plan.planned_ms, session.port.now_ms()
     return 0, own.started_ms + int((session.port.passed_s() - began_s) * 1000)
@@ -209,13 +209,13 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
     what = f"{decision.batch} of sink {session.settings.sink_id!r}"
     if isinstance(error, UserMistake):
         return error
-    if isinstance(error, TransactionUnfinished) or session.is_deciding(decision.coordinator.producer_id):
+    if isinstance(error, TransactionUnfinished) or session.is_deciding(decision.driver_identity.producer_id):
         return TransactionUnfinished(
             f"it is not known yet whether {what} is decided: {error}. Start the query, or the write, again: it finds "
             "out, and goes on from there"
         )
     was_unknown = any(code == ErrorCode.INVALID_PRODUCER_ID_MAPPING for code in _codes(error))
-    if was_unknown and session.coordinator_id not in session.port.describe_transactions([session.coordinator_id]):
+    if was_unknown and session.driver_id not in session.port.describe_transactions([session.driver_id]):
         return forgotten(what)
     # A driver that planned since has another producer id if the epochs of the one before were used up.
     if was_unknown or is_fenced(error):

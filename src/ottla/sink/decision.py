@@ -20,7 +20,7 @@ _VERSION = 1
 class Decision(NamedTuple):
     """A decision: the rows of `batch` are those of the transactions in `entries`, and of no other.
 
-    `tasks` is the number of tasks, also those without rows. `coordinator` is the driver's identity that decided.
+    `tasks` is the number of tasks, also those without rows. `driver_identity` is the one that decided.
     `run_id` is the run of the query that decided it, or found later that it is done. `differed` is how often the batch
     was run again with other rows, which were not written.
     `loss_accepted`: the batch counts as done without its lost entries (`ottla sink recover --accept-loss`).
@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     totals: Totals
     tasks: int
     entries: tuple[Entry, ...]
-    coordinator: TransactionIdentity
+    driver_identity: TransactionIdentity
     decided_ms: int
     run_id: str = ""
     differed: int = 0
@@ -49,10 +49,10 @@ class Decision(NamedTuple):
 
     def settled(self, lost: Collection[Entry]) -> Decision:
         """The decision with a note at each entry that had none: lost or landed (committed)."""
-        gone = {each.marker_offset for each in lost}
+        gone = {each.receipt_offset for each in lost}
 
         def noted(entry: Entry) -> Entry:
-            is_lost = entry.marker_offset in gone
+            is_lost = entry.receipt_offset in gone
             return entry if entry.landed or entry.lost else entry._replace(landed=not is_lost, lost=is_lost)
 
         return self._replace(entries=tuple(noted(each) for each in self.entries))
@@ -60,11 +60,12 @@ class Decision(NamedTuple):
 
 def is_same(one: Decision, other: Decision) -> bool:
     """Whether both are the same decision; their notes may differ."""
-    return (one.coordinator, one.batch) == (other.coordinator, other.batch)
+    return (one.driver_identity, one.batch) == (other.driver_identity, other.batch)
 
 
 def encode(decision: Decision) -> bytes:
     """The record's value."""
+    # The names stay as they are: earlier versions of ottla wrote and read them.
     told = {
         "version": _VERSION,
         "sink": decision.sink_id,
@@ -73,7 +74,7 @@ def encode(decision: Decision) -> bytes:
         "rows": decision.totals.rows,
         "digest": decision.totals.digest,
         "tasks": decision.tasks,
-        "coordinator": list(decision.coordinator),
+        "coordinator": list(decision.driver_identity),
         "decided_ms": decision.decided_ms,
         "run": decision.run_id,
         "differed": decision.differed,
@@ -90,7 +91,7 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
         "transaction": list(entry.identity),
         "rows": entry.totals.rows,
         "digest": entry.totals.digest,
-        "marker": entry.marker_offset,
+        "marker": entry.receipt_offset,
         "landed": entry.landed,
         "lost": entry.lost,
     }

@@ -1,7 +1,7 @@
 """Writes the decision record R, each time in its own transaction, with the driver's producer.
 
 When it is known what became of the transactions that R names, R is written again with a note at each: landed
-(committed) or lost (timed out). From then on neither coordinators nor markers are needed. Coordinators forget unused
+(committed) or lost (timed out). From then on neither coordinators nor receipts are needed. Coordinators forget unused
 transactional ids (`transactional.id.expiration.ms`), and know only the last transaction of an id.
 """
 
@@ -39,16 +39,16 @@ class DecisionWriter:
     nothing is written.
     """
 
-    def __init__(self, session: Session, coordinator: TransactionIdentity) -> None:
+    def __init__(self, session: Session, driver_identity: TransactionIdentity) -> None:
         self.session = session
-        self._coordinator = coordinator
+        self._driver_identity = driver_identity
         self._producer: Producer | None = None
         self._is_at_rest = False
 
     @property
     def identity(self) -> TransactionIdentity | None:
         """The driver's identity after its last successful transaction; None if it is not known."""
-        return self._coordinator if self._producer is None else self._producer.transaction_identity
+        return self._driver_identity if self._producer is None else self._producer.transaction_identity
 
     def write(self, decision: Decision, look: Callable[[], Decision], asked_times: int) -> Decision:
         """Append R, call `look`, append R again if that returns another one, and commit; returns R as it was committed.
@@ -100,7 +100,7 @@ class DecisionWriter:
     def _opened(self) -> Producer:
         if self._producer is None:
             settings = {**self.session.settings.for_sending(), **_OWN}
-            self._producer = self.session.port.producer(settings, self._coordinator, self.session.version)
+            self._producer = self.session.port.producer(settings, self._driver_identity, self.session.version)
         return self._producer
 
     def __enter__(self) -> Self:

@@ -1,7 +1,6 @@
 """The transactional ids of a sink: one for its driver, few for its tasks. Pure.
 
-    ottla-sink-6-orders/driver          the driver's ("coordinator" in this package): the process with its newest epoch
-                                        may decide
+    ottla-sink-6-orders/driver          the driver's: the process with its newest epoch may decide
     ottla-sink-6-orders/17/0/turn       counts attempts at Spark partition 17 with number 0; it never has a transaction
     ottla-sink-6-orders/17/0/2/60000    the id of such an attempt: slot 2, transaction.timeout.ms=60000
     ottla-sink-6-orders/17/0/2          the same in transaction version 1
@@ -42,7 +41,7 @@ def prefix_of(sink_id: str, control_topic: str = CONTROL_TOPIC) -> str:
     return f"ottla-sink-{len(sink_id.encode())}-{sink_id}{elsewhere}/"
 
 
-def coordinator_id(sink_id: str) -> str:
+def driver_id(sink_id: str) -> str:
     """The transactional id of the sink's driver."""
     return f"{prefix_of(sink_id)}driver"
 

@@ -40,15 +40,15 @@ def plan(session: Session, query_id: str | None = None) -> Plan:
         _check_owner(session, query_id)
     while True:
         planned_ms = session.port.now_ms()
-        coordinator, decision = _become_coordinator(session)
+        driver_identity, decision = _take_over(session)
         if decision is None or not decision.unsettled:
             break
     reach(Barrier.PLAN_END)
     last = None if decision is None else last_of(decision)
-    return Plan(coordinator, last, planned_ms, session.version)
+    return Plan(driver_identity, last, planned_ms, session.version)
 
 
-def _become_coordinator(session: Session) -> tuple[TransactionIdentity, Decision | None]:
+def _take_over(session: Session) -> tuple[TransactionIdentity, Decision | None]:
     """Fence, complete the last decision, and sweep; returns the identity, and R as it was read.
 
     If R has no note at a transaction, this writes R again. Then it must be called again, for a new identity.
@@ -56,17 +56,17 @@ def _become_coordinator(session: Session) -> tuple[TransactionIdentity, Decision
     for a duplicate of it. With a newer identity R must be read again: another driver may have decided meanwhile.
     """
     reach(Barrier.PLAN_FENCE)
-    coordinator = session.fence()
+    driver_identity = session.fence()
     reach(Barrier.PLAN_READ)
-    decision = read_settled(session, coordinator)
-    coordinator, lost, found = clean(session, coordinator, decision)
+    decision = read_settled(session, driver_identity)
+    driver_identity, lost, found = clean(session, driver_identity, decision)
     _free(session, found.idle)
     reach(Barrier.PLAN_LANDED)
     if decision is not None and decision.unsettled:
         settled = decision.settled(lost)
-        _note(session, coordinator, settled)
+        _note(session, driver_identity, settled)
         tell_lost(settled)
-    return coordinator, decision
+    return driver_identity, decision
 
 
 def _check_owner(session: Session, query_id: str) -> None:
@@ -96,7 +96,7 @@ def check_renamed(session: Session, batch: BatchId) -> None:
         session.only_sink_of = batch.query_id
 
 
-def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
+def read_settled(session: Session, driver_identity: TransactionIdentity) -> Decision | None:
     """Read R after fencing. No decision is being written then: if one seems open, its control marker is on the way.
 
     R is read up to the control marker of the fence. An isolated broker may still take itself for the leader, and would
@@ -107,7 +107,7 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
     while True:
         decision = session.read_decision()
         has_all = session.has_read_fence
-        if has_all and not session.is_deciding(coordinator.producer_id):
+        if has_all and not session.is_deciding(driver_identity.producer_id):
             return decision
         if session.port.passed_s() >= deadline:
             if not has_all:
@@ -122,19 +122,19 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
 
 
 def clean(
-    session: Session, coordinator: TransactionIdentity, decision: Decision | None, accept_loss: bool = False
+    session: Session, driver_identity: TransactionIdentity, decision: Decision | None, accept_loss: bool = False
 ) -> tuple[TransactionIdentity, Lost, Sweep]:
     """Commit what is decided, abort what is not; returns the driver's identity then, lost entries, and what was found.
 
-    An entry is lost if its transaction timed out; with `accept_loss` also if its marker is gone. Raises ProducerFenced
-    if `coordinator` is no longer the newest identity: R may be a newer one by now, and open transactions may be another
+    An entry is lost if its transaction timed out; with `accept_loss` also if its receipt is gone. Raises ProducerFenced
+    if `driver_identity` is no longer the newest: R may be a newer one by now, and open transactions may be another
     driver's.
     """
     reach(Barrier.PLAN_LOOK)
-    seen = look(session, coordinator, decision)
+    seen = look(session, driver_identity, decision)
     if seen is None:
         raise taken_over(session.settings.sink_id)
-    coordinator, found = seen
+    driver_identity, found = seen
     reach(Barrier.PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
@@ -144,7 +144,7 @@ def clean(
         )
     reach(Barrier.PLAN_SWEEP)
     abort_strays(session, (*found.abort, *found.idle))
-    return coordinator, lost, found
+    return driver_identity, lost, found
 
 
 def _free(session: Session, idle: tuple[TransactionIdentity, ...]) -> None:
@@ -154,13 +154,13 @@ def _free(session: Session, idle: tuple[TransactionIdentity, ...]) -> None:
     another identity by now is left alone: an attempt of another plan has it.
     """
     if session.version < 2:
-        begun = [each for each in idle if session.port.begin(each, session.settings.markers_topic)]
+        begun = [each for each in idle if session.port.begin(each, session.settings.receipts_topic)]
         abort_strays(session, tuple(begun))
 
 
-def _note(session: Session, coordinator: TransactionIdentity, decision: Decision) -> None:
+def _note(session: Session, driver_identity: TransactionIdentity, decision: Decision) -> None:
     """Write R again with its notes, because the driver that decided died before it did so."""
-    with DecisionWriter(session, coordinator) as writer:
+    with DecisionWriter(session, driver_identity) as writer:
         try:
             writer.write_again(decision)
         except OttlaError as error:
@@ -170,7 +170,7 @@ def _note(session: Session, coordinator: TransactionIdentity, decision: Decision
 
 
 def look(
-    session: Session, coordinator: TransactionIdentity, decision: Decision | None
+    session: Session, driver_identity: TransactionIdentity, decision: Decision | None
 ) -> tuple[TransactionIdentity, Sweep] | None:
     """The driver's identity from now on, and what to do about this sink's transactions; None if it was fenced.
 
@@ -178,14 +178,14 @@ def look(
     confirmed after the list was read: then no other driver has planned, and every listed transaction is older.
     """
     found = survey(session, decision)
-    confirmed = session.confirm(coordinator)
+    confirmed = session.confirm(driver_identity)
     return None if confirmed is None else (confirmed, found)
 
 
 def survey(session: Session, decision: Decision | None) -> Sweep:
     """What to do about this sink's transactions, for a caller that changes nothing: the identity is not confirmed."""
     listed = session.port.list_transactions(session.prefix, STATES)
-    return sweep(session.port.describe_transactions(to_describe(listed, session.coordinator_id)), decision)
+    return sweep(session.port.describe_transactions(to_describe(listed, session.driver_id)), decision)
 
 
 def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:

@@ -12,8 +12,8 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
-from ottla.sink.marker import Written
 from ottla.sink.planning import clean, read_settled, survey
+from ottla.sink.receipt import Written
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
 
@@ -22,8 +22,8 @@ class SinkState(NamedTuple):
     """One sink as it is now.
 
     `decisions` are those that the topic still has, in order. `fates` says what became of the last one's entries, by the
-    offset of their marker (None: unknown). `open` are transactions that no decision names. `deciding`: a decision
-    is being written. `written` has the offsets in the markers that are still there, by the marker's own offset.
+    offset of their receipt (None: unknown). `open` are transactions that no decision names. `deciding`: a decision
+    is being written. `written` has the offsets in the receipts that are still there, by the receipt's own offset.
     """
 
     sink_id: str
@@ -55,7 +55,7 @@ class Recovered(NamedTuple):
 def describe(session: Session, history: bool = False) -> SinkState:
     """Read what was decided and what became of it; raises Unreachable, KafkaError.
 
-    `written` has the markers of the last decision, with `history` those of all decisions that the topic still has.
+    `written` has the receipts of the last decision, with `history` those of all decisions that the topic still has.
     """
     if not session.has_decisions():
         return SinkState(session.settings.sink_id, (), {}, (), False, {})
@@ -72,10 +72,10 @@ def describe(session: Session, history: bool = False) -> SinkState:
 
 def _fates(session: Session, last: Decision, doubtful: tuple[Entry, ...]) -> dict[int, Fate | None]:
     known = session.fates(doubtful)
-    told: dict[int, Fate | None] = {entry.marker_offset: known.get(entry.marker_offset) for entry in doubtful}
+    told: dict[int, Fate | None] = {entry.receipt_offset: known.get(entry.receipt_offset) for entry in doubtful}
     for entry in last.entries:
         noted = Fate.ABORTED if entry.lost else Fate.COMMITTED if entry.landed else Fate.OPEN
-        told.setdefault(entry.marker_offset, noted)
+        told.setdefault(entry.receipt_offset, noted)
     return told
 
 
@@ -88,16 +88,16 @@ def recover(session: Session, accept_loss: bool = False) -> Recovered:
     if not session.has_decisions():
         return Recovered(None, (), (), ())
     # No task will run, so the brokers need not allow the tasks' timeout.
-    coordinator = session.fence(has_tasks=False)
-    decision = read_settled(session, coordinator)
-    coordinator, lost, found = clean(session, coordinator, decision, accept_loss)
+    driver_identity = session.fence(has_tasks=False)
+    decision = read_settled(session, driver_identity)
+    driver_identity, lost, found = clean(session, driver_identity, decision, accept_loss)
     if decision is not None:
         settled = decision.settled(lost)
         settled = settled._replace(loss_accepted=decision.loss_accepted or (accept_loss and bool(settled.lost)))
         if settled != decision:
-            with DecisionWriter(session, coordinator) as writer:
+            with DecisionWriter(session, driver_identity) as writer:
                 writer.write_again(settled)
         decision = settled
-    gone = {entry.marker_offset for entry in lost}
-    committed = tuple(entry for entry in found.commit if entry.marker_offset not in gone)
+    gone = {entry.receipt_offset for entry in lost}
+    committed = tuple(entry for entry in found.commit if entry.receipt_offset not in gone)
     return Recovered(decision, committed, found.abort, () if decision is None else decision.lost)

@@ -23,8 +23,8 @@ from ottla.sink.settings import SinkSettings
 Message = Prepared | Skipped
 ONGOING = "Ongoing"
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-# Any marker fits into so many bytes.
-_MARKER_ROOM = 64 * 1024
+# Any receipt fits into so many bytes.
+_RECEIPT_ROOM = 64 * 1024
 AGAIN = "Start the query, or the write, again; if it happens again, report it as a bug of ottla"
 _OTHER_ID = "give this query a sink.id of its own"
 _RESTORE, _ALL_IS_WRITTEN = (
@@ -61,7 +61,7 @@ def role(settings: SinkSettings, last: Last | None, batch: BatchId, partition_id
             f"sink {sink_id!r} has written batch {decided.batch_id}, and this is batch {batch.batch_id} of the same "
             f"query: the checkpoint was rolled back; {_CHECKPOINT}"
         )
-    if batch.batch_id == decided.batch_id and last.is_void:
+    if batch.batch_id == decided.batch_id and last.is_all_lost:
         return Role.WRITE
     if batch.batch_id == decided.batch_id:
         return Role.REWRITE if partition_id in last.lost else Role.SKIP
@@ -267,7 +267,7 @@ def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple
     plan, batch = messages[0].plan, messages[0].batch
     seen: set[int] = set()
     for message in messages:
-        if message.plan.coordinator != plan.coordinator or message.batch != batch:
+        if message.plan.driver_identity != plan.driver_identity or message.batch != batch:
             raise OttlaError(
                 f"tasks of two plans came to one commit of sink {settings.sink_id!r} ({batch} and {message.batch}): "
                 f"nothing of the batch is visible. {AGAIN}"
@@ -376,12 +376,12 @@ def is_too_large(error: BaseException | None) -> bool:
     return False
 
 
-def marker_too_large(settings: SinkSettings, batch: BatchId, partition_id: int) -> UserMistake:
-    """A task's marker is larger than its topic allows: somebody has made the topic so."""
-    topic = settings.markers_topic
-    command = alter_command(settings, topic, f"max.message.bytes={_MARKER_ROOM}")
+def receipt_too_large(settings: SinkSettings, batch: BatchId, partition_id: int) -> UserMistake:
+    """A task's receipt is larger than its topic allows: somebody has made the topic so."""
+    topic = settings.receipts_topic
+    command = alter_command(settings, topic, f"max.message.bytes={_RECEIPT_ROOM}")
     return UserMistake(
-        f"the marker of task {partition_id} of {batch} does not fit into topic {topic!r}; nothing of the batch is "
+        f"the receipt of task {partition_id} of {batch} does not fit into topic {topic!r}; nothing of the batch is "
         f"visible. Raise max.message.bytes of that topic ({command})"
     )
 

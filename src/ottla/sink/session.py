@@ -17,9 +17,9 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode, is_same
-from ottla.sink.identities import coordinator_id, prefix_of, version_of
+from ottla.sink.identities import driver_id, prefix_of, version_of
 from ottla.sink.kafka import Kafka
-from ottla.sink.marker import Written, decode_marker
+from ottla.sink.receipt import Written, decode_receipt
 from ottla.sink.refusals import taken_over
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fates
@@ -36,7 +36,7 @@ class Session:
     def __init__(self, settings: SinkSettings, port: Kafka) -> None:
         self.settings = settings
         self.port = port
-        self.coordinator_id = coordinator_id(settings.sink_id)
+        self.driver_id = driver_id(settings.sink_id)
         self.prefix = prefix_of(settings.sink_id, settings.control_topic)
         """What its tasks' transactional ids begin with."""
         self._key = settings.sink_id.encode()
@@ -81,7 +81,7 @@ class Session:
     def identity_after_decision(self) -> TransactionIdentity | None:
         """The driver's identity after the decision that was read last, unless a driver has planned or decided since."""
         last = self._decisions.last_committed
-        return None if last is None else TransactionIdentity(self.coordinator_id, last.producer_id, last.end_epoch)
+        return None if last is None else TransactionIdentity(self.driver_id, last.producer_id, last.end_epoch)
 
     def read_decisions(self) -> list[Decision]:
         """All decisions that the topic still has, in order; compaction keeps only the last one."""
@@ -135,28 +135,28 @@ class Session:
         return any(but is None or not is_same(self._decode(each), but) for each in of_producer)
 
     def fates(self, entries: Sequence[Entry], patience_s: float | None = None) -> dict[int, Fate | None]:
-        """What became of entries, by the offset of their marker; None if the topic no longer goes back so far.
+        """What became of entries, by the offset of their receipt; None if the topic no longer goes back so far.
 
-        A marker beyond the end of the topic is left out. Unreachable if nothing more comes for so long (None: the
+        A receipt beyond the end of the topic is left out. Unreachable if nothing more comes for so long (None: the
         port's own patience).
         """
-        return fates(entries, self._read_markers(entries, patience_s)) if entries else {}
+        return fates(entries, self._read_receipts(entries, patience_s)) if entries else {}
 
     def written(self, entries: Sequence[Entry]) -> dict[int, Written]:
-        """The offsets in the markers of entries, by the offset of the marker; markers that are gone are left out."""
-        log = self._read_markers(entries) if entries else None
+        """The offsets in the receipts of entries, by the offset of the receipt; receipts that are gone are left out."""
+        log = self._read_receipts(entries) if entries else None
         found = () if log is None else (*log.settled, *log.open)
-        owners = {entry.marker_offset: entry.identity for entry in entries}
+        owners = {entry.receipt_offset: entry.identity for entry in entries}
         return {
-            each.record.offset: decode_marker(each.record.value or b"")
+            each.record.offset: decode_receipt(each.record.value or b"")
             for each in found
             # If somebody has deleted the topic, and it was made again, another record may be there.
             if (each.producer_id, each.producer_epoch) == owners[each.record.offset][1:]
         }
 
-    def _read_markers(self, entries: Sequence[Entry], patience_s: float | None = None) -> TransactionLog:
-        wanted = {entry.marker_offset for entry in entries}
-        topic = self.settings.markers_topic
+    def _read_receipts(self, entries: Sequence[Entry], patience_s: float | None = None) -> TransactionLog:
+        wanted = {entry.receipt_offset for entry in entries}
+        topic = self.settings.receipts_topic
         try:
             first_offset = max(min(wanted), self.port.begin_offset(topic))
         except KafkaError as error:
@@ -191,21 +191,21 @@ class Session:
         settings = self.settings
         if has_tasks and not self._timeout_is_known:
             # This checks that brokers allow the tasks' timeout, before anything has begun.
-            self.port.next_identity(self.coordinator_id, settings.transaction_timeout_ms)
+            self.port.next_identity(self.driver_id, settings.transaction_timeout_ms)
             self._timeout_is_known = True
-        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+        begun = self.port.next_identity(self.driver_id, settings.decision_timeout_ms)
         self.version = self.port.transaction_version()
         if self.version < 2:
             # An identity of version 2 that ends gets the next epoch, and the coordinator takes its end for repeated if
             # the id has that epoch. So a plan of version 1 must not leave the epoch after that of another driver.
-            begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)
+            begun = self.port.next_identity(self.driver_id, settings.decision_timeout_ms)
         if not self.port.begin(begun, settings.control_topic):
             raise taken_over(settings.sink_id)
-        coordinator, error = self.give_up(begun)
+        driver_identity, error = self.give_up(begun)
         if error is not None:
             raise taken_over(settings.sink_id) if isinstance(error, ProducerFenced) else error
         self._decisions.await_end(begun)
-        return coordinator
+        return driver_identity
 
     @property
     def has_read_fence(self) -> bool:
@@ -215,16 +215,16 @@ class Session:
         """
         return self._decisions.has_awaited
 
-    def confirm(self, coordinator: TransactionIdentity) -> TransactionIdentity | None:
+    def confirm(self, driver_identity: TransactionIdentity) -> TransactionIdentity | None:
         """The driver's identity from now on, None if this one has been fenced.
 
         From transaction version 2 on the identity gets a new epoch, which the coordinator must store. An isolated
         broker that is no longer the coordinator cannot store it. In version 1 a broker is only asked for the identity.
         """
         if self.version < 2:
-            known = self.port.describe_transactions([self.coordinator_id])
-            return coordinator if self.is_coordinator(coordinator, known) else None
-        return self._with_next_epoch(coordinator)
+            known = self.port.describe_transactions([self.driver_id])
+            return driver_identity if self.is_newest_driver(driver_identity, known) else None
+        return self._with_next_epoch(driver_identity)
 
     def is_newest(self, ticket: TransactionIdentity) -> bool:
         """Whether no later ticket was given (transaction version 2); OttlaError if no coordinator can store an answer.
@@ -240,9 +240,9 @@ class Session:
             raise error
         return following if error is None else None
 
-    def is_coordinator(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
-        """Whether this is the driver's identity, by this answer of DescribeTransactions."""
-        known = described.get(self.coordinator_id)
+    def is_newest_driver(self, identity: TransactionIdentity, described: Mapping[str, TransactionDescription]) -> bool:
+        """Whether this is the newest identity of the driver, by this answer of DescribeTransactions."""
+        known = described.get(self.driver_id)
         return known is not None and (known.producer_id, known.producer_epoch) == identity[1:]
 
     def end(
@@ -254,15 +254,15 @@ class Session:
         versions = {each: version_of(each.transactional_id) for each in identities}
         return {identity: told.error for identity, told in self.port.end(versions, committed).items()}
 
-    def is_given_up(self, coordinator: TransactionIdentity) -> bool:
+    def is_given_up(self, driver_identity: TransactionIdentity) -> bool:
         """Whether what this identity of the driver was deciding was aborted, and no driver has planned since.
 
         Before transaction version 2 this cannot be known: a timeout leaves the next epoch, and so does another plan.
         """
         if self.version < 2:
             return False
-        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
-        after = (coordinator.producer_id, coordinator.producer_epoch + 1)
+        known = self.port.describe_transactions([self.driver_id]).get(self.driver_id)
+        after = (driver_identity.producer_id, driver_identity.producer_epoch + 1)
         return (
             known is not None and known.state == "CompleteAbort" and after == (known.producer_id, known.producer_epoch)
         )

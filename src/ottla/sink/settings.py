@@ -11,12 +11,13 @@ from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.errors import ConfigError
 
 CONTROL_TOPIC = "__ottla_sink"
-_MARKERS = "_markers"
+# Not to be changed: clusters have topics of receipts with this name.
+_RECEIPTS = "_markers"
 
 
 def topics_of(control_topic: str) -> tuple[str, str]:
     """The two topics of all sinks with this control topic."""
-    return control_topic, control_topic + _MARKERS
+    return control_topic, control_topic + _RECEIPTS
 
 
 SINK_TOPICS = topics_of(CONTROL_TOPIC)
@@ -104,9 +105,9 @@ class SinkSettings:
         return max(_DECISION_MS_MIN, min(self.margin // 2, self.margin - _LOOK_MS))
 
     @property
-    def markers_topic(self) -> str:
-        """The topic of the markers: each task's transaction writes one, which shows whether it was committed."""
-        return self.control_topic + _MARKERS
+    def receipts_topic(self) -> str:
+        """The topic of the receipts: each task's transaction writes one, which shows whether it was committed."""
+        return self.control_topic + _RECEIPTS
 
     @property
     def topics(self) -> tuple[str, str]:

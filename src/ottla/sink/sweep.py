@@ -1,7 +1,7 @@
 """What a plan must do about the transactions it finds, and what became of a decision's entries. Pure.
 
 Open transactions that are decided are committed, and all others of this sink are aborted, by exact producer id and
-epoch. An error code may be ambiguous, and a coordinator knows only the last transaction of an id. The markers in the
+epoch. An error code may be ambiguous, and a coordinator knows only the last transaction of an id. The receipts in the
 log are not ambiguous, so they decide where it is unclear what became of a transaction.
 """
 
@@ -25,7 +25,7 @@ class Sweep(NamedTuple):
     """What to do about the transactions.
 
     `commit`: entries that are open. `abort`: open transactions that no decision names. `doubtful`: entries whose
-    markers must be read. `idle`: identities without a transaction.
+    receipts must be read. `idle`: identities without a transaction.
     """
 
     commit: tuple[Entry, ...]
@@ -34,10 +34,10 @@ class Sweep(NamedTuple):
     idle: tuple[TransactionIdentity, ...]
 
 
-def to_describe(listed: Iterable[ListedTransaction], coordinator: str) -> list[str]:
+def to_describe(listed: Iterable[ListedTransaction], driver_id: str) -> list[str]:
     """The transactional ids whose epoch a plan needs to know."""
     ids = [each.transactional_id for each in listed if each.state in STATES]
-    return [each for each in ids if each != coordinator and not is_ticket_id(each)]
+    return [each for each in ids if each != driver_id and not is_ticket_id(each)]
 
 
 def sweep(described: Mapping[str, TransactionDescription], decision: Decision | None) -> Sweep:
@@ -59,25 +59,25 @@ def _identity(described: TransactionDescription) -> TransactionIdentity:
 
 
 def fates(entries: Iterable[Entry], log: TransactionLog) -> dict[int, Fate | None]:
-    """What became of entries, by the offset of their marker; None if the topic no longer goes back so far.
+    """What became of entries, by the offset of their receipt; None if the topic no longer goes back so far.
 
-    An entry is left out if its marker's offset is beyond the end of the log: a new leader may not have it yet.
+    An entry is left out if its receipt's offset is beyond the end of the log: a new leader may not have it yet.
 
-    The topic is compacted by transactional id. Compaction removes aborted markers, and a committed marker whose id has
-    a newer committed one. While a decision names an id without a note, that id is committed for nothing else. So a
-    marker that is gone was aborted. Where another record is at its offset, somebody has deleted the topic, and it was
+    The topic is compacted by transactional id. Compaction removes aborted receipts, and a committed receipt whose id
+    has a newer committed one. While a decision names an id without a note, that id is committed for nothing else. So a
+    receipt that is gone was aborted. Where another record is at its offset, somebody has deleted the topic, and it was
     made again: then it is unknown.
     """
     stored = {each.record.offset: each for each in (*log.settled, *log.open)}
     found: dict[int, Fate | None] = {}
     for entry in entries:
-        marker = stored.get(entry.marker_offset)
-        if entry.marker_offset in log.ends:
-            found[entry.marker_offset] = None
-        elif marker is None:
-            if entry.marker_offset < log.next_offset:
-                found[entry.marker_offset] = Fate.ABORTED if entry.marker_offset >= log.first_offset else None
+        receipt = stored.get(entry.receipt_offset)
+        if entry.receipt_offset in log.ends:
+            found[entry.receipt_offset] = None
+        elif receipt is None:
+            if entry.receipt_offset < log.next_offset:
+                found[entry.receipt_offset] = Fate.ABORTED if entry.receipt_offset >= log.first_offset else None
         else:
-            is_it = (marker.producer_id, marker.producer_epoch) == entry.identity[1:]
-            found[entry.marker_offset] = marker.fate if is_it else None
+            is_it = (receipt.producer_id, receipt.producer_epoch) == entry.identity[1:]
+            found[entry.receipt_offset] = receipt.fate if is_it else None
     return found

@@ -40,12 +40,12 @@ def take_identity(session: Session, plan: Plan, batch: BatchId, attempt: Attempt
         identity = _begun(session, ticket) if is_exact else _fenced(session, ticket)
         if identity is None or (is_exact and not session.is_newest(ticket)):
             continue
-        known = port.describe_transactions([session.coordinator_id])
-        if session.is_coordinator(plan.coordinator, known):
+        known = port.describe_transactions([session.driver_id])
+        if session.is_newest_driver(plan.driver_identity, known):
             return identity
         if is_exact:
             session.end((identity,), committed=False)
-        if session.coordinator_id not in known:
+        if session.driver_id not in known:
             raise forgotten(f"{batch} of sink {session.settings.sink_id!r}")
         raise over_for(session, batch, attempt)
     raise TransactionError(
@@ -67,7 +67,7 @@ def _begun(session: Session, ticket: TransactionIdentity) -> TransactionIdentity
         identity = TransactionIdentity(transactional_id, known.producer_id, known.producer_epoch)
     else:
         identity = None
-    return identity if identity is not None and port.begin(identity, session.settings.markers_topic) else None
+    return identity if identity is not None and port.begin(identity, session.settings.receipts_topic) else None
 
 
 def _fenced(session: Session, ticket: TransactionIdentity) -> TransactionIdentity | None:

@@ -1,7 +1,7 @@
-"""Step 2, in a task: write every row and a marker in a transaction, and leave it open for the driver.
+"""Step 2, in a task: write every row and a receipt in a transaction, and leave it open for the driver.
 
 The task returns an `Entry`: the identity of its transaction, the number of rows and their digest, and the offset of its
-marker. The marker has the offsets that the task wrote, which are read from the acknowledgements.
+receipt. The receipt has the offsets that the task wrote, which are read from the acknowledgements.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.deciding import is_fenced
-from ottla.sink.marker import encode_marker
-from ottla.sink.refusals import Role, check_rewritten, is_too_large, longer, marker_too_large, role
+from ottla.sink.receipt import encode_receipt
+from ottla.sink.refusals import Role, check_rewritten, is_too_large, longer, receipt_too_large, role
 from ottla.sink.session import Session
 from ottla.sink.taking import over_for, take_identity
 
@@ -77,14 +77,14 @@ def prepare(
 class OffsetsSeen:
     """Collects the offsets that were written, by topic and partition."""
 
-    def __init__(self, markers_topic: str) -> None:
-        self._markers_topic = markers_topic
+    def __init__(self, receipts_topic: str) -> None:
+        self._receipts_topic = receipts_topic
         self.rows = 0
         self._spans: dict[tuple[str, int], Span] = {}
 
     def on_ack(self, batch: BatchSeen) -> None:
         """Add a record batch that is stored."""
-        if batch.outcome != "acked" or batch.topic == self._markers_topic:
+        if batch.outcome != "acked" or batch.topic == self._receipts_topic:
             return
         self.rows += batch.record_count
         if batch.base_offset < 0:
@@ -108,7 +108,7 @@ class TaskTransaction:
         self._plan = plan
         self._batch = batch
         self._attempt = attempt
-        self._seen = OffsetsSeen(settings.markers_topic)
+        self._seen = OffsetsSeen(settings.receipts_topic)
         self._producer: Producer | None = None
         self._identity: TransactionIdentity | None = None
         self._began_s: float | None = None
@@ -151,7 +151,7 @@ class TaskTransaction:
             )
 
     def prepare(self, totals: Totals) -> Entry | None:
-        """Wait until all rows are stored and write the marker; returns the entry, None if there was no row."""
+        """Wait until all rows are stored and write the receipt; returns the entry, None if there was no row."""
         producer, identity = self._producer, self._identity
         if producer is None or identity is None:
             if totals.rows:
@@ -171,17 +171,17 @@ class TaskTransaction:
             producer.abort_transaction()
             return None
         entry = Entry(self._attempt.partition_id, identity, totals, -1)
-        reach(Barrier.TASK_MARKER)
-        value = encode_marker(self._batch, self._attempt, entry, self._seen.spans())
-        marker = producer.send(self._settings.markers_topic, value, identity.transactional_id.encode(), partition=0)
+        reach(Barrier.TASK_RECEIPT)
+        value = encode_receipt(self._batch, self._attempt, entry, self._seen.spans())
+        receipt = producer.send(self._settings.receipts_topic, value, identity.transactional_id.encode(), partition=0)
         reach(Barrier.TASK_PREPARE)
         try:
             producer.prepare_transaction()
         except OttlaError as error:
             if is_too_large(error):
-                raise marker_too_large(self._settings, self._batch, self._attempt.partition_id) from error
+                raise receipt_too_large(self._settings, self._batch, self._attempt.partition_id) from error
             raise
-        return entry._replace(marker_offset=marker.result().offset)
+        return entry._replace(receipt_offset=receipt.result().offset)
 
     def leave(self) -> None:
         """Leave the prepared transaction open for the driver, and keep the producer for the next task."""

@@ -17,8 +17,8 @@ _log = logging.getLogger("ottla.sink")
 
 _REPLICATION_FACTOR_MAX = 3
 _COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.1}
-_MARKERS_SEGMENT_BYTES = 64 * 1024 * 1024
-_MARKERS_SEGMENT_MS = 24 * 3_600_000
+_RECEIPTS_SEGMENT_BYTES = 64 * 1024 * 1024
+_RECEIPTS_SEGMENT_MS = 24 * 3_600_000
 _DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 _PAUSE_S = 0.02
 # Managed services restrict the settings of topics.
@@ -28,7 +28,7 @@ _SETTINGS_REFUSED = (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION)
 def ensure(admin: Admin, settings: SinkSettings) -> None:
     """Create both topics if they are missing; UserMistake for one that deletes old records.
 
-    Both are compacted, because a sink may be unused for any time, and then needs its last decision and its markers.
+    Both are compacted, because a sink may be unused for any time, and then needs its last decision and its receipts.
     """
     brokers = len(admin.cluster().brokers)
     replicas = min(_REPLICATION_FACTOR_MAX, brokers)
@@ -40,14 +40,14 @@ def ensure(admin: Admin, settings: SinkSettings) -> None:
         "segment.bytes": 2 * _DECISIONS_BYTES_MAX,
         "segment.ms": 600_000,
     }
-    markers = {
+    receipts = {
         **shared,
         **_COMPACTED,
-        "segment.bytes": _MARKERS_SEGMENT_BYTES,
-        "segment.ms": _MARKERS_SEGMENT_MS,
+        "segment.bytes": _RECEIPTS_SEGMENT_BYTES,
+        "segment.ms": _RECEIPTS_SEGMENT_MS,
     }
     _ensure(admin, settings.control_topic, replicas, decisions)
-    _ensure(admin, settings.markers_topic, replicas, markers)
+    _ensure(admin, settings.receipts_topic, replicas, receipts)
     for topic in settings.topics:
         _check_cleanup(admin, settings, topic)
     for topic in settings.topics:

@@ -49,7 +49,7 @@ _CONNECT_TAG = "SparkConnect_"
 _OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllClusterKeysForDistribution", "false"))
 # The rights that the sink needs besides those on the user's topics.
 _GRANTS = {
-    "TOPIC_AUTHORIZATION_FAILED": "Create, Read, Write and Describe on topics {control_topic} and {markers_topic}",
+    "TOPIC_AUTHORIZATION_FAILED": "Create, Read, Write and Describe on topics {control_topic} and {receipts_topic}",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
 }
 
@@ -170,7 +170,7 @@ def _plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
         grants = _GRANTS.get(error.name)
         if grants is None:
             raise
-        topics = {"control_topic": settings.control_topic, "markers_topic": settings.markers_topic}
+        topics = {"control_topic": settings.control_topic, "receipts_topic": settings.receipts_topic}
         raise UserMistake(
             f"This user may not do what delivery=exactly-once needs: {error}. "
             f"Have it granted {grants.format(**topics)}."

@@ -43,7 +43,7 @@ _TAKEN = (
     *value_options.NAMES,
 )
 SINK_OPTIONS = {name.lower(): name for name in _TAKEN}
-# Kafka allows 249, and the topic of markers has a longer name.
+# Kafka allows 249, and the topic of receipts has a longer name.
 _CONTROL_TOPIC_LENGTH_MAX = 241
 _CONTROL_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_CONTROL_TOPIC_LENGTH_MAX}}}")
 # Spark's own, which it leaves among the options of a streaming query.

@@ -20,7 +20,7 @@ from ottla.simulation.chance import Chance
 from ottla.simulation.world import World
 from ottla.sink.batch import Attempt, BatchId, Plan, Prepared, Skipped, Totals
 from ottla.sink.commit import abort, commit
-from ottla.sink.identities import coordinator_id
+from ottla.sink.identities import driver_id
 from ottla.sink.planning import plan
 from ottla.sink.session import Session
 from ottla.sink.settings import SinkSettings
@@ -92,7 +92,7 @@ class Query:
 
     def _take(self, identity: TransactionIdentity) -> None:
         """No two attempts may send under one identity."""
-        if identity.transactional_id == coordinator_id(self.settings.sink_id):
+        if identity.transactional_id == driver_id(self.settings.sink_id):
             return
         if identity in self._identities:
             self.taken_back.append(f"two attempts have {identity}")

@@ -2,7 +2,7 @@
 
 As in `tools/mutation/weaknesses.py`, each row is a change of the source, in a process of its own. Some steps of the
 mechanism are not here, since others stand behind them: where tasks' transactions are not looked at before the decision,
-a batch that was lost by a timeout is void, and written again; where nothing is swept, brokers end it in time.
+a batch that was lost by a timeout is written again; where nothing is swept, brokers end it in time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "applied_before_it_is_decided": [
         replace(
             "sink/commit.py",
-            "decision, coordinator = decide(writer, plan, decision, prepared)\n",
+            "decision, driver_identity = decide(writer, plan, decision, prepared)\n",
             "apply(session, batch, decision.unsettled)\n"
-            "        decision, coordinator = decide(writer, plan, decision, [])\n",
+            "        decision, driver_identity = decide(writer, plan, decision, [])\n",
         ),
     ],
     "what_ends_too_late_counts_as_committed": [
@@ -40,21 +40,21 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "no_fencing_at_planning": [
         replace(
             "sink/session.py",
-            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n"
+            "        begun = self.port.next_identity(self.driver_id, settings.decision_timeout_ms)\n"
             "        self.version =",
-            "        known = self.port.describe_transactions([self.coordinator_id]).get(self.coordinator_id)\n"
+            "        known = self.port.describe_transactions([self.driver_id]).get(self.driver_id)\n"
             "        if known is not None:\n"
             "            self._decisions.has_awaited = True\n"
             "            return TransactionIdentity(known.transactional_id, known.producer_id, known.producer_epoch)\n"
-            "        begun = self.port.next_identity(self.coordinator_id, settings.decision_timeout_ms)\n"
+            "        begun = self.port.next_identity(self.driver_id, settings.decision_timeout_ms)\n"
             "        self.version =",
         ),
     ],
     "decision_is_not_read_at_planning": [
         replace(
             "sink/planning.py",
-            "decision = read_settled(session, coordinator)\n    coordinator,",
-            "decision = None\n    coordinator,",
+            "decision = read_settled(session, driver_identity)\n    driver_identity,",
+            "decision = None\n    driver_identity,",
         ),
     ],
     "last_decision_is_not_carried_out": [
@@ -63,11 +63,11 @@ WEAKNESSES: dict[str, list[Edit]] = {
     "rows_that_a_timeout_took_back_are_forgotten": [
         replace("sink/planning.py", "settled = decision.settled(lost)", "settled = decision.settled(())"),
     ],
-    "markers_are_deleted_after_a_day": [
+    "receipts_are_deleted_after_a_day": [
         replace(
             "sink/topics.py",
-            '        **_COMPACTED,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
-            '        "retention.ms": 24 * 3_600_000,\n        "segment.bytes": _MARKERS_SEGMENT_BYTES,',
+            '        **_COMPACTED,\n        "segment.bytes": _RECEIPTS_SEGMENT_BYTES,',
+            '        "retention.ms": 24 * 3_600_000,\n        "segment.bytes": _RECEIPTS_SEGMENT_BYTES,',
         ),
         replace("sink/topics.py", "        _check_cleanup(admin, settings, topic)\n", "        pass\n"),
     ],
@@ -79,7 +79,7 @@ WEAKNESSES: dict[str, list[Edit]] = {
         ),
     ],
     "what_is_committed_is_taken_for_aborted": [
-        replace("sink/sweep.py", "marker.fate if is_it else None", "Fate.ABORTED if is_it else None"),
+        replace("sink/sweep.py", "receipt.fate if is_it else None", "Fate.ABORTED if is_it else None"),
     ],
     # Whoever was held up after its look at an id takes it from the one who has it by then.
     "attempts_take_no_turns": [

@@ -1,4 +1,4 @@
-"""A task's marker: a record of its transaction in the markers topic, which shows whether it was committed. Pure.
+"""A task's receipt: a record of its transaction in the receipts topic, which shows whether it was committed. Pure.
 
 Its value is for people: the task, its number of rows, and the offsets it wrote. The size is limited: partitions for
 which there is no room are only counted.
@@ -19,13 +19,13 @@ _NOT_YET = ("marker", "landed", "lost")
 
 
 class Written(NamedTuple):
-    """The offsets that a task wrote, and the number of partitions for which its marker had no room."""
+    """The offsets that a task wrote, and the number of partitions for which its receipt had no room."""
 
     spans: tuple[Span, ...]
     left_out: int = 0
 
 
-def encode_marker(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterable[Span]) -> bytes:
+def encode_receipt(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterable[Span]) -> bytes:
     """The record's value."""
     offsets: list[list[Any]] = []
     left_out, room = 0, _OFFSETS_BYTES_MAX
@@ -47,7 +47,7 @@ def encode_marker(batch: BatchId, attempt: Attempt, entry: Entry, spans: Iterabl
     return _json(told)
 
 
-def decode_marker(value: bytes) -> Written:
+def decode_receipt(value: bytes) -> Written:
     """The offsets in a record's value."""
     told = json.loads(value)
     return Written(tuple(Span(*span) for span in told["offsets"]), told.get("partitions_left_out", 0))
