@@ -13,13 +13,13 @@ from typing import Any
 def interrupted_after(call: Any) -> Iterator[None]:
     """Raise KeyboardInterrupt in this thread where `call`, a function in C, returns for the first time in the block."""
 
-    def strike(_frame: FrameType, event: str, returned: Any) -> None:
+    def interrupt(_frame: FrameType, event: str, returned: Any) -> None:
         if event == "c_return" and returned is call:
             sys.setprofile(before)
             raise KeyboardInterrupt
 
     before = sys.getprofile()
-    sys.setprofile(strike)
+    sys.setprofile(interrupt)
     try:
         yield
     finally:

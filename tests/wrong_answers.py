@@ -10,7 +10,7 @@ from ottla.protocol.messages.produce import ProduceRequest
 
 # From an answer (a frame without its length) and the version of its request to the bytes sent in its place; None cuts
 # the connection, no bytes leave it silent.
-Crook = Callable[[bytes, int], bytes | None]
+AnswerChange = Callable[[bytes, int], bytes | None]
 
 
 def framed(frame: bytes) -> bytes:
@@ -41,7 +41,7 @@ def _no_partition(frame: bytes, version: int) -> bytes:
     return _changed(frame, version, change)
 
 
-WRONG: dict[str, Crook] = {
+WRONG: dict[str, AnswerChange] = {
     "another request's answer": lambda frame, version: framed(b"\x7f\xff\xff\xff" + frame[4:]),
     "answered twice": lambda frame, version: framed(frame) * 2,
     "no answer at all": lambda frame, version: None,

@@ -39,8 +39,8 @@ SERVER_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-# An orphaned partition is led again within seconds, as in a test it should; Kafka's default is 9 s. Transactions that
-# have timed out are looked for every second instead of every ten.
+# A partition without a leader gets one within seconds, as in a test it should; Kafka's default is 9 s. Transactions
+# that have timed out are looked for every second instead of every ten.
 QUICK_FAILOVER = {
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,

@@ -5,22 +5,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ottla.whole_file import check_place, write_whole
+from ottla.whole_file import check_path, write_whole
 
 STDOUT = "-"
 OPTION = "--json-file"
 
 
-def check_json_output(place: str | Path | None, *, what: str) -> None:
+def check_json_output(target: str | Path | None, *, what: str) -> None:
     """UserMistake where `what` could not be written there, before hours went into it; None is nowhere."""
-    if place not in (None, STDOUT):
-        check_place(Path(str(place)), what=what, option=OPTION)
+    if target not in (None, STDOUT):
+        check_path(Path(str(target)), what=what, option=OPTION)
 
 
-def write_json(place: str | Path | None, text: str, *, what: str) -> None:
+def write_json(target: str | Path | None, text: str, *, what: str) -> None:
     """Write it, if it is to go anywhere; UserMistake where that fails."""
-    if place == STDOUT:
+    if target == STDOUT:
         sys.stdout.write(text)
         sys.stdout.flush()
-    elif place is not None:
-        write_whole(Path(place), text, what=what, option=OPTION)
+    elif target is not None:
+        write_whole(Path(target), text, what=what, option=OPTION)

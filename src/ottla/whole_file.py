@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: beside its place first, then renamed, so that nobody ever reads half of it."""
+"""Writes a file whole or not at all: beside its path first, then renamed, so that nobody ever reads half of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ottla.errors import UserMistake
 
 
 def write_whole(path: Path, content: str, *, what: str, option: str) -> None:
-    """Write `content` to `path`; UserMistake, naming `what` and the `option` that gave the place, where that fails."""
-    with writing_whole(path, what=what, option=option) as place:
-        place.write_text(content, encoding="utf-8")
+    """Write `content` to `path`; UserMistake, naming `what` and the `option` that gave the path, where that fails."""
+    with writing_whole(path, what=what, option=option) as partial:
+        partial.write_text(content, encoding="utf-8")
 
 
 @contextmanager
 def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
-    """Gives the block a place to write to, and puts at `path` what stands there in the end; UserMistake as above.
+    """Gives the block a path to write to, and puts at `path` what stands there in the end; UserMistake as above.
 
     A block that ends with an exception leaves `path` as it was. Behind a link it is the file that is replaced.
     """
@@ -38,7 +38,7 @@ def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
             partial.unlink()
 
 
-def check_place(path: Path, *, what: str, option: str) -> None:
+def check_path(path: Path, *, what: str, option: str) -> None:
     """UserMistake where `path` could not be written, before hours went into what is to be written there."""
     target = _target(path)
     try:
@@ -75,4 +75,4 @@ def _beside(target: Path) -> Path:
 def _refused(path: Path, error: OSError, what: str, option: str) -> UserMistake:
     # Arrow's errors have words of their own, long ones.
     why = os.strerror(error.errno) if error.errno else error.strerror or error
-    return UserMistake(f"{what} cannot be written to {path} ({why}): give {option} another place")
+    return UserMistake(f"{what} cannot be written to {path} ({why}): give {option} another path")

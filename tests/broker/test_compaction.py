@@ -324,6 +324,6 @@ def test_a_round_ends_where_its_log_is_cut() -> None:
     assert log is not None
     cleaning = CleaningRound(log, log.segments[:-1], WALL_MS)
     log.truncate(6)
-    assert cleaning.is_void
+    assert cleaning.is_outdated
     cleaning.abandon()
     assert [r.offset for r in world.stored()] == [0, 1, 2, 3, 4, 5]

@@ -110,7 +110,7 @@ class Life:
             cleaning = CleaningRound(log, part.segments, self.now_ms)
             for _ in cleaning.steps():
                 log.storage.write_back.now_us += 1  # what was begun to be synced is, a little later
-                assert not cleaning.is_void
+                assert not cleaning.is_outdated
             self.rounds += 1
             assert log.cleaned_to == part.segments[-1].next_offset
             self.directory.write(CLEANED, {FOLDER: log.cleaned_to})

@@ -74,7 +74,7 @@ class Member:
         self.epoch, self.told, self.owned, self.must_say_all = None, {}, {}, True
 
 
-class Story:
+class GroupLife:
     """One group, its clients, its topics, and what is stored of it."""
 
     def __init__(self) -> None:
@@ -231,25 +231,25 @@ DRAWN = st.sampled_from([*ACTS, *("told", "apply") * 5])
 
 @given(st.lists(st.tuples(DRAWN, st.integers(0, 3), st.integers(0, 11)), min_size=25, max_size=70))
 def test_a_partition_has_one_owner_and_in_the_end_all_are_assigned(acts: list[tuple[str, int, int]]) -> None:
-    story = Story()
+    life = GroupLife()
     for act in acts:
-        story.act(*act)
-        story.check()
-    story.end()
+        life.act(*act)
+        life.check()
+    life.end()
 
 
 def test_all_that_is_stored_of_a_group_is_read_back() -> None:
-    story = Story()
-    for client in story.members:
-        story.heartbeat(client)
+    life = GroupLife()
+    for client in life.members:
+        life.heartbeat(client)
         client.owned = dict(client.told)
-    story.heartbeat(story.members[0])
-    story.act("leave for a while", 1, 0)
-    before = picture(story.group)
+    life.heartbeat(life.members[0])
+    life.act("leave for a while", 1, 0)
+    before = picture(life.group)
     states = {each["state"] for each in before[1].values()}
     assert {MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS} <= states
-    story.restart()
-    assert picture(story.group) == before
+    life.restart()
+    assert picture(life.group) == before
 
 
 def picture(group: ConsumerGroup) -> Any:

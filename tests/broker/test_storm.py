@@ -13,7 +13,7 @@ from .world import TOPIC, World, batch_of, records_of
 SETTINGS = {"log_segment_bytes": 1024, "recent_batches_bytes": 2000, "log_index_interval_bytes": 300}
 
 
-def change_the_weather(world: World, rng: random.Random) -> World:
+def change_conditions(world: World, rng: random.Random) -> World:
     roll = rng.random()
     if roll < 0.10:
         world.faults.add(make_fault(rng.choice(["lose_ack", "lose_request", "refuse_after_append", "refuse"]), times=2))
@@ -38,7 +38,7 @@ def test_every_value_is_stored_once_in_order_on_every_replica(seed: int) -> None
     sent: list[bytes] = []
     acked = 0
     while acked < 40:
-        world = change_the_weather(world, rng)
+        world = change_conditions(world, rng)
         values = [b"%d-%d" % (acked, index) + b"x" * rng.randint(0, 200) for index in range(rng.randint(1, 3))]
         batch = batch_of(*values, producer_id=1, sequence=len(sent))
         before = world.brokers[world.leader()].topics[TOPIC][0].high_watermark

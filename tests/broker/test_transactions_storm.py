@@ -116,7 +116,7 @@ class Writer:
         self.old.append((self.producer, self.open + b"-zombie"))
         self.begin_anew()
 
-    def haunt(self, rng: random.Random) -> None:
+    def act_as_zombie(self, rng: random.Random) -> None:
         """A producer that was replaced, or will be, does something."""
         if not self.old:
             return
@@ -168,7 +168,7 @@ def storm(seed: int, version: int, steps: int = 60, *, deaths: bool = False) -> 
                 writer.begin_anew()
         writer.step(rng)
         if rng.random() < 0.2:
-            writer.haunt(rng)
+            writer.act_as_zombie(rng)
         if deaths:
             break_brokers(rng, world)
         else:

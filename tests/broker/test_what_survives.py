@@ -30,7 +30,7 @@ COLUMNS: dict[str, tuple[int, dict[str, int]]] = {
 }
 
 
-class Story:
+class Survival:
     """A topic on three brokers, its producer, and links to followers that fail now and then."""
 
     def __init__(self, seed: int, acks: int, configs: dict[str, int], *, brokers: int = 3) -> None:
@@ -101,63 +101,63 @@ class Story:
         return {record.offset: record.value for record in records_of(world.fetch())}
 
 
-def killed_and_back(story: Story) -> None:
+def killed_and_back(survival: Survival) -> None:
     """Nobody else may lead where nobody else is in sync."""
-    leader = story.leader
-    for broker_id in story.followers:
-        story.world.kill(broker_id)
-    story.world.pass_time(2 * SESSION_MS)
-    assert story.world.partition().isr == (leader,)
-    story.produce()
-    epoch = story.world.partition().leader_epoch
-    story.world.kill(leader)
-    if story.rng.random() < 0.5:
-        story.world.pass_time(2 * SESSION_MS)
-        assert story.leader == -1
-    story.world.start(leader)
-    story.world.pass_time(SESSION_MS)
-    assert story.leader == leader
-    assert story.world.partition().leader_epoch > epoch
+    leader = survival.leader
+    for broker_id in survival.followers:
+        survival.world.kill(broker_id)
+    survival.world.pass_time(2 * SESSION_MS)
+    assert survival.world.partition().isr == (leader,)
+    survival.produce()
+    epoch = survival.world.partition().leader_epoch
+    survival.world.kill(leader)
+    if survival.rng.random() < 0.5:
+        survival.world.pass_time(2 * SESSION_MS)
+        assert survival.leader == -1
+    survival.world.start(leader)
+    survival.world.pass_time(SESSION_MS)
+    assert survival.leader == leader
+    assert survival.world.partition().leader_epoch > epoch
 
 
-def killed_and_replaced(story: Story) -> None:
-    story.produce()
-    leader = story.leader
-    story.world.kill(leader)
-    if story.rng.random() < 0.5:
+def killed_and_replaced(survival: Survival) -> None:
+    survival.produce()
+    leader = survival.leader
+    survival.world.kill(leader)
+    if survival.rng.random() < 0.5:
         # Back before it was missed: it is no longer the leader all the same.
-        story.world.cut.clear()
-        story.world.start(leader)
-        story.world.pass_time(SESSION_MS)
-        assert story.leader not in (leader, -1)
+        survival.world.cut.clear()
+        survival.world.start(leader)
+        survival.world.pass_time(SESSION_MS)
+        assert survival.leader not in (leader, -1)
     else:
-        story.others_lead()
+        survival.others_lead()
 
 
-def one_without_power(story: Story) -> None:
-    story.produce()
-    whose = story.leader if story.rng.random() < 0.7 else story.rng.choice(story.followers)
-    was_leading = whose == story.leader
-    story.power_off(whose)
-    if was_leading and story.rng.random() < 0.5:
-        story.others_lead()
+def one_without_power(survival: Survival) -> None:
+    survival.produce()
+    whose = survival.leader if survival.rng.random() < 0.7 else survival.rng.choice(survival.followers)
+    was_leading = whose == survival.leader
+    survival.power_off(whose)
+    if was_leading and survival.rng.random() < 0.5:
+        survival.others_lead()
 
 
-def all_killed(story: Story) -> None:
-    story.produce()
-    story.everything_again(power=False)
+def all_killed(survival: Survival) -> None:
+    survival.produce()
+    survival.everything_again(power=False)
 
 
-def all_without_power(story: Story) -> None:
-    story.produce()
-    if story.rng.random() < 0.2:
+def all_without_power(survival: Survival) -> None:
+    survival.produce()
+    if survival.rng.random() < 0.2:
         # The operating system's flusher has come by.
-        story.world.cut.clear()
-        story.world.pass_time(2 * FLUSHER_MS)
-    story.everything_again(power=True)
+        survival.world.cut.clear()
+        survival.world.pass_time(2 * FLUSHER_MS)
+    survival.everything_again(power=True)
 
 
-ROWS: dict[str, Callable[[Story], None]] = {
+ROWS: dict[str, Callable[[Survival], None]] = {
     "the leader is killed and starts again before another broker leads": killed_and_back,
     "the leader is killed and another one leads": killed_and_replaced,
     "one broker loses power": one_without_power,
@@ -188,10 +188,10 @@ def test_what_the_guide_says_of_acknowledged_records_is_so(row: str, column: str
     lost: dict[int, dict[int, bytes]] = {}
     acked_at_all = 0
     for seed in SEEDS:
-        story = Story(seed, *COLUMNS[column])
-        ROWS[row](story)
-        found = story.found()
-        acked = story.acked()
+        survival = Survival(seed, *COLUMNS[column])
+        ROWS[row](survival)
+        found = survival.found()
+        acked = survival.acked()
         acked_at_all += len(acked)
         gone = {offset: value for offset, value in acked.items() if found.get(offset) != value}
         if gone:
@@ -209,15 +209,15 @@ def test_after_a_clean_end_a_power_cut_takes_nothing(brokers: int, clean: bool) 
     """With the control: without the clean end, some power cuts take something of what was acknowledged."""
     lost = []
     for seed in SEEDS:
-        story = Story(seed, 1, {"segment_bytes": 1024}, brokers=brokers)
-        story.produce()
-        story.world.cut.clear()
+        survival = Survival(seed, 1, {"segment_bytes": 1024}, brokers=brokers)
+        survival.produce()
+        survival.world.cut.clear()
         if clean:
-            story.world.close()
-            story.world.controller.close()
-            story.world.storages[0].power_off(Random(seed))
-        story.everything_again(power=True)
-        found = story.found()
-        assert len(story.acked()) == RECORDS
-        lost += [seed] * any(found.get(offset) != value for offset, value in story.acked().items())
+            survival.world.close()
+            survival.world.controller.close()
+            survival.world.storages[0].power_off(Random(seed))
+        survival.everything_again(power=True)
+        found = survival.found()
+        assert len(survival.acked()) == RECORDS
+        lost += [seed] * any(found.get(offset) != value for offset, value in survival.acked().items())
     assert lost == [] if clean else lost

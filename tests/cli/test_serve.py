@@ -113,7 +113,7 @@ def test_kill_9_of_the_command_alone_ends_its_brokers_and_costs_nothing_acked(
     brokers = os.pidfd_open(serving.told["pid"])
     serving.process.kill()
     assert serving.ended()[0] == -signal.SIGKILL
-    assert select.select([brokers], [], [], TIMEOUT_S)[0], "orphans that go on"
+    assert select.select([brokers], [], [], TIMEOUT_S)[0], "brokers that go on without their parent"
     os.close(brokers)
     again = serve(*arguments)
     assert read(again.servers) == acked

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import UserMistake
-from ottla.whole_file import check_place, write_whole, writing_whole
+from ottla.whole_file import check_path, write_whole, writing_whole
 
 
 def writing(path: Path) -> AbstractContextManager[Path]:
@@ -43,7 +43,7 @@ def test_behind_a_link_it_is_the_file_that_is_replaced(tmp_path: Path) -> None:
 def test_links_that_go_in_circles_are_no_crash(tmp_path: Path) -> None:
     path = tmp_path / "story.html"
     path.symlink_to(path)
-    check_place(path, what="the story", option="--story")
+    check_path(path, what="the story", option="--story")
     write_whole(path, "a story", what="the story", option="--story")
     assert path.read_text() == "a story"
 
@@ -55,7 +55,7 @@ def test_a_device_is_written_to() -> None:
 
 def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
     def check(path: Path) -> None:
-        check_place(path, what="the figures", option="--json")
+        check_path(path, what="the figures", option="--json")
 
     check(tmp_path / "figures.json")
     check(Path("/dev/null"))
@@ -69,7 +69,7 @@ def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
 def test_a_pipe_is_written_to_though_it_has_no_name_of_its_own() -> None:
     read_end, write_end = os.pipe()
     path = Path(f"/dev/fd/{write_end}")
-    check_place(path, what="the figures", option="--json")
+    check_path(path, what="the figures", option="--json")
     write_whole(path, "a story", what="the figures", option="--json")
     os.close(write_end)
     with open(read_end) as reader:
@@ -83,6 +83,6 @@ def test_a_file_that_the_block_cannot_read_is_not_taken_for_the_one_it_writes(tm
 
     with pytest.raises(FileNotFoundError, match="missing"):
         reading()
-    with pytest.raises(UserMistake, match=r"the story cannot be written to .*absent.*: give --story another place"):
+    with pytest.raises(UserMistake, match=r"the story cannot be written to .*absent.*: give --story another path"):
         write_whole(tmp_path / "absent" / "story.html", "", what="the story", option="--story")
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
-from tests.client.crooked_proxy import CrookedProxy, frames, hang_up
+from tests.client.altering_proxy import AlteringProxy, frames, hang_up
 from tests.wrong_answers import framed
 
 from ottla.protocol.frames import decode_request, decode_response, encode_response
@@ -61,7 +61,7 @@ class Push:
         return float(self.points()[f"org.apache.kafka.producer.{name}", ()].as_double)
 
 
-class TelemetryProxy(CrookedProxy):
+class TelemetryProxy(AlteringProxy):
     """`subscription` is what is answered to who asks for one; `error_codes` are those of the next pushes.
 
     The first subscription has the number 1, the next one 2.

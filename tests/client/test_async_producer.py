@@ -387,9 +387,9 @@ def test_callbacks_have_run_though_all_was_settled_before_anybody_waited(
         ask = driver.ask_for_flush
 
         def ask_and_hold_the_event_loop() -> int:
-            ticket = ask()
-            wait_until(lambda: driver.has_ended if end == "close" else driver.is_flushed(ticket))
-            return ticket
+            flush_number = ask()
+            wait_until(lambda: driver.has_ended if end == "close" else driver.is_flushed(flush_number))
+            return flush_number
 
         monkeypatch.setattr(driver, "ask_for_flush", ask_and_hold_the_event_loop)
         await producer.partitions_for(kafka_topic)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from tests.client.crooked_proxy import CrookedProxy
+from tests.client.altering_proxy import AlteringProxy
 from tests.read_back import stored_records
-from tests.wrong_answers import WRONG, Crook, as_it_is
+from tests.wrong_answers import WRONG, AnswerChange, as_it_is
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode
@@ -36,15 +36,15 @@ def single_topic(single: ottla.Cluster) -> Iterator[str]:
     single.delete_topic(topic)
 
 
-Through = Callable[..., CrookedProxy]
+Through = Callable[..., AlteringProxy]
 
 
 @pytest.fixture
 def through(single: ottla.Cluster) -> Iterator[Through]:
-    made: list[CrookedProxy] = []
+    made: list[AlteringProxy] = []
 
-    def make(*crooks: Crook) -> CrookedProxy:
-        made.append(CrookedProxy(single.bootstrap_servers, list(crooks)))
+    def make(*changes: AnswerChange) -> AlteringProxy:
+        made.append(AlteringProxy(single.bootstrap_servers, list(changes)))
         return made[-1]
 
     yield make
@@ -54,7 +54,7 @@ def through(single: ottla.Cluster) -> Iterator[Through]:
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_once(
-    single: ottla.Cluster, through: Through, single_topic: str, wrong: Crook
+    single: ottla.Cluster, through: Through, single_topic: str, wrong: AnswerChange
 ) -> None:
     proxy = through(wrong, as_it_is, wrong)
     with ottla.Producer(proxy.bootstrap_servers, linger_ms=0, retry_backoff_ms=10, reconnect_backoff_ms=5) as producer:
@@ -62,7 +62,7 @@ def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_onc
         producer.flush(60)
         deliveries += [producer.send(single_topic, b"%d" % n) for n in range(50, 500)]
         producer.flush(60)
-        while proxy.struck < 3:
+        while proxy.altered_count < 3:
             deliveries.append(producer.send(single_topic, b"%d" % len(deliveries)))
             producer.flush(60)
         assert [delivery.result(0).offset for delivery in deliveries] == list(range(len(deliveries)))
@@ -71,13 +71,13 @@ def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_onc
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_without_idempotence_or_retries_a_wrong_answer_is_an_unknown_outcome(
-    single: ottla.Cluster, through: Through, single_topic: str, wrong: Crook
+    single: ottla.Cluster, through: Through, single_topic: str, wrong: AnswerChange
 ) -> None:
     proxy = through(wrong)
     with ottla.Producer(proxy.bootstrap_servers, acks=1, retries=0, linger_ms=0, reconnect_backoff_ms=5) as producer:
         first = producer.send(single_topic, b"first")
         error = first.exception(60)
-        assert proxy.struck == 1
+        assert proxy.altered_count == 1
         if wrong is WRONG["answered twice"]:
             assert error is None  # an answer that came twice came
         else:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.client.mishaps import MISHAPS
+from tests.client.request_faults import REQUEST_FAULTS
 from tests.read_back import stored
 
 import ottla
@@ -96,11 +96,11 @@ def test_nothing_interpreted_is_called_on_the_callers_thread(
     assert called == []
 
 
-@pytest.mark.parametrize("fault", MISHAPS)
+@pytest.mark.parametrize("fault", REQUEST_FAULTS)
 def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
     kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer, fault: str
 ) -> None:
-    with MISHAPS[fault](kafka_cluster.faults, kafka_topic) as rule:
+    with REQUEST_FAULTS[fault](kafka_cluster.faults, kafka_topic) as rule:
         for n in range(60):
             producer.send(kafka_topic, b"%d" % n, partition=0).result(60)
         assert rule.fired
@@ -235,7 +235,7 @@ def test_a_wait_that_is_too_short_says_so_and_the_record_arrives(
     assert stored(kafka_cluster, kafka_topic)[-1] == b"late"
 
 
-class Struck(Exception):
+class Interrupted(Exception):
     """What the signal's handler raises."""
 
 
@@ -243,14 +243,14 @@ class Struck(Exception):
 def test_a_signal_ends_the_wait_and_nothing_is_lost(
     kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer, after_s: float
 ) -> None:
-    def strike(_number: int, _frame: FrameType | None) -> None:
-        raise Struck
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise Interrupted
 
-    before = signal.signal(signal.SIGALRM, strike)
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
-            delivery = producer.send(kafka_topic, b"struck", partition=0)
-            with pytest.raises(Struck):  # noqa: PT012
+            delivery = producer.send(kafka_topic, b"interrupted", partition=0)
+            with pytest.raises(Interrupted):  # noqa: PT012
                 signal.setitimer(signal.ITIMER_REAL, after_s)
                 delivery.result(60)
             assert not delivery.done()
@@ -259,7 +259,7 @@ def test_a_signal_ends_the_wait_and_nothing_is_lost(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     producer.send(kafka_topic, b"and on", partition=0).result(60)
-    assert stored(kafka_cluster, kafka_topic)[-2:] == [b"struck", b"and on"]
+    assert stored(kafka_cluster, kafka_topic)[-2:] == [b"interrupted", b"and on"]
 
 
 # What a handler raises within a finalizer is lost, wherever that runs.
@@ -267,14 +267,14 @@ def test_a_signal_ends_the_wait_and_nothing_is_lost(
 def test_signals_at_any_moment_leave_every_record_stored_once(
     kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
 ) -> None:
-    struck = []
+    interrupted = []
 
-    def strike(_number: int, _frame: FrameType | None) -> None:
-        struck.append(1)
-        raise Struck
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        interrupted.append(1)
+        raise Interrupted
 
     waiting = []
-    before = signal.signal(signal.SIGALRM, strike)
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for n in range(600):
             delivery = producer.send(kafka_topic, b"%d" % n, partition=0)
@@ -283,12 +283,12 @@ def test_signals_at_any_moment_leave_every_record_stored_once(
                 signal.setitimer(signal.ITIMER_REAL, 1e-6 + n * 3e-7)
                 delivery.result(60)
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            except Struck:
+            except Interrupted:
                 continue
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert struck
+    assert interrupted
     for delivery in waiting:
         delivery.result(60)
     assert stored(kafka_cluster, kafka_topic)[-600:] == [b"%d" % n for n in range(600)]

@@ -1,6 +1,6 @@
 """Whatever a user's function raises, be it what ends a program: the producer goes on, and every other record arrives.
 
-Signals strike the main thread only. So KeyboardInterrupt out of a function that the I/O thread calls is that function's
+Signals reach the main thread only. So KeyboardInterrupt out of a function that the I/O thread calls is that function's
 own doing and is logged like any other error; out of one that the sender's thread calls it is the sender's.
 """
 

@@ -146,7 +146,7 @@ def test_waiting_for_each_record_is_told_with_what_a_record_takes(cluster: Clust
 
 
 def test_a_coroutine_that_awaits_each_record_is_told_so_too(cluster: Cluster, topic: str) -> None:
-    async def story() -> None:
+    async def work() -> None:
         async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0) as producer:
             for number in range(500):
                 await (await producer.send(topic, b"v"))
@@ -155,11 +155,11 @@ def test_a_coroutine_that_awaits_each_record_is_told_so_too(cluster: Cluster, to
             raise AssertionError(f"it did not come to that: {producer.diagnosis()}")
 
     with cluster.faults.delay_ack(topic=topic, delay_ms=20):
-        asyncio.run(story())
+        asyncio.run(work())
 
 
 def test_many_coroutines_that_await_a_record_each_hold_up_nobody(cluster: Cluster, topic: str) -> None:
-    async def story() -> Diagnosis:
+    async def work() -> Diagnosis:
         async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0) as producer:
 
             async def one() -> None:
@@ -170,7 +170,7 @@ def test_many_coroutines_that_await_a_record_each_hold_up_nobody(cluster: Cluste
             return producer.diagnosis()
 
     with cluster.faults.delay_ack(topic=topic, delay_ms=20):
-        found = asyncio.run(story())
+        found = asyncio.run(work())
     assert found.is_certain
     assert not found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.client.in_time import run
-from tests.client.mishaps import MISHAPS
+from tests.client.request_faults import REQUEST_FAULTS
 from tests.cluster.patience import until
 from tests.drawn import fixed_seeds
 from tests.read_back import stored
@@ -172,7 +172,7 @@ def test_an_event_loop_that_reads_no_files_leaves_it_to_the_io_thread(
 
 @pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")
 @pytest.mark.parametrize("settings", [{}, {"acks": 1, "enable_idempotence": False}], ids=str)
-def test_no_handler_of_a_signal_can_strike_within_a_turn(
+def test_no_handler_of_a_signal_runs_within_a_turn(
     kafka_cluster: ottla.Cluster, kafka_topic: str, settings: dict[str, Any]
 ) -> None:
     """Python runs them where an interpreted function is called; none of ours is but these, outside the turn."""
@@ -198,13 +198,13 @@ def test_no_handler_of_a_signal_can_strike_within_a_turn(
     assert called == {"is_awaited", "bind", "land", "ring"}
 
 
-@pytest.mark.parametrize("fault", MISHAPS)
+@pytest.mark.parametrize("fault", REQUEST_FAULTS)
 def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
     kafka_cluster: ottla.Cluster, kafka_topic: str, fault: str
 ) -> None:
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic) as (producer, _first):
-            with MISHAPS[fault](kafka_cluster.faults, kafka_topic) as rule:
+            with REQUEST_FAULTS[fault](kafka_cluster.faults, kafka_topic) as rule:
                 for n in range(60):
                     await (await producer.send(kafka_topic, b"%d" % n, partition=0))
                 assert rule.fired

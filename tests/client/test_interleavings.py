@@ -73,15 +73,15 @@ def test_a_producer_that_is_closed_while_the_io_thread_takes_batches_ends(produc
 @pytest.mark.parametrize("before", Between.READ[1:])
 def test_a_flush_that_begins_while_the_io_thread_takes_batches_ends(producer: Watched, before: str) -> None:
     driver: Any = producer._driver
-    tickets: list[int] = []
+    flush_numbers: list[int] = []
     asked = threading.Event()
 
     def flush() -> None:
-        tickets.append(driver.ask_for_flush())
+        flush_numbers.append(driver.ask_for_flush())
         asked.set()
 
     driver.before, driver.comes = before, flush
     driver.loop.wake()
     assert asked.wait(30)
-    assert driver.waits.wait_for(lambda: driver.is_flushed(tickets[0]), 30)
+    assert driver.waits.wait_for(lambda: driver.is_flushed(flush_numbers[0]), 30)
     producer.close(5)

@@ -110,7 +110,7 @@ def test_a_full_buffer_shows_who_waits_and_who_was_refused(cluster: Cluster, top
 
 
 def test_coroutines_that_wait_for_room_are_counted_too(cluster: Cluster, topic: str) -> None:
-    async def story() -> None:
+    async def work() -> None:
         clock = ottla.Clock()
         settings: Any = {"buffer_memory": 40_000, "clock": clock}
         async with ottla.AsyncProducer(cluster.bootstrap_servers, **settings) as producer:
@@ -128,7 +128,7 @@ def test_coroutines_that_wait_for_room_are_counted_too(cluster: Cluster, topic: 
             for name in ("bufferpool-wait", "metadata-wait", "flush"):
                 assert figures[f"{name}-time-ns-total"] > 0
 
-    asyncio.run(story())
+    asyncio.run(work())
 
 
 def test_metrics_may_be_asked_for_by_others_while_everybody_sends(cluster: Cluster, topic: str) -> None:
@@ -237,11 +237,11 @@ def test_a_reporter_that_hangs_does_not_keep_the_producer_from_closing(
 def test_an_async_producer_is_reported_too(cluster: Cluster, topic: str) -> None:
     heard: list[Any] = []
 
-    async def story() -> None:
+    async def work() -> None:
         async with ottla.AsyncProducer(cluster.bootstrap_servers, metric_reporters=heard.append) as producer:
             await producer.send(topic, b"v")
 
-    asyncio.run(story())
+    asyncio.run(work())
     (metrics,) = heard
     assert metrics["ottla-record-acked-total"] == 1
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer
-from tests.client.crooked_proxy import CrookedProxy
+from tests.client.altering_proxy import AlteringProxy
 
 import ottla
 from ottla.cli import main
@@ -27,13 +27,13 @@ KAFKA_2_4 = dict(enumerate(_NEWEST))
 _PATIENCE_S = 60
 
 
-class OldProxy(CrookedProxy):
+class OldProxy(AlteringProxy):
     """In front of a broker that is said to know no newer versions."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers, [], API_VERSIONS)
 
-    def _crooked(self, frame: bytes, version: int) -> bytes | None:
+    def _altered(self, frame: bytes, version: int) -> bytes | None:
         correlation_id, message = decode_response(memoryview(frame), ApiVersionsRequest, version)
         message.supported_features, message.finalized_features = [], []
         message.api_keys = [each for each in message.api_keys if KAFKA_2_4.get(each.api_key, -1) >= each.min_version]

@@ -29,7 +29,7 @@ def test_each_record_is_there_once_and_in_order_and_nobody_is_told_otherwise(see
     rng = Random(seed)
     with ottla.Cluster(brokers=3) as cluster:
         cluster.create_topic("storm", partitions=3)
-        # Of two faults that meet one request the first strikes: no period is a multiple of another one.
+        # Of two faults that meet one request the first fires: no period is a multiple of another one.
         periods = rng.sample((3, 5, 7, 11, 13), 5)
         faults = [
             cluster.faults.lose_ack(topic="storm", every=periods[0]),
@@ -49,7 +49,7 @@ def test_each_record_is_there_once_and_in_order_and_nobody_is_told_otherwise(see
             compression_type=rng.choice(("none", "lz4", "zstd")),
         ) as producer:
             sent = [producer.send("storm", b"%06d" % n, b"key %d" % (n % 30)) for n in range(RECORDS)]
-            # Which requests a fault meets depends on how records fall into batches: on until each has struck.
+            # Which requests a fault meets depends on how records fall into batches: on until each has fired.
             errors = [delivery.exception(30) for delivery in sent]
             while len(sent) < RECORDS_MAX and not all(fault.fired for fault in faults):
                 sent += [producer.send("storm", b"%06d" % n, b"key %d" % (n % 30)) for n in more(sent)]

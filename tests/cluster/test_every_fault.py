@@ -118,7 +118,7 @@ def _end_now(kind: str) -> Callable[[Scene], Fault]:
     return impose
 
 
-STRUCK_DOWN = {
+ENDED_BROKERS = {
     **{f"{kind} at {moment}": _crash(kind, moment) for kind in OF_BROKERS for moment in MOMENTS},
     **{f"{kind} now": _end_now(kind) for kind in OF_BROKERS},
 }
@@ -176,7 +176,7 @@ def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
     assert {*CASES, *OF_BROKERS} == verbs
 
 
-@pytest.mark.parametrize("name", [*CASES, *STRUCK_DOWN])
+@pytest.mark.parametrize("name", [*CASES, *ENDED_BROKERS])
 def test_a_healed_fault_fires_no_more_and_all_is_well(three: ottla.Cluster, kafka_name: str, name: str) -> None:
     three.create_topic(kafka_name)
     scene = Scene(three, kafka_name, three.leader(kafka_name, 0))
@@ -184,7 +184,7 @@ def test_a_healed_fault_fires_no_more_and_all_is_well(three: ottla.Cluster, kafk
     with ottla.Producer(three.bootstrap_servers, delivery_timeout_ms=60_000, **quick) as sender:
         traffic = Traffic(sender, kafka_name)
         traffic.send().result(PATIENCE_S)
-        fault = (CASES | STRUCK_DOWN)[name](scene)
+        fault = (CASES | ENDED_BROKERS)[name](scene)
         sent = traffic.send()
         until(lambda: fault.fired > 0, f"{fault} never fired")
         fault.heal()

@@ -49,9 +49,9 @@ def test_a_lost_ack_is_recorded_between_its_request_and_its_retry() -> None:
     assert lost["reason"] == "answer lost by fault 1"
     assert lost["base_offset"] == -1
     assert (lost["crc"], lost["count"]) == (again["crc"], again["count"])
-    (strike,) = [each for each in found["events"] if each["kind"] == "fires"]
-    assert lost["order"] < strike["order"] < lost["ended_order"] < again["order"]
-    assert strike["broker"] == lost["broker"]
+    (firing,) = [each for each in found["events"] if each["kind"] == "fires"]
+    assert lost["order"] < firing["order"] < lost["ended_order"] < again["order"]
+    assert firing["broker"] == lost["broker"]
     assert [mark for _, _, mark in found["watermarks"]] == [1, 2, 3, 4]
     assert found["left_out"] == 0
 

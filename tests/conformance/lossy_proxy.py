@@ -20,7 +20,7 @@ from tools.ports import free_ports
 from ottla.protocol.frames import decode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
-from ..wrong_answers import Crook, framed
+from ..wrong_answers import AnswerChange, framed
 
 _PRODUCE, _API_VERSIONS = 0, 18
 _NAMED_FROM_VERSION = 3  # of ApiVersions (KIP-511)
@@ -61,7 +61,7 @@ class LossyProxy:
         self._left = 0
         self._seen = 0
         self._lost_api_key = _PRODUCE
-        self._crooks: list[Crook] = []
+        self._changes: list[AnswerChange] = []
         self._to_repeat = 0
         self._passing = [threading.Event() for _ in self.ports]
         self._held = [threading.Event() for _ in self.ports]
@@ -83,10 +83,10 @@ class LossyProxy:
             self._lost_api_key = api_key
         return self
 
-    def spoil(self, *crooks: Crook) -> Self:
+    def spoil(self, *changes: AnswerChange) -> Self:
         """Have these make the next answers to Produce requests, one each; `with` ends it."""
         with self._lock:
-            self._crooks, self.fired = list(crooks), 0
+            self._changes, self.fired = list(changes), 0
         return self
 
     def repeat(self, times: int) -> Self:
@@ -115,7 +115,7 @@ class LossyProxy:
     def __exit__(self, _kind: type | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         with self._lock:
             self._left = self._to_repeat = 0
-            self._crooks = []
+            self._changes = []
 
     def close(self) -> None:
         """Let nobody through any more."""
@@ -195,11 +195,11 @@ class LossyProxy:
                 self.fired += 1
                 return b""
             version = connection.versions.pop(correlation_id)
-            if not self._crooks:
+            if not self._changes:
                 return framed(frame)
-            crook = self._crooks.pop(0)
+            change = self._changes.pop(0)
             self.fired += 1
-        return crook(frame, version)
+        return change(frame, version)
 
     def _note(self, software: str, frame: bytes) -> str:
         """Remember what is asked; the name of the client's software as far as it has told it on this connection."""

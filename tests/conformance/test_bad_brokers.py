@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.errors import DeliveryUnknown
 
-from ..wrong_answers import WRONG, Crook, as_it_is
+from ..wrong_answers import WRONG, AnswerChange, as_it_is
 from .sides import Side
 
 _PATIENCE_S = 60
@@ -28,7 +28,7 @@ def stored(side: Side, topic: str, reading: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_once(
-    side: Side, topic: str, wrong: Crook, reading: Any
+    side: Side, topic: str, wrong: AnswerChange, reading: Any
 ) -> None:
     with ottla.Producer(side.noted_servers, **_QUICK) as producer, side.proxy.spoil(wrong, as_it_is, wrong) as proxy:
         sent = [producer.send(topic, b"%d" % n, partition=0) for n in range(50)]
@@ -42,7 +42,7 @@ def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_onc
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_without_idempotence_or_retries_a_wrong_answer_is_an_unknown_outcome(
-    side: Side, topic: str, wrong: Crook, reading: Any
+    side: Side, topic: str, wrong: AnswerChange, reading: Any
 ) -> None:
     with ottla.Producer(side.noted_servers, retries=0, enable_idempotence=False, **_QUICK) as producer:
         with side.proxy.spoil(wrong) as proxy:

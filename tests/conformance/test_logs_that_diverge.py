@@ -21,7 +21,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.records.plain import Record, encode_batch
 
-from ..interop.log_story import FIRST_MS, Teller, whole
+from ..interop.log_steps import FIRST_MS, Teller, whole
 from ..wire import Wire
 from .sides import Side
 

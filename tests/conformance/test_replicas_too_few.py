@@ -13,7 +13,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.plain import Record, encode_batch
 
-from ..interop.log_story import FIRST_MS
+from ..interop.log_steps import FIRST_MS
 from ..wire import Wire
 from .sides import Side
 

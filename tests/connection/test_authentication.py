@@ -275,7 +275,7 @@ def test_a_broker_of_before_1_0_is_told_of(secured, make_api_versions):
 
 
 def test_a_session_is_renewed_before_it_ends_behind_what_is_in_flight(secured):
-    # No timeout may strike first in this story.
+    # No timeout may come first here.
     world = secured(lifetime_ms=100_000, request_timeout_ms=1_000_000)
     line = world.line
     world.come_in()

@@ -69,12 +69,12 @@ def test_with_a_token_nothing_is_told_without_it(guarded: Asking) -> None:
     assert guarded.raw("GET", "")[0] == 200
 
 
-def test_a_ticket_is_good_for_one_download(guarded: Asking) -> None:
-    _, _, content = guarded.raw("GET", "api/ticket", Authorization=f"Bearer {TOKEN}")
-    ticket = json.loads(content)["ticket"]
-    assert guarded.raw("GET", f"api/topics?ticket={ticket}")[0] == 200
-    assert guarded.raw("GET", f"api/topics?ticket={ticket}")[0] == 401
-    assert guarded.raw("GET", "api/topics?ticket=")[0] == 401
+def test_a_one_time_token_is_good_for_one_download(guarded: Asking) -> None:
+    _, _, content = guarded.raw("GET", "api/one-time-token", Authorization=f"Bearer {TOKEN}")
+    one_time = json.loads(content)["one_time_token"]
+    assert guarded.raw("GET", f"api/topics?one_time_token={one_time}")[0] == 200
+    assert guarded.raw("GET", f"api/topics?one_time_token={one_time}")[0] == 401
+    assert guarded.raw("GET", "api/topics?one_time_token=")[0] == 401
 
 
 def test_read_only_nothing_is_changed_whoever_asks(guarded: Asking) -> None:

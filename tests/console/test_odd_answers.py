@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.client.crooked_proxy import CrookedProxy
+from tests.client.altering_proxy import AlteringProxy
 
 import ottla
 from ottla.cli import main
@@ -31,15 +31,15 @@ def single() -> Iterator[ottla.Cluster]:
 
 
 @contextmanager
-def changed(cluster: ottla.Cluster, request: Any, change: Callable[[Any], None]) -> Iterator[CrookedProxy]:
+def changed(cluster: ottla.Cluster, request: Any, change: Callable[[Any], None]) -> Iterator[AlteringProxy]:
     """A proxy that changes all answers to these requests."""
 
-    def crook(frame: bytes, version: int) -> bytes:
+    def wrong(frame: bytes, version: int) -> bytes:
         correlation_id, message = decode_response(memoryview(frame), request, version)
         change(message)
         return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
 
-    proxy = CrookedProxy(cluster.bootstrap_servers, [crook] * 1000, request.API_KEY)
+    proxy = AlteringProxy(cluster.bootstrap_servers, [wrong] * 1000, request.API_KEY)
     try:
         yield proxy
     finally:

@@ -23,7 +23,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-from .log_story import PARTITIONS, Step, Teller, story
+from .log_steps import PARTITIONS, Step, Teller, steps_of
 
 pytestmark = pytest.mark.kafka
 
@@ -34,7 +34,7 @@ _SEEDS = sorted({*fixed_seeds(40, soak=200, kept=[1962371300, 50760915]), *commi
 
 
 class Difference(NamedTuple):
-    """What may differ: which answers to which steps, why. Logs never do, so that a story goes on behind it."""
+    """What may differ: which answers to which steps, why. Logs never do, so that the steps go on behind it."""
 
     reason: str
     applies: Callable[[Step, Any, Any], bool]
@@ -237,11 +237,11 @@ def test_random_lives_of_a_topic_go_as_in_apache_kafka(ours: Cluster, apache_kaf
         set_up_transactions(address)
     found: set[str] = set()
     for seed in _SEEDS:
-        topic, configs = f"story-{seed}", {"max.message.bytes": "2000"} if seed % 3 == 0 else {}
+        topic, configs = f"seed-{seed}", {"max.message.bytes": "2000"} if seed % 3 == 0 else {}
         for address in (ours.bootstrap_servers, apache_kafka):
             make_topic(address, topic, configs)
         tellers = Teller(ours.bootstrap_servers, topic), Teller(apache_kafka, topic)
-        found |= compare(seed, story(seed, versions), *tellers)
+        found |= compare(seed, steps_of(seed, versions), *tellers)
         for teller in tellers:
             teller.wire.close()
     if "OTTLA_SEEDS" not in os.environ:

@@ -264,7 +264,7 @@ def other_protocol(session: Session) -> None:
     session.fetch(None, -1)
 
 
-def story(address: str) -> list[Any]:
+def seen_by(address: str) -> list[Any]:
     session = Session(address)
     for part in (refusals, dynamic_members, static_members, other_protocol):
         part(session)
@@ -289,8 +289,8 @@ def test_a_consumer_groups_life_is_answered_as_by_apache_kafka() -> None:
         give_up = time.monotonic() + _PATIENCE_S
         while _TOPIC not in admin.list_topics(timeout=_PATIENCE_S).topics:
             assert time.monotonic() < give_up
-        theirs = story(kafka.bootstrap_servers)
+        theirs = seen_by(kafka.bootstrap_servers)
     with Cluster(brokers=1) as cluster:
         cluster.create_topic(_TOPIC, partitions=4)
-        ours = story(cluster.bootstrap_servers)
+        ours = seen_by(cluster.bootstrap_servers)
     assert ours == theirs

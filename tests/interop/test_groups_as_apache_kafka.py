@@ -147,7 +147,7 @@ class Session:
         self.seen.append({each.group_id: each.error_code for each in answer.results})
 
 
-def story(address: str) -> list[Any]:
+def seen_by(address: str) -> list[Any]:
     """What is answered to a group's whole life, mistakes included."""
     session = Session(coordinator_of(address))
     session.fetch()
@@ -226,8 +226,8 @@ def test_a_groups_life_is_answered_as_by_apache_kafka(apache_kafka: str) -> None
     give_up = time.monotonic() + _PATIENCE_S
     while _TOPIC not in admin.list_topics(timeout=_PATIENCE_S).topics:
         assert time.monotonic() < give_up
-    theirs = story(apache_kafka)
+    theirs = seen_by(apache_kafka)
     with Cluster(brokers=1) as cluster:
         cluster.create_topic(_TOPIC)
-        ours = story(cluster.bootstrap_servers)
+        ours = seen_by(cluster.bootstrap_servers)
     assert ours == theirs

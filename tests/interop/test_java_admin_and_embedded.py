@@ -188,29 +188,29 @@ def test_kafka_leader_election_brings_the_preferred_leader_back(cluster: Cluster
 def test_kafka_leader_election_makes_a_replica_lead_that_was_not_in_sync(
     cluster: Cluster, kafka_tools: KafkaTools
 ) -> None:
-    cluster.create_topic("orphaned", partitions=1, replication_factor=2)
-    leader = cluster.leader("orphaned", 0)
-    (follower,) = set(cluster.isr("orphaned", 0)) - {leader}
-    send(cluster, "orphaned", 3)
+    cluster.create_topic("leaderless", partitions=1, replication_factor=2)
+    leader = cluster.leader("leaderless", 0)
+    (follower,) = set(cluster.isr("leaderless", 0)) - {leader}
+    send(cluster, "leaderless", 3)
     cluster.kill(follower)
-    cluster.await_isr("orphaned", 0, 1)
-    send(cluster, "orphaned", 4)
+    cluster.await_isr("leaderless", 0, 1)
+    send(cluster, "leaderless", 4)
     cluster.kill(leader)
     cluster.start(follower)
     give_up_s = time.monotonic() + _PATIENCE_S
-    while cluster.leader("orphaned", 0) != -1:
+    while cluster.leader("leaderless", 0) != -1:
         assert time.monotonic() < give_up_s
-    where = ["--topic", "orphaned", "--partition", "0"]
+    where = ["--topic", "leaderless", "--partition", "0"]
     tool = f"{_TOOLS}.LeaderElectionCommand", "--bootstrap-server", cluster.bootstrap_servers, *where
     # The preferred leader is away, and nobody else was asked about.
     status, said = kafka_tools.try_to_run(*tool, "--election-type", "preferred")
     assert (status, "PreferredLeaderNotAvailableException" in said) == (1, True), said
     said = kafka_tools.run(*tool, "--election-type", "unclean")
-    assert "Successfully completed leader election (UNCLEAN) for partitions orphaned-0" in said
-    assert cluster.leader("orphaned", 0) == follower
-    assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "orphaned").split() == ["orphaned:0:3"]
+    assert "Successfully completed leader election (UNCLEAN) for partitions leaderless-0" in said
+    assert cluster.leader("leaderless", 0) == follower
+    assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "leaderless").split() == ["leaderless:0:3"]
     cluster.start(leader)
-    cluster.await_isr("orphaned", 0)
+    cluster.await_isr("leaderless", 0)
 
 
 def test_kafka_consumer_groups_resets_offsets(cluster: Cluster, kafka_tools: KafkaTools) -> None:

@@ -132,7 +132,7 @@ class Session:
         self.look(label, replicas)
 
 
-def story(session: Session) -> list[Any]:
+def seen_by(session: Session) -> list[Any]:
     session.send(10)
     session.move([2, 3])
     session.settle("the leader goes", [2, 3])
@@ -186,7 +186,7 @@ def test_moves_end_as_in_apache_kafka() -> None:
     except JarsUnavailable as missing:
         lacking("kafka", missing)
     with Cluster(brokers=3) as cluster:
-        ours = story(Session(cluster))
+        ours = seen_by(Session(cluster))
     with kafka:
-        theirs = story(Session(kafka))
+        theirs = seen_by(Session(kafka))
     assert ours == theirs

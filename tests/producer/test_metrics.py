@@ -1,4 +1,4 @@
-"""What the producer core tells under the names of Kafka's producer metrics, for a story with known figures."""
+"""What the producer core tells under the names of Kafka's producer metrics, for a run with known figures."""
 
 from __future__ import annotations
 

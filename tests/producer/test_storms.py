@@ -32,12 +32,12 @@ class Storm:
                 value = f"{prefix}{partition}-{step}-{len(self.sent[partition])}"
                 self.sent[partition].append(value)
                 self.batches[value] = world.send(value, partition=partition)
-            self.strike()
+            self.disturb()
         world.settle()
         while world.stragglers:
             world.store_straggler(self.rng.randrange(100))
 
-    def strike(self) -> None:
+    def disturb(self) -> None:
         world, rng = self.world, self.rng
         if world.stragglers and rng.random() < 0.3:
             world.store_straggler(rng.randrange(100))

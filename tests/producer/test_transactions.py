@@ -26,7 +26,7 @@ from ottla.producer.events import (
     TransactionChanged,
 )
 from ottla.producer.same_epoch import BUMPS_FROM_VERSION
-from ottla.producer.transaction_answers import Reaction, RequestKind, gravest, reaction_to
+from ottla.producer.transaction_answers import Reaction, RequestKind, most_serious, reaction_to
 from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionIdentity, TransactionState
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -583,10 +583,10 @@ def _without_epoch(answer: Any) -> Any:
     return answer
 
 
-def test_of_many_errors_the_gravest_counts() -> None:
+def test_of_many_errors_the_most_serious_counts() -> None:
     kind = RequestKind.ADD_PARTITIONS
-    assert gravest(kind, {("a", 0): 0, ("a", 1): 0}) is None
-    assert gravest(kind, {("a", 0): 3, ("a", 1): 55}) in ((3, Reaction.AGAIN), (55, Reaction.AGAIN))
-    assert gravest(kind, {("a", 0): 29, ("a", 1): 55}) == (29, Reaction.ABORT)
-    assert gravest(kind, {("a", 0): 29, ("a", 1): 90}) == (90, Reaction.FENCED)
+    assert most_serious(kind, {("a", 0): 0, ("a", 1): 0}) is None
+    assert most_serious(kind, {("a", 0): 3, ("a", 1): 55}) in ((3, Reaction.AGAIN), (55, Reaction.AGAIN))
+    assert most_serious(kind, {("a", 0): 29, ("a", 1): 55}) == (29, Reaction.ABORT)
+    assert most_serious(kind, {("a", 0): 29, ("a", 1): 90}) == (90, Reaction.FENCED)
     assert reaction_to(RequestKind.END, 48) is Reaction.GONE

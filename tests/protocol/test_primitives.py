@@ -133,10 +133,10 @@ def test_a_string_that_is_not_utf8_is_refused() -> None:
         Decoder(b"\0\2\xff\xfe").string()
 
 
-def test_a_struct_marker_is_minus_one_or_one() -> None:
+def test_a_struct_that_may_be_null_begins_with_minus_one_or_one() -> None:
     assert Decoder(b"\1").has_struct()
     assert not Decoder(b"\xff").has_struct()
-    with pytest.raises(MalformedMessage, match="marker of 2"):
+    with pytest.raises(MalformedMessage, match="begins with 2"):
         Decoder(b"\2").has_struct()
 
 

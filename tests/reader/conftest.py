@@ -65,8 +65,8 @@ class World:
         self.topic_error = 0
         self.refuse_connections = False
         self.lose_next_fetch = False
-        # What a broker that answers crookedly makes of an answer.
-        self.crook: Callable[[Any], Any] = lambda answer: answer
+        # What a broker that answers wrongly makes of an answer.
+        self.alter: Callable[[Any], Any] = lambda answer: answer
         # The host of each connection, and of the request at hand.
         self.hosts: dict[int, str] = {}
         self.asked_at = ""
@@ -133,7 +133,7 @@ class World:
             self.asked_at = self.hosts[output.connection_id]
             message = self._respond(output.message)
             if message is not None:
-                message = self.crook(message)
+                message = self.alter(message)
                 self.core.receive(Received(output.connection_id, output.correlation_id, message), self.now_us)
             else:
                 self.held.append((output.connection_id, output.correlation_id, output.message))

@@ -197,7 +197,7 @@ def test_a_broker_of_another_epoch_is_asked_again(world: Any, code: int) -> None
                     told.error_code, told.leader_epoch, told.end_offset = code, -1, -1
         return answer
 
-    world.crook = refuse
+    world.alter = refuse
     world.store(0, b"b")
     said = read_on(world)
     assert refused == [code] * 2

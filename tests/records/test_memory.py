@@ -253,7 +253,7 @@ class Ringing(Hooks):
         raise KeyboardInterrupt
 
 
-def test_a_tables_batch_is_queued_although_ctrl_c_strikes_while_the_io_thread_is_woken() -> None:
+def test_a_tables_batch_is_queued_although_ctrl_c_comes_while_the_io_thread_is_woken() -> None:
     other = appender()
     other.send("flights", b"x" * 1300, partition=1)
     [sealed] = taken_from(other, force=True)

@@ -13,7 +13,7 @@ def answer(body: bytes, status: str = "200 OK", more: bytes = b"") -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status.encode(), len(body), more, body)
 
 
-class Crooked:
+class ScriptedRegistry:
     """A registry that gives these answers, one for each request; None hangs up, and what is callable is called."""
 
     def __init__(self, *answers: bytes | Callable[[], bytes] | None) -> None:
@@ -51,11 +51,11 @@ class Crooked:
 
 
 @pytest.fixture
-def crooked() -> Iterator[Callable[..., Crooked]]:
-    made: list[Crooked] = []
+def registry_of() -> Iterator[Callable[..., ScriptedRegistry]]:
+    made: list[ScriptedRegistry] = []
 
-    def make(*answers: bytes | Callable[[], bytes] | None) -> Crooked:
-        made.append(Crooked(*answers))
+    def make(*answers: bytes | Callable[[], bytes] | None) -> ScriptedRegistry:
+        made.append(ScriptedRegistry(*answers))
         return made[-1]
 
     yield make

@@ -21,7 +21,7 @@ from ottla.registry.registered import PROTOBUF, RegisteredSchema, SchemaReferenc
 from ottla.schemas.avro.derived import derive_schema
 from ottla.schemas.avro.schema import parse_schema
 
-from .conftest import Crooked, answer
+from .conftest import ScriptedRegistry, answer
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]})
@@ -137,11 +137,11 @@ def test_a_registry_that_does_not_answer_is_no_bad_value(kafka_name: str) -> Non
 
 @pytest.mark.parametrize("body", [b"404 page not found", b'{"message":"no Route matched"}', b'{"error_code":404}'])
 def test_a_proxy_that_finds_no_registry_is_no_bad_value(
-    body: bytes, client: RegistryClient, kafka_name: str, crooked: Callable[..., Crooked]
+    body: bytes, client: RegistryClient, kafka_name: str, registry_of: Callable[..., ScriptedRegistry]
 ) -> None:
     schema = registered(client, kafka_name)
     column = encoded(client, schema)
-    elsewhere = RegistryClient(crooked(answer(body, "404 Not Found")).url, max_retries=0)
+    elsewhere = RegistryClient(registry_of(answer(body, "404 Not Found")).url, max_retries=0)
     decoder = ColumnDecoder(elsewhere, "avro", schema, mode="null")
     with pytest.raises(ottla.RegistryError, match="404"):
         decoder.decode(column)

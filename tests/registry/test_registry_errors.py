@@ -15,7 +15,7 @@ import ottla
 from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
 
-from .conftest import Crooked, answer
+from .conftest import ScriptedRegistry, answer
 
 QUICK = {"retries_wait_ms": 1, "retries_max_wait_ms": 2}
 _SCHEMA = b'{"schema":"\\"int\\"","guid":"g"}'
@@ -32,27 +32,29 @@ def test_a_registry_that_is_not_there_is_named() -> None:
     assert error.value.retriable
 
 
-def test_the_next_registry_is_asked_where_one_is_not_there(crooked: Callable[..., Crooked]) -> None:
+def test_the_next_registry_is_asked_where_one_is_not_there(registry_of: Callable[..., ScriptedRegistry]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         gone = f"http://127.0.0.1:{server.getsockname()[1]}"
-    there = crooked(answer(_SCHEMA))
+    there = registry_of(answer(_SCHEMA))
     client = RegistryClient([gone, there.url], QUICK, max_retries=0)
     assert client.by_id(1).text == '"int"'
     assert client.by_id(2).text == '"int"'
     assert len(there.requests) == 2
 
 
-def test_a_registry_with_an_error_of_its_own_is_asked_again(crooked: Callable[..., Crooked]) -> None:
+def test_a_registry_with_an_error_of_its_own_is_asked_again(registry_of: Callable[..., ScriptedRegistry]) -> None:
     failure = answer(b'{"error_code":50001,"message":"the store"}', "500 Internal Server Error")
-    registry = crooked(failure, failure, answer(_SCHEMA))
+    registry = registry_of(failure, failure, answer(_SCHEMA))
     assert RegistryClient(registry.url, QUICK).by_id(1).text == '"int"'
     assert len(registry.requests) == 3
     with pytest.raises(ottla.RegistryError, match=r"50001: the store") as error:
-        RegistryClient(crooked(failure).url, QUICK).by_id(1)
+        RegistryClient(registry_of(failure).url, QUICK).by_id(1)
     assert (error.value.retriable, error.value.code) == (True, 50001)
 
 
-def test_a_server_that_repeats_the_password_does_not_have_it_shown(crooked: Callable[..., Crooked]) -> None:
+def test_a_server_that_repeats_the_password_does_not_have_it_shown(
+    registry_of: Callable[..., ScriptedRegistry],
+) -> None:
     encoded = base64.b64encode(b"joe:s3cretPW").decode()
     for said, settings in (
         ("no joe:s3cretPW here", {"basic.auth.user.info": "joe:s3cretPW"}),
@@ -65,7 +67,7 @@ def test_a_server_that_repeats_the_password_does_not_have_it_shown(crooked: Call
         ("joe:s3cretPW&amp;", {"basic.auth.user.info": "joe:s3cretPW&"}),
         ("JOE:S3CRETpw", {"basic.auth.user.info": "joe:s3cretPW"}),
     ):
-        registry = crooked(answer(json.dumps({"error_code": 401, "message": said}).encode(), "401 Unauthorized"))
+        registry = registry_of(answer(json.dumps({"error_code": 401, "message": said}).encode(), "401 Unauthorized"))
         with pytest.raises(ottla.RegistryError, match=r"does not let this client in.*\*\*\*") as error:
             RegistryClient(registry.url, settings).by_id(1)
         assert "s3cretpw" not in str(error.value).lower()
@@ -73,28 +75,30 @@ def test_a_server_that_repeats_the_password_does_not_have_it_shown(crooked: Call
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 31, 1 << 70])
-def test_an_id_that_no_record_can_name_is_no_answer(crooked: Callable[..., Crooked], number: int) -> None:
+def test_an_id_that_no_record_can_name_is_no_answer(registry_of: Callable[..., ScriptedRegistry], number: int) -> None:
     told = answer(f'{{"id":{number}}}'.encode())
     with pytest.raises(ottla.RegistryError, match="is no schema; check schema"):
-        RegistryClient(crooked(told).url, QUICK).register("s", '"int"')
+        RegistryClient(registry_of(told).url, QUICK).register("s", '"int"')
 
 
-def test_what_is_refused_is_not_asked_again(crooked: Callable[..., Crooked]) -> None:
-    registry = crooked(answer(b'{"error_code":40403,"message":"Schema not found"}', "404 Not Found"))
+def test_what_is_refused_is_not_asked_again(registry_of: Callable[..., ScriptedRegistry]) -> None:
+    registry = registry_of(answer(b'{"error_code":40403,"message":"Schema not found"}', "404 Not Found"))
     with pytest.raises(ottla.RegistryError, match="40403: Schema not found"):
         RegistryClient(registry.url, QUICK).by_id(1)
     assert len(registry.requests) == 1
 
 
-def test_a_kept_connection_that_has_ended_is_replaced_at_once(crooked: Callable[..., Crooked]) -> None:
-    registry = crooked(answer(_SCHEMA), None, answer(_SCHEMA))
+def test_a_kept_connection_that_has_ended_is_replaced_at_once(
+    registry_of: Callable[..., ScriptedRegistry],
+) -> None:
+    registry = registry_of(answer(_SCHEMA), None, answer(_SCHEMA))
     client = RegistryClient(registry.url, QUICK, max_retries=0)
     assert client.by_id(1).text == '"int"'
     assert client.by_id(2).text == '"int"'
 
 
-def test_a_deletion_is_sent_once(crooked: Callable[..., Crooked]) -> None:
-    registry = crooked(answer(_SCHEMA), None, answer(b"[1]"))
+def test_a_deletion_is_sent_once(registry_of: Callable[..., ScriptedRegistry]) -> None:
+    registry = registry_of(answer(_SCHEMA), None, answer(b"[1]"))
     client = RegistryClient(registry.url, QUICK)
     client.by_id(1)
     with pytest.raises(ottla.RegistryError, match="cannot be reached"):
@@ -106,7 +110,7 @@ def test_a_deletion_is_sent_once(crooked: Callable[..., Crooked]) -> None:
     assert RegistryClient([gone, registry.url], QUICK).delete_subject("s") == [1]
 
 
-def test_a_slow_registry_is_waited_for_as_long_as_one_said(crooked: Callable[..., Crooked]) -> None:
+def test_a_slow_registry_is_waited_for_as_long_as_one_said(registry_of: Callable[..., ScriptedRegistry]) -> None:
     held = threading.Event()
 
     def hold() -> bytes:
@@ -114,7 +118,7 @@ def test_a_slow_registry_is_waited_for_as_long_as_one_said(crooked: Callable[...
         return answer(_SCHEMA)
 
     with pytest.raises(ottla.RegistryError, match=r"no answer within request\.timeout\.ms=50"):
-        RegistryClient(crooked(hold).url, QUICK, request_timeout_ms=50, max_retries=0).by_id(1)
+        RegistryClient(registry_of(hold).url, QUICK, request_timeout_ms=50, max_retries=0).by_id(1)
     held.set()
 
 
@@ -160,9 +164,9 @@ def test_an_answer_that_comes_byte_by_byte_must_be_through_in_time(where: str) -
         (answer(b'{"message":"a\xe2\x80\x8bb"}', "422 Unprocessable"), r"(422: a\u200bb)"),
     ],
 )
-def test_what_is_no_answer_is_told(crooked: Callable[..., Crooked], given: bytes, told: str) -> None:
+def test_what_is_no_answer_is_told(registry_of: Callable[..., ScriptedRegistry], given: bytes, told: str) -> None:
     with pytest.raises(ottla.RegistryError) as error:
-        RegistryClient(crooked(given).url, QUICK, max_retries=0).by_id(1)
+        RegistryClient(registry_of(given).url, QUICK, max_retries=0).by_id(1)
     assert told in str(error.value)
     assert "\x1b" not in str(error.value)
 
@@ -214,14 +218,14 @@ def test_a_server_that_waits_for_the_end_of_a_line_of_http_is_asked_without_tls(
         thread.join()
 
 
-def test_one_thread_asks_for_all_that_ask_the_same(crooked: Callable[..., Crooked]) -> None:
+def test_one_thread_asks_for_all_that_ask_the_same(registry_of: Callable[..., ScriptedRegistry]) -> None:
     waiting, go = threading.Semaphore(0), threading.Event()
 
     def hold() -> bytes:
         go.wait(60)
         return answer(_SCHEMA)
 
-    registry = crooked(hold)
+    registry = registry_of(hold)
     client = RegistryClient(registry.url, QUICK)
     found: list[str] = []
 

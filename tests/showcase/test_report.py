@@ -254,10 +254,10 @@ def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
 
 
 def test_json_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(UserMistake, match="another place"):
+    with pytest.raises(UserMistake, match="another path"):
         write_figures(tmp_path / "absent" / "figures.json", outcome())
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UserMistake, match="another place"):
+    with pytest.raises(UserMistake, match="another path"):
         write_figures(tmp_path / "folder", outcome())
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 

@@ -48,8 +48,8 @@ class Affected:
 
     def states(self) -> list[str]:
         return [
-            "dead" if machine.is_dead else "frozen" if machine.is_frozen else "well"
-            for machine in self.world.brokers.values()
+            "dead" if runner.is_dead else "frozen" if runner.is_frozen else "well"
+            for runner in self.world.brokers.values()
         ]
 
     def heal(self) -> None:

@@ -91,20 +91,20 @@ class Storm:
         broker_id = rng.choice(BROKERS)
         if self.is_power_cut_unnoticed():
             return
-        machine = world.brokers[broker_id]
+        runner = world.brokers[broker_id]
         kind = rng.choice(("kill", "kill", "power_off", "pause", "cut", "cut", "start", "start", "resume", "heal"))
-        if kind == "kill" and not machine.is_dead:
+        if kind == "kill" and not runner.is_dead:
             world.kill(broker_id)
-        elif kind == "power_off" and self.world.is_whole() and not machine.is_dead:
-            self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
+        elif kind == "power_off" and self.world.is_whole() and not runner.is_dead:
+            self._dark = broker_id, runner.core.broker_epoch  # type: ignore[attr-defined]
             world.power_off(broker_id)
-        elif kind == "pause" and not machine.is_dead and not machine.is_frozen:
+        elif kind == "pause" and not runner.is_dead and not runner.is_frozen:
             world.pause(broker_id)
         elif kind == "cut":
             self.cuts.append(world.links.cut(broker_id, rng.choice([*BROKERS, CONTROLLER])))
-        elif kind == "start" and machine.is_dead:
+        elif kind == "start" and runner.is_dead:
             world.start(broker_id)
-        elif kind == "resume" and machine.is_frozen and not machine.is_dead:
+        elif kind == "resume" and runner.is_frozen and not runner.is_dead:
             world.resume(broker_id)
         elif kind == "heal":
             self.heal_links()

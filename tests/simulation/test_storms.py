@@ -190,8 +190,8 @@ def breaches(seed: int, outcomes: Counter[str]) -> list[str]:
             told.append(f"{sender.producer.appender.buffered_bytes} bytes of the buffer were never given back")
         if any(core_queue.waiting or core_queue.in_flight for core_queue in queues(sender.producer)):
             told.append("settled batches are still in the core's queues")
-    for broker, machine in world.brokers.items():
-        if machine.core.replicas._budget.used_bytes:  # type: ignore[attr-defined]
+    for broker, runner in world.brokers.items():
+        if runner.core.replicas._budget.used_bytes:  # type: ignore[attr-defined]
             told.append(f"broker {broker} keeps batches in memory that every follower has")
     return told
 

@@ -9,7 +9,7 @@ from tools.mutation.weaknesses import weakened
 
 from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
-from ottla.simulation.outcome import verdict_of
+from ottla.simulation.outcome import summary_of
 from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.run import execute
 from ottla.simulation.story import FAULT, FINDING, FOLD, Story, as_text, fault_words, tell
@@ -156,7 +156,7 @@ def test_an_exception_is_named_and_leads_to_its_trace() -> None:
     story = tell(small(*sends(7), no_such_setting=1))
     assert story.outcome.crashed is not None
     page, parsed = as_page(story), page_of(story)
-    assert f"<title>Seed 1: {verdict_of(story.outcome)}</title>" in page
+    assert f"<title>Seed 1: {summary_of(story.outcome)}</title>" in page
     assert [place for place in parsed.links if place not in parsed.ids] == []
     assert len(parsed.links) == 1
     # The trace's rows keep their indentation, and marks that would point nowhere are left out.

@@ -50,7 +50,7 @@ def test_each_kind_of_fault_fires_and_heals(kind: str) -> None:
         assert not chronicle.stuck, f"seed {seed}"
         assert run.world.is_whole(), f"seed {seed}"
         assert not run.world.controller.is_dead
-        assert not any(machine.is_dead or machine.is_frozen for machine in run.world.brokers.values())
+        assert not any(runner.is_dead or runner.is_frozen for runner in run.world.brokers.values())
         assert len(chronicle.faults) == 5
         if any(fault.fired for fault in chronicle.faults):
             return

@@ -132,7 +132,7 @@ class Writer:
         if rng.random() < 0.06:
             self.replace()
         if self.zombies and rng.random() < 0.15:
-            self.haunt()
+            self.act_as_zombie()
         if not self.begin():
             return
         transaction = self.open
@@ -151,7 +151,7 @@ class Writer:
             return
         self.open = None
 
-    def haunt(self) -> None:
+    def act_as_zombie(self) -> None:
         producer, transaction = self.storm.rng.choice(self.zombies)
         if transaction is None:
             return
@@ -251,10 +251,10 @@ class Storm:
             world.scheduler.after(rng.choice((200_000, 4_000_000)), lambda: self.mend(broker_id))
 
     def mend(self, broker_id: int) -> None:
-        machine = self.world.brokers[broker_id]
-        if machine.is_dead:
+        runner = self.world.brokers[broker_id]
+        if runner.is_dead:
             self.world.start(broker_id)
-        elif machine.is_frozen:
+        elif runner.is_frozen:
             self.world.resume(broker_id)
 
     def heal(self) -> None:

@@ -45,7 +45,7 @@ class Storm:
         self._zombies: list[tuple[Engine, str]] = []
         self._started = 0
         self.killed = self.held_up = 0
-        self.story: list[str] = []
+        self.happened: list[str] = []
 
     @property
     def job(self) -> Job:
@@ -59,7 +59,7 @@ class Storm:
             for is_killed in plan:
                 if self._random.random() < 0.3:
                     api = self._random.choice(_APIS)
-                    self.story.append(f"answers of {api} are lost")
+                    self.happened.append(f"answers of {api} are lost")
                     lost = self._cluster.faults.lose_ack(api=api, probability=0.1, seed=self._random.getrandbits(30))
                     stack.callback(lost.heal)
                 assert any(self._drive(is_killed) for _ in range(_TRIES)), "no driver came to its barrier"
@@ -78,16 +78,16 @@ class Storm:
         engine.hold(barrier, after=after)
         engine.start()
         if not engine.held_or_ended(barrier):
-            self.story.append(f"driver {number} ended before {barrier}")
+            self.happened.append(f"driver {number} ended before {barrier}")
             return False
         if self._random.random() < 0.3:
             self._move_coordinators()
         if is_killed:
-            self.story.append(f"driver {number} is killed at {barrier}")
+            self.happened.append(f"driver {number} is killed at {barrier}")
             engine.kill()
             self.killed += 1
         else:
-            self.story.append(f"driver {number} sleeps at {barrier}")
+            self.happened.append(f"driver {number} sleeps at {barrier}")
             self._zombies.append((engine, barrier))
             self.held_up += 1
         return True
@@ -99,14 +99,14 @@ class Storm:
         for transactional_id, broker_id in before.items():
             if self._cluster.coordinator(transactional_id=transactional_id) == broker_id:
                 self._cluster.move_coordinator(transactional_id=transactional_id)
-        self.story.append(f"coordinators move: the driver's, and those of {len(tasks)} open transactions of tasks")
+        self.happened.append(f"coordinators move: the driver's, and those of {len(tasks)} open transactions of tasks")
 
     def _wake(self, index: int) -> None:
         engine, barrier = self._zombies.pop(index)
-        self.story.append(f"the one at {barrier} wakes up")
+        self.happened.append(f"the one at {barrier} wakes up")
         engine.release(barrier)
         if self._random.random() < 0.5 or not self._zombies:
-            self.story.append(f"and ends with {engine.end()}")
+            self.happened.append(f"and ends with {engine.end()}")
         else:
             self._zombies.append((engine, barrier))
             engine.hold(barrier)
@@ -135,7 +135,7 @@ def test_every_row_is_there_once_after_a_storm(
         driver.main(last.text())
         assert_every_row_once(last)
     except BaseException as error:
-        error.add_note("\n".join(storm.story))
+        error.add_note("\n".join(storm.happened))
         raise
     finally:
         storm.clean()

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from tests.client.crooked_proxy import CrookedProxy, frames, hang_up
+from tests.client.altering_proxy import AlteringProxy, frames, hang_up
 from tests.wrong_answers import framed
 
 import ottla
@@ -25,7 +25,7 @@ _CREATE_TOPICS = CreateTopicsRequest.API_KEY
 _ALLOWED = {"cleanup.policy"}
 
 
-class PolicyProxy(CrookedProxy):
+class PolicyProxy(AlteringProxy):
     """Answers CreateTopics as such brokers do; `refused` are the topics.
 
     The broker only validates what is refused: so its answer, which is exchanged, has its place among the others.
@@ -61,7 +61,7 @@ class PolicyProxy(CrookedProxy):
         chunks = encode_request(header.correlation_id, header.client_id, request, header.request_api_version)
         return b"".join(bytes(chunk) for chunk in chunks)
 
-    def _crooked(self, frame: bytes, version: int) -> bytes | None:
+    def _altered(self, frame: bytes, version: int) -> bytes | None:
         refusal = self._refusals.pop(frame[:4], None)
         if refusal is None:
             return framed(frame)

@@ -1,8 +1,9 @@
 """The kinds of kills that queries undergo while each of them is held in front of another step of the sink.
 
 Each kind has queries held, kills, has them go on, and waits until they have nothing to do: they are at rest before and
-afterwards. What it returns says of each query what hit it where, and proves what must hold. The controls are queries
-whose sink is at least once, held where their rows are stored and Spark has not yet written down that they are.
+afterwards. What it returns says of each query what was done to it, and where, and proves what must hold. The controls
+are queries whose sink is at least once, held where their rows are stored and Spark has not yet written down that they
+are.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Held(NamedTuple):
     open: int
 
 
-class Strike:
-    """What hit queries, each held where `stops` says, in its last micro-batch."""
+class QueryFault:
+    """What was done to queries, each held where `stops` says, in its last micro-batch."""
 
     def __init__(self, engine: Engine, kind: str, stops: Mapping[str, Stop]) -> None:
         self.engine = engine
@@ -62,7 +63,7 @@ class Strike:
             self.held[name] = Held(stops[name], pids, batch, engine.tasks[name], engine.count_open(name))
 
     def told(self, name: str) -> str:
-        """What hit this query, and where it was held."""
+        """What was done to this query, and where it was held."""
         stop, _, batch, tasks, open_now = self.held[name]
         where = f"{self.kind}{self._role(name)}: {name}, {tasks} tasks, held at {stop.barrier} in micro-batch {batch}"
         if name in self.engine.job.controls:
@@ -94,20 +95,20 @@ class Strike:
         assert counts.keys() == copies
 
 
-def kill_driver(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
+def kill_driver(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> QueryFault:
     """JVM and Python at once; a new driver goes on."""
     return _succeeded("Spark's driver killed, JVM and Python", Driver.kill, engine, stops, tasks)
 
 
-def kill_java(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
+def kill_java(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> QueryFault:
     """The JVM alone; its Python processes are let go on as soon as it is gone, and a new driver comes."""
     return _succeeded("the JVM alone killed", Driver.kill_java, engine, stops, tasks)
 
 
 def _succeeded(
     kind: str, kill: Callable[[Driver], None], engine: Engine, stops: Mapping[str, Stop], tasks: int | None
-) -> Strike:
-    strike = Strike(engine, kind, stops)
+) -> QueryFault:
+    fault = QueryFault(engine, kind, stops)
     old = engine.driver
     kill(old)
     engine.release()
@@ -115,13 +116,13 @@ def _succeeded(
     # What the kill has left of it.
     old.kill()
     engine.assert_quiet()
-    return strike
+    return fault
 
 
-def kill_python(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+def kill_python(engine: Engine, stops: Mapping[str, Stop]) -> QueryFault:
     """The Python processes that are held, tasks' or the driver's; their queries fail, and are started again."""
-    strike = Strike(engine, "the Python process killed", stops)
-    for held in strike.held.values():
+    fault = QueryFault(engine, "the Python process killed", stops)
+    for held in fault.held.values():
         for pid in held.pids:
             send_signal(pid, signal.SIGKILL)
     engine.release()
@@ -129,12 +130,12 @@ def kill_python(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
         engine.driver.tell("end", name)
         engine.go_on(name)
     engine.assert_quiet()
-    return strike
+    return fault
 
 
-def stop_queries(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+def stop_queries(engine: Engine, stops: Mapping[str, Stop]) -> QueryFault:
     """`query.stop()`; whoever is held goes on when the query's thread has been interrupted, and it is started again."""
-    strike = Strike(engine, "query.stop()", stops)
+    fault = QueryFault(engine, "query.stop()", stops)
     driver = engine.driver
     times = {name: driver.times_said(f"stop:{name}") + 1 for name in stops}
     for name in stops:
@@ -144,12 +145,12 @@ def stop_queries(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
         driver.await_said(f"stop:{name}", times[name])
         engine.go_on(name)
     engine.assert_quiet()
-    return strike
+    return fault
 
 
-def wake_up_late(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+def wake_up_late(engine: Engine, stops: Mapping[str, Stop]) -> QueryFault:
     """The driver is paused as a whole; it wakes up when a new one with other parallelism has gone on for a batch."""
-    strike = Strike(engine, "Spark's driver paused, and woken up behind its successor", stops)
+    fault = QueryFault(engine, "Spark's driver paused, and woken up behind its successor", stops)
     old = engine.driver
     old.signal_all(signal.SIGSTOP)
     engine.release()
@@ -162,16 +163,16 @@ def wake_up_late(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
         old.tell("end", name)
     old.kill()
     engine.assert_quiet()
-    return strike
+    return fault
 
 
-def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str, Stop]) -> Strike:
+def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str, Stop]) -> QueryFault:
     """A broker; the queries go on without it, but for those that are `failing`, which are started again with it."""
     # Before that there is nothing that anybody could coordinate.
     engine.run([*stops, *failing])
     broker_id = engine.choose_broker()
-    strike = Strike(engine, f"broker {broker_id} killed", {**stops, **failing})
-    strike.roles = engine.roles(broker_id, strike.held)
+    fault = QueryFault(engine, f"broker {broker_id} killed", {**stops, **failing})
+    fault.roles = engine.roles(broker_id, fault.held)
     with engine.without_broker(broker_id):
         engine.release()
         for name in stops:
@@ -181,16 +182,16 @@ def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str,
     for name in failing:
         engine.go_on(name)
     engine.assert_quiet()
-    return strike
+    return fault
 
 
-def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str, str]) -> Strike:
+def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str, str]) -> QueryFault:
     """{query: fault}: the driver, when the commit of each one's decision was asked for and is not answered."""
     stop = Stop(Barrier.COMMIT_ASKED)
-    strike = Strike(engine, "Spark's driver killed with the commit of the decision unanswered", {})
+    fault = QueryFault(engine, "Spark's driver killed with the commit of the decision unanswered", {})
     with contextlib.ExitStack() as stack:
         for name, fault in faults.items():
-            strike.hold({name: stop})
+            fault.hold({name: stop})
             lost = stack.enter_context(getattr(cluster.faults, fault)(api="EndTxn", nth=1))
             engine.release()
             # Nobody else is about to end a transaction.
@@ -198,7 +199,7 @@ def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str,
         engine.driver.kill()
     engine.start(faults)
     engine.assert_quiet()
-    return strike
+    return fault
 
 
 # What hits processes while their queries are held; Spark repeats the micro-batch each time.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-from tests.client.crooked_proxy import CrookedProxy
+from tests.client.altering_proxy import AlteringProxy
 
 import ottla
 from ottla.errors import UserMistake
@@ -112,7 +112,7 @@ def test_a_user_who_may_not_see_sizes_is_told_before_the_first_micro_batch(
 
     with ottla.Cluster(brokers=1) as cluster:
         cluster.create_topic(kafka_name)
-        proxy = CrookedProxy(cluster.bootstrap_servers, [deny], DescribeLogDirsRequest.API_KEY)
+        proxy = AlteringProxy(cluster.bootstrap_servers, [deny], DescribeLogDirsRequest.API_KEY)
         try:
             servers = {"kafka.bootstrap.servers": proxy.bootstrap_servers}
             reader = stream(subscribe=kafka_name, maxBytesPerTrigger=1000, **servers)

@@ -25,7 +25,7 @@ def test_words_mean_the_ends_of_every_partition() -> None:
     assert placed(Limit("endingOffsets", word="latest")) == [100, 40, 7]
 
 
-def test_given_offsets_are_kept_to_and_markers_mean_the_ends() -> None:
+def test_given_offsets_are_kept_to_and_sentinels_mean_the_ends() -> None:
     assert placed(Limit("startingOffsets", offsets={"flights": {0: 5, 1: -2, 2: -1}})) == [5, 10, 7]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.sink_engine import Engine, Stop, running_engine, send_signal
-from tests.spark.sink_kills import Say, Strike
+from tests.spark.sink_kills import QueryFault, Say
 
 import ottla
 from ottla.sink.barriers import Barrier
@@ -40,37 +40,37 @@ def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_a_task_whose_python_died_is_attempted_again(engine: Engine, say: Say) -> None:
-    strike = Strike(engine, "one task's Python process killed", STOPS)
-    for held in strike.held.values():
+    fault = QueryFault(engine, "one task's Python process killed", STOPS)
+    for held in fault.held.values():
         send_signal(held.pids[0], signal.SIGKILL)
     go_on(engine)
-    strike.assert_every_row_once("orders", say)
+    fault.assert_every_row_once("orders", say)
     # Those of the other task were not written again.
-    strike.assert_copies("control", {1, 2}, say)
+    fault.assert_copies("control", {1, 2}, say)
 
 
 def test_executors_die_and_the_stages_are_run_again(engine: Engine, say: Say) -> None:
-    strike = Strike(engine, "both executors killed", STOPS)
+    fault = QueryFault(engine, "both executors killed", STOPS)
     kill_executors(engine)
     go_on(engine)
-    strike.assert_every_row_once("orders", say)
-    strike.assert_copies("control", {2}, say)
+    fault.assert_every_row_once("orders", say)
+    fault.assert_copies("control", {2}, say)
 
 
 @pytest.mark.parametrize("name", READ)
 def test_executors_die_while_they_read_a_topic_and_every_record_is_written_once(
     engine: Engine, name: str, say: Say
 ) -> None:
-    strike = Strike(engine, "both executors killed", {name: Stop(Barrier.TASK_PREPARE)})
+    fault = QueryFault(engine, "both executors killed", {name: Stop(Barrier.TASK_PREPARE)})
     # What reads and writes is a child of a daemon, and that of an executor.
-    assert {parent(parent(pid)) for pid in strike.held[name].pids} <= {*executors(engine)}
+    assert {parent(parent(pid)) for pid in fault.held[name].pids} <= {*executors(engine)}
     kill_executors(engine)
     engine.release()
     engine.await_visible(name)
     engine.add_file(name)
     engine.await_visible(name)
     engine.assert_quiet()
-    strike.assert_every_row_once(name, say)
+    fault.assert_every_row_once(name, say)
 
 
 def go_on(engine: Engine) -> None:

@@ -22,8 +22,8 @@ from tests.spark.sink_kills import (
     KINDS,
     QUERIES,
     STOPS,
+    QueryFault,
     Say,
-    Strike,
     kill_broker,
     kill_driver,
     kill_unanswered,
@@ -64,32 +64,34 @@ def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def driver_killed(engine: Engine) -> Strike:
+def driver_killed(engine: Engine) -> QueryFault:
     return kill_driver(engine, STOPS | CONTROLS)
 
 
 @pytest.mark.parametrize("step", STOPS)
-def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Strike, step: str, say: Say) -> None:
+def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: QueryFault, step: str, say: Say) -> None:
     driver_killed.assert_every_row_once(step, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_the_driver_was_killed(driver_killed: Strike, control: str, say: Say) -> None:
+def test_the_control_has_duplicates_after_the_driver_was_killed(
+    driver_killed: QueryFault, control: str, say: Say
+) -> None:
     driver_killed.assert_copies(control, {2}, say)
 
 
 @pytest.fixture(scope="module", params=["first", pytest.param("second", marks=SOAK), pytest.param("third", marks=SOAK)])
-def broker_killed(engine: Engine, request: pytest.FixtureRequest) -> Strike:
+def broker_killed(engine: Engine, request: pytest.FixtureRequest) -> QueryFault:
     """A broker was killed: an embedded one that coordinated everything; of Apache Kafka's each coordinates a part."""
     return kill_broker(engine, BROKER_STOPS | CONTROLS, FRAIL)
 
 
 @pytest.mark.parametrize("step", [*BROKER_STOPS, *FRAIL_STEPS])
-def test_every_row_is_there_once_after_a_broker_was_killed(broker_killed: Strike, step: str, say: Say) -> None:
+def test_every_row_is_there_once_after_a_broker_was_killed(broker_killed: QueryFault, step: str, say: Say) -> None:
     broker_killed.assert_every_row_once(step, say)
 
 
-def test_the_broker_that_was_killed_coordinated_what_was_held(broker_killed: Strike, brokers: Brokers) -> None:
+def test_the_broker_that_was_killed_coordinated_what_was_held(broker_killed: QueryFault, brokers: Brokers) -> None:
     roles = [broker_killed.roles[step] for step in BROKER_STOPS]
     assert len(broker_killed.roles[Barrier.COMMIT_APPLY].tasks) == TASKS
     how_many = all if isinstance(brokers, ottla.Cluster) else any
@@ -100,37 +102,39 @@ def test_the_broker_that_was_killed_coordinated_what_was_held(broker_killed: Str
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_no_duplicates_after_a_broker_was_killed(broker_killed: Strike, control: str, say: Say) -> None:
+def test_the_control_has_no_duplicates_after_a_broker_was_killed(
+    broker_killed: QueryFault, control: str, say: Say
+) -> None:
     # Its producers are idempotent, all replicas have its rows, and Spark repeats nothing.
     broker_killed.assert_copies(control, {1}, say)
 
 
 @pytest.mark.parametrize("control", FRAIL_CONTROLS)
 def test_the_control_has_duplicates_where_the_death_of_a_broker_fails_its_tasks(
-    broker_killed: Strike, control: str, say: Say
+    broker_killed: QueryFault, control: str, say: Say
 ) -> None:
     # What was for the other brokers was stored, and Spark repeats the micro-batch.
     broker_killed.assert_copies(control, {1, 2}, say)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def struck(engine: Engine, request: pytest.FixtureRequest) -> Strike:
-    """One kind of kill hit queries, each in another process."""
+def killed(engine: Engine, request: pytest.FixtureRequest) -> QueryFault:
+    """One kind of kill for all queries, each in another process."""
     return KINDS[request.param](engine, SOME | CONTROLS)
 
 
 @pytest.mark.parametrize("step", SOME)
-def test_every_row_is_there_once_after_kills_of_one_kind(struck: Strike, step: str, say: Say) -> None:
-    struck.assert_every_row_once(step, say)
+def test_every_row_is_there_once_after_kills_of_one_kind(killed: QueryFault, step: str, say: Say) -> None:
+    killed.assert_every_row_once(step, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_kills_of_one_kind(struck: Strike, control: str, say: Say) -> None:
-    struck.assert_copies(control, {2}, say)
+def test_the_control_has_duplicates_after_kills_of_one_kind(killed: QueryFault, control: str, say: Say) -> None:
+    killed.assert_copies(control, {2}, say)
 
 
 @pytest.fixture(scope="module")
-def killed_unanswered(engine: Engine, brokers: Brokers) -> Strike:
+def killed_unanswered(engine: Engine, brokers: Brokers) -> QueryFault:
     assert isinstance(brokers, ottla.Cluster)
     return kill_unanswered(engine, brokers, UNANSWERED)
 
@@ -138,6 +142,6 @@ def killed_unanswered(engine: Engine, brokers: Brokers) -> Strike:
 @pytest.mark.parametrize("brokers", ["embedded"], indirect=True)
 @pytest.mark.parametrize("step", UNANSWERED)
 def test_every_row_is_there_once_after_a_kill_while_the_decision_is_unanswered(
-    killed_unanswered: Strike, step: str, say: Say
+    killed_unanswered: QueryFault, step: str, say: Say
 ) -> None:
     killed_unanswered.assert_every_row_once(step, say)

@@ -21,8 +21,8 @@ from tests.spark.sink_kills import (
     QUERIES,
     STEPS,
     STOPS,
+    QueryFault,
     Say,
-    Strike,
     kill_driver,
     kill_java,
     wake_up_late,
@@ -54,9 +54,9 @@ def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def driver_away(engine: Engine) -> Strike:
+def driver_away(engine: Engine) -> QueryFault:
     """The driver was killed, and when a new one came, transactions had timed out."""
-    strike = Strike(engine, "Spark's driver killed, and away until transactions had timed out", AWAY)
+    fault = QueryFault(engine, "Spark's driver killed, and away until transactions had timed out", AWAY)
     engine.driver.kill()
     engine.release()
     for name in AWAY:
@@ -67,30 +67,30 @@ def driver_away(engine: Engine) -> Strike:
     assert 0 < left[2] < ROWS
     engine.start(AWAY)
     engine.assert_quiet()
-    return strike
+    return fault
 
 
 @pytest.mark.parametrize("away", AWAY)
 def test_every_row_is_there_once_after_downtime_beyond_the_transaction_timeout(
-    driver_away: Strike, away: str, say: Say
+    driver_away: QueryFault, away: str, say: Say
 ) -> None:
     driver_away.assert_every_row_once(away, say)
 
 
 @pytest.fixture(scope="module", params=ALL_KINDS)
-def struck(engine: Engine, request: pytest.FixtureRequest) -> Strike:
-    """One kind of kill hit all queries, each in front of another step."""
+def killed(engine: Engine, request: pytest.FixtureRequest) -> QueryFault:
+    """One kind of kill for all queries, each held before another step."""
     return ALL_KINDS[request.param](engine, STOPS | CONTROLS)
 
 
 @pytest.mark.parametrize("step", STOPS)
-def test_every_row_is_there_once_after_kills_of_one_kind(struck: Strike, step: str, say: Say) -> None:
-    struck.assert_every_row_once(step, say)
+def test_every_row_is_there_once_after_kills_of_one_kind(killed: QueryFault, step: str, say: Say) -> None:
+    killed.assert_every_row_once(step, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_kills_of_one_kind(struck: Strike, control: str, say: Say) -> None:
-    struck.assert_copies(control, {2}, say)
+def test_the_control_has_duplicates_after_kills_of_one_kind(killed: QueryFault, control: str, say: Say) -> None:
+    killed.assert_copies(control, {2}, say)
 
 
 @pytest.mark.parametrize("brokers", ["apache"], indirect=True)
@@ -106,8 +106,8 @@ def test_every_row_is_there_once_after_kills_drawn_by_seed(engine: Engine, numbe
     }
     kill = random.choice([kill_driver, kill_java])
     # Two at least: with one task there is one transaction, and the next round comes to nothing between two ends.
-    strike = kill(engine, stops | CONTROLS, tasks=random.randint(2, 4))
+    fault = kill(engine, stops | CONTROLS, tasks=random.randint(2, 4))
     for name in names:
-        strike.assert_every_row_once(name, say)
+        fault.assert_every_row_once(name, say)
     for control in CONTROLS:
-        strike.assert_copies(control, {2}, say)
+        fault.assert_copies(control, {2}, say)

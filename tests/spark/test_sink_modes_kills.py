@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import pytest
 from tests.soak import IS_SOAK
 from tests.spark.sink_engine import TASKS, Brokers, Engine, Stop, running_engine, send_signal
-from tests.spark.sink_kills import CORES, STEPS, Say, Strike, kill_driver
+from tests.spark.sink_kills import CORES, STEPS, QueryFault, Say, kill_driver
 
 from ottla.sink.barriers import Barrier
 
@@ -77,15 +77,15 @@ def test_a_batch_write_that_fails_leaves_nothing_open_though_a_task_lives_on(
 
 
 @pytest.fixture(scope="module")
-def driver_killed(engine: Engine) -> Strike:
+def driver_killed(engine: Engine) -> QueryFault:
     return kill_driver(engine, STOPS | CONTROLS)
 
 
 @pytest.mark.parametrize("name", STOPS)
-def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Strike, name: str, say: Say) -> None:
+def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: QueryFault, name: str, say: Say) -> None:
     driver_killed.assert_every_row_once(name, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_at_least_once_shows_duplicates(driver_killed: Strike, control: str, say: Say) -> None:
+def test_the_control_at_least_once_shows_duplicates(driver_killed: QueryFault, control: str, say: Say) -> None:
     driver_killed.assert_copies(control, {2}, say)

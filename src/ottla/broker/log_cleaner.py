@@ -99,7 +99,7 @@ class LogCleaner:
         self.due_us = now_us + _PAUSE_US
         current = self._round
         assert current is not None
-        if current.is_void or not self._is_open(current.log):
+        if current.is_outdated or not self._is_open(current.log):
             self._end()
             return
         try:

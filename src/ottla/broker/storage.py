@@ -128,5 +128,5 @@ class Storage(Protocol):
         ...
 
     def power_off(self, rng: Random) -> None:
-        """Leave of every file what a power cut at `write_back.now_us` would; open handles are void."""
+        """Leave of every file what a power cut at `write_back.now_us` would; open handles can no longer be used."""
         ...

@@ -73,13 +73,13 @@ def explain(
     Exit status: 0 when nothing is seen to be broken, 1 when a promise is broken, 2 when something that was given cannot
     be used.
     """
-    from ottla.whole_file import check_place
+    from ottla.whole_file import check_path
 
     place = json_output(as_json, json_file)
 
     for option, path, what in (("--story", story, "the story"), ("--keep", keep, "the plan")):
         if path is not None:
-            check_place(path, what=what, option=option)
+            check_path(path, what=what, option=option)
     check_json_output(place, what="the explanation")
     found = explained(capture, shrink_seconds, is_quiet=place == STDOUT)
     if place != STDOUT:

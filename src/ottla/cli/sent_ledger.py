@@ -20,7 +20,7 @@ from ottla.ledger import schema
 from ottla.ledger.checksum import crc_column, record_crc
 from ottla.ledger.writer import LedgerWriter
 from ottla.producer.settings import ProducerSettings
-from ottla.whole_file import check_place
+from ottla.whole_file import check_path
 
 if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
@@ -36,7 +36,7 @@ class SentLedger:
     def __init__(self, path: Path, topic: str, settings: Mapping[str, Any]) -> None:
         if path.suffix.lower() != _ENDING:
             raise UserMistake(f"--ledger writes Parquet: give a name that ends with {_ENDING}, not {path}")
-        check_place(path, what="the ledger", option="--ledger")
+        check_path(path, what="the ledger", option="--ledger")
         checked = ProducerSettings({"bootstrap_servers": DEFAULT_BOOTSTRAP, **settings})
         self._is_answered = checked.acks != 0
         promise = claimed(acks=checked.acks, idempotent=checked.idempotent)

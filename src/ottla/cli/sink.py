@@ -229,7 +229,7 @@ def _settings(sink_id: str, bootstrap_servers: str, command_config: Path | None,
     return SinkSettings(sink_id, addresses, settings, control_topic=control_topic, transaction_timeout_ms=_TIMEOUT_MS)
 
 
-# ---- for machines -------------------------------------------------------------------------------------------------
+# ---- as JSON -----------------------------------------------------------------------------------------------------
 
 
 def _as_json(state: SinkState, history: bool) -> dict[str, Any]:

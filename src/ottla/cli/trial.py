@@ -162,10 +162,10 @@ def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
     from ottla.cli.explain import explained
     from ottla.explain.scenario_text import scenario_text
     from ottla.trial.scenario_file import read_scenario
-    from ottla.whole_file import check_place, write_whole
+    from ottla.whole_file import check_path, write_whole
 
     if keep is not None:
-        check_place(keep, what="the trial", option="--keep")
+        check_path(keep, what="the trial", option="--keep")
     text = scenario_text(explained(str(capture)), capture.name)
     name = capture.stem if keep is None else keep.stem
     scenario = read_scenario(name, text, str(keep or capture))
@@ -228,7 +228,7 @@ class _Files:
 
     def check(self) -> None:
         """UserMistake where one of them cannot be written, or two would be the same."""
-        from ottla.whole_file import check_place
+        from ottla.whole_file import check_path
 
         given = {OPTION: self.json_file, "--report": self.report_file, "--junit": self.junit_file}
         places: dict[str, str] = {}
@@ -240,9 +240,9 @@ class _Files:
                 raise UserMistake(f"{other} and {option} both write to {file}: give each a file of its own")
         check_json_output(self.json_file, what="the outcome")
         if self.report_file is not None:
-            check_place(self.report_file, what="the report", option="--report")
+            check_path(self.report_file, what="the report", option="--report")
         if self.junit_file is not None:
-            check_place(self.junit_file, what="the JUnit file", option="--junit")
+            check_path(self.junit_file, what="the JUnit file", option="--junit")
 
     def write(
         self, outcomes: list[TrialOutcome], left_out: Sequence[LeftOut], broken_off: BrokenOff | None = None

@@ -259,7 +259,7 @@ class Channel:
             self.sent_bytes += sent
             self._outgoing_bytes -= sent
             if self._outgoing_bytes:
-                _drop_front(outgoing, sent)
+                _drop_sent(outgoing, sent)
         outgoing.clear()
         return True
 
@@ -348,7 +348,7 @@ class Channel:
         self.connected = False
 
 
-def _drop_front(buffers: list[Any], size: int) -> None:
+def _drop_sent(buffers: list[Any], size: int) -> None:
     """Take the first `size` bytes off a list of buffers."""
     whole = 0
     for buffer in buffers:

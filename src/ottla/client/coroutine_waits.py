@@ -227,11 +227,11 @@ class CoroutineWaits:
         """`flush`, awaited; cancelling it ends only the wait."""
         timeout_s = seconds(timeout)
         self.bind()
-        ticket = self._driver.ask_for_flush()
+        flush_number = self._driver.ask_for_flush()
         try:
             with self._driver.spent.on("flush_ns"):
                 async with timeout_at(self._driver.clock, due_in(self._driver.clock, timeout_s)):
-                    await self._until_landed(lambda: self._driver.is_flushed(ticket))
+                    await self._until_landed(lambda: self._driver.is_flushed(flush_number))
         except TimeoutError:
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"

@@ -19,4 +19,4 @@ cdef class DeliveryBooks:
     @cython.locals(batch=SealedBatch, records=int64_t)
     cpdef enter(self, list batches, label)
     cpdef give_back(self, SealedBatch batch)
-    cpdef strike_off(self, SealedBatch batch)
+    cpdef take_off(self, SealedBatch batch)

@@ -62,7 +62,7 @@ class DeliveryBooks:
         """Free the memory of this batch; its outcome is set next."""
         self._appender.release(batch.buffer_bytes)
 
-    def strike_off(self, batch: SealedBatch) -> None:
+    def take_off(self, batch: SealedBatch) -> None:
         """Take a batch off the books: it has its outcome, and its callbacks have run or are on `landing`."""
         self.records_settled += batch.record_count
         label = self._label_of.pop(batch)
@@ -113,7 +113,7 @@ class DeliveryBooks:
             self.give_back(batch)
             for leaf in batch.leaves():
                 self._settle_at_last(leaf, error, unknown=not is_open)
-            self.strike_off(batch)
+            self.take_off(batch)
 
     def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """Settle a batch; an exception, of a logging handler for example, must not keep the next ones from it."""

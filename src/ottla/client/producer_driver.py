@@ -270,17 +270,17 @@ class ProducerDriver(Driver):
         """Have everything sent so far leave, and then give the core `event`; return the number of this flush."""
         with self._counting:
             self._flushes_asked += 1
-            ticket = self._flushes_asked
+            flush_number = self._flushes_asked
             if event is not None:
-                self._behind_flushes.append((ticket, event))
+                self._behind_flushes.append((flush_number, event))
         self.loop.wake()
-        return ticket
+        return flush_number
 
-    def is_flushed(self, ticket: int) -> bool:
+    def is_flushed(self, flush_number: int) -> bool:
         """Whether everything sent before that flush is settled, or the thread has ended."""
         if self._ended or self.gate.has_forked:
             return True
-        return self._flushes_seen >= ticket and self.books.is_clear_before(ticket)
+        return self._flushes_seen >= flush_number and self.books.is_clear_before(flush_number)
 
     def start(self) -> None:
         """Start the thread."""
@@ -394,12 +394,12 @@ class ProducerDriver(Driver):
             if self.interceptors is not None:
                 self.interceptors.on_ack(batch, "acked", output.base_offset)
             batch.complete(output.base_offset, output.log_append_time_ms)
-            self.books.strike_off(batch)
+            self.books.take_off(batch)
         elif kind is BatchFailed or kind is BatchUnknown:
             batch = output.batch
             self.books.give_back(batch)
             self.books.settle_not_acked(batch, output.error, unknown=kind is BatchUnknown)
-            self.books.strike_off(batch)
+            self.books.take_off(batch)
         elif kind is BatchClosed:
             if self.interceptors is not None:
                 self.interceptors.on_batch((output.batch,))

@@ -123,9 +123,9 @@ class ThreadWaits:
         driver, timeout_s = self._driver, seconds(timeout)
         driver.gate.check_process()
         driver.refuse_own_thread("flushing")
-        ticket = driver.ask_for_flush()
+        flush_number = driver.ask_for_flush()
         with driver.spent.on("flush_ns"):
-            flushed = self.long.wait(lambda: driver.is_flushed(ticket), timeout_s, "flush")
+            flushed = self.long.wait(lambda: driver.is_flushed(flush_number), timeout_s, "flush")
         if not flushed:
             raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
         driver.books.report()

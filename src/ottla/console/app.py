@@ -47,12 +47,12 @@ def make_app(console: Console, *, token: str | None, read_only: bool, local_only
     def session(console: Console, given: Given) -> dict[str, Any]:
         return {**console.described(), "read_only": read_only, "change_token": None if read_only else door.change_token}
 
-    def ticket(console: Console, given: Given) -> dict[str, Any]:
-        return {"ticket": door.ticket()}
+    def one_time_token(console: Console, given: Given) -> dict[str, Any]:
+        return {"one_time_token": door.one_time_token()}
 
     routes: list[BaseRoute] = [
         _route(console, "GET", "/api/session", session),
-        _route(console, "GET", "/api/ticket", ticket),
+        _route(console, "GET", "/api/one-time-token", one_time_token),
         *(_route(console, method, path, view) for method, path, view in _VIEWS),
         *(Route(path, streams.limited(made(console, streams)), methods=[method]) for method, path, made in _STREAMS),
         Route("/", lambda request: FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})),
@@ -289,7 +289,7 @@ def _import(console: Console, streams: Streams) -> Endpoint:
     return endpoint
 
 
-# What has a place among the streams while it is answered.
+# What has a slot among the streams while it is answered.
 _STREAMS: tuple[tuple[str, str, Callable[[Console, Streams], Endpoint]], ...] = (
     ("GET", "/api/topics/{topic}/search", _stream(_search)),
     ("GET", "/api/served/live", _stream(lambda console, given: console.served.live(text(given, "topic")))),

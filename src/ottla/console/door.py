@@ -1,8 +1,8 @@
 """Which requests to the console are allowed, decided before anything is done.
 
 - At a loopback address `Host` must name this machine: a web page whose domain was made to stand for it is refused.
-- With a token, all but the page's own files needs `Authorization: Bearer TOKEN`, or a ticket, which a link of the page
-  carries instead and which is good for one download.
+- With a token, all but the page's own files needs `Authorization: Bearer TOKEN`, or a one-time token, which a link
+  of the page carries instead and which is good for one download.
 - A page of another origin is refused whatever it asks for. A request that changes something also needs the change
   token, which the page reads from `/api/session`, and a page of another origin cannot.
 - With `--read-only` nothing is changed at all.
@@ -24,8 +24,8 @@ from ottla.remote.address import names_domain
 from ottla.remote.token import is_allowed
 
 CHANGE_HEADER = "x-ottla-change"
-_TICKET_S = 30.0
-_TICKETS_MAX = 100
+_ONE_TIME_S = 30.0
+_ONE_TIME_MAX = 100
 _READS = ("GET", "HEAD")
 _OLD_PAGE = "this page is older than the console, or not its page: load it again."
 _CONTENT_SECURITY_POLICY = "; ".join(
@@ -64,7 +64,7 @@ class Door:
         self._read_only = read_only
         self._local_only = local_only
         self.change_token = secrets.token_urlsafe(32)
-        self._tickets: dict[str, float] = {}
+        self._one_time_tokens: dict[str, float] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -96,14 +96,14 @@ class Door:
         await guarded({"type": "http.response.start", "status": status, "headers": headers})
         await guarded({"type": "http.response.body", "body": body})
 
-    def ticket(self) -> str:
-        """A word that lets one download pass, for half a minute."""
+    def one_time_token(self) -> str:
+        """A token that lets one download pass, for half a minute."""
         now = time.monotonic()
-        self._tickets = {each: until for each, until in self._tickets.items() if until > now}
-        while len(self._tickets) >= _TICKETS_MAX:
-            del self._tickets[next(iter(self._tickets))]
+        self._one_time_tokens = {each: until for each, until in self._one_time_tokens.items() if until > now}
+        while len(self._one_time_tokens) >= _ONE_TIME_MAX:
+            del self._one_time_tokens[next(iter(self._one_time_tokens))]
         made = secrets.token_urlsafe(24)
-        self._tickets[made] = now + _TICKET_S
+        self._one_time_tokens[made] = now + _ONE_TIME_S
         return made
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
@@ -117,7 +117,7 @@ class Door:
             return 403, "a page of another origin may not use the console."
         is_change = scope["method"] not in _READS
         is_known = is_allowed(headers.get("authorization"), self._token)
-        if not is_known and (is_change or not self._take_ticket(scope)):
+        if not is_known and (is_change or not self._take_one_time_token(scope)):
             return 401, "the token is missing or not the right one."
         if not is_change:
             return None
@@ -134,7 +134,7 @@ class Door:
         origin = headers.get("origin")
         return origin is not None and origin.partition("://")[2] != host
 
-    def _take_ticket(self, scope: Scope) -> bool:
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [""])[0]
-        until = self._tickets.pop(given, 0.0)
+    def _take_one_time_token(self, scope: Scope) -> bool:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("one_time_token", [""])[0]
+        until = self._one_time_tokens.pop(given, 0.0)
         return until > time.monotonic()

@@ -1,7 +1,7 @@
 """What goes on for a while: searches, exports, imports, downloads and live views, so many at once and no more.
 
-Each has a place, which is taken before anything is opened and given back when it has ended or its browser has left,
-whether or not anything was sent. All that they do is done in threads of their own, one for each place: ordinary views
+Each has a slot, which is taken before anything is opened and given back when it has ended or its browser has left,
+whether or not anything was sent. All that they do is done in threads of their own, one for each slot: ordinary views
 never wait for a thread that a stream has.
 """
 
@@ -30,18 +30,18 @@ _Found = TypeVar("_Found")
 
 
 class Streams:
-    """The places; used in one event loop."""
+    """The slots; used in one event loop."""
 
     def __init__(self) -> None:
         self._taken = 0
 
     def limited(self, endpoint: Endpoint) -> _Limited:
-        """This endpoint, which begins only where a place is free, and has it until its answer has ended."""
+        """This endpoint, which begins only where a slot is free, and has it until its answer has ended."""
         return _Limited(self, endpoint)
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[bool]:
-        """Whether a place was free; it is taken for as long as the block lasts."""
+    def slot(self) -> Iterator[bool]:
+        """Whether a slot was free; it is taken for as long as the block lasts."""
         is_free = self._taken < STREAMS_MAX
         self._taken += is_free
         try:
@@ -51,7 +51,7 @@ class Streams:
 
     @cached_property
     def threads(self) -> anyio.CapacityLimiter:
-        """A thread for each place."""
+        """A thread for each slot."""
         return anyio.CapacityLimiter(STREAMS_MAX)
 
     async def run(self, function: Callable[..., _Found], *given: Any) -> _Found:
@@ -67,7 +67,7 @@ class _Limited:
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.place() as is_free:
+        with self._streams.slot() as is_free:
             if is_free:
                 answer = await self._endpoint(Request(scope, receive))
             else:

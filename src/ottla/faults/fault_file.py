@@ -19,7 +19,7 @@ from ottla.nearest import nearest_name
 
 
 def read_faults(text: str, where: str, check: Callable[[Fault], None] = lambda _: None) -> list[Fault]:
-    """The faults of a TOML text, in their order; ConfigError says the place. `check` may raise one, too."""
+    """The faults of a TOML text, in their order; ConfigError says where. `check` may raise one, too."""
     toml = TomlText(text, where)
     for name in toml.content:
         if name != "fault":

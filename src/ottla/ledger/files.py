@@ -112,7 +112,7 @@ def read_rows(files: tuple[Path, ...], topic: str) -> LedgerRows:
 
 
 def check_partitions(rows: LedgerRows, topic: str, partitions: int) -> None:
-    """UserMistake, with the place, for a row whose partition cannot be in a topic of so many partitions."""
+    """UserMistake, which says where, for a row whose partition cannot be in a topic of so many partitions."""
     partition: Any = rows.table.column(schema.PARTITION)
     is_acked: Any = pc.equal(rows.table.column(schema.OUTCOME), pa.scalar(schema.ACKED))
     is_missing = pc.equal(partition, pa.scalar(schema.NO_PARTITION, pa.int32()))

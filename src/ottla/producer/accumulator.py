@@ -51,7 +51,7 @@ class OpenBatches(Protocol):
 
 
 class PartitionQueue:
-    """One partition's batches: `waiting` (oldest first, retries at the front, the open one last) and `in_flight`."""
+    """One partition's batches: `waiting` (oldest first, retries too, the open one last) and `in_flight`."""
 
     __slots__ = (
         "admitted",

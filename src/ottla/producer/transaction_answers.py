@@ -123,7 +123,7 @@ def reaction_to(kind: RequestKind, code: int) -> Reaction:
     return _OTHERWISE.get(kind, Reaction.BREAK)
 
 
-def gravest(kind: RequestKind, codes: Mapping[tuple[str, int], int]) -> tuple[int, Reaction] | None:
-    """Return the gravest error code of many partitions, and what to do about it; None without errors."""
+def most_serious(kind: RequestKind, codes: Mapping[tuple[str, int], int]) -> tuple[int, Reaction] | None:
+    """Return the most serious error code of many partitions, and what to do about it; None without errors."""
     errors: Iterable[int] = [code for code in codes.values() if code]
     return max(((code, reaction_to(kind, code)) for code in errors), key=lambda found: found[1], default=None)

@@ -48,7 +48,7 @@ from ottla.producer.events import (
 )
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.same_epoch import BUMPS_FROM_VERSION, LostNumbers
-from ottla.producer.transaction_answers import Reaction, RequestKind, gravest, reaction_to
+from ottla.producer.transaction_answers import Reaction, RequestKind, most_serious, reaction_to
 from ottla.producer.transaction_parts import TransactionParts
 from ottla.producer.transaction_requests import (
     add_offsets,
@@ -397,7 +397,7 @@ class Transactions:
             return
         if kind is RequestKind.ADD_PARTITIONS or kind is RequestKind.COMMIT_OFFSETS:
             codes = partition_codes(response) if kind is RequestKind.ADD_PARTITIONS else offset_codes(response)
-            found = gravest(kind, codes)
+            found = most_serious(kind, codes)
         elif not response.error_code:
             found = None
         elif kind is RequestKind.END:

@@ -228,10 +228,10 @@ class Decoder:
 
     def has_struct(self) -> bool:
         """Whether a nullable struct follows (KIP-893)."""
-        marker = self.int8()
-        if marker not in (-1, 1):
-            raise MalformedMessage(f"a struct marker of {marker} before byte {self.position:,}; -1 or 1 is allowed")
-        return marker == 1
+        presence = self.int8()
+        if presence not in (-1, 1):
+            raise MalformedMessage(f"a struct begins with {presence} before byte {self.position:,}; -1 or 1 is allowed")
+        return presence == 1
 
     def _take(self, length: int) -> memoryview:
         position = self.position

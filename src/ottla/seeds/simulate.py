@@ -27,12 +27,12 @@ from ottla.seeds.kept_plan import keep, read_plan
 from ottla.seeds.processes import PATIENCE_S, PlanRuns, run_plan, run_seeds
 from ottla.seeds.tally import Tally
 from ottla.simulation.draw import draw
-from ottla.simulation.outcome import Outcome, evidence_of, kinds_of, verdict_of
+from ottla.simulation.outcome import Outcome, evidence_of, kinds_of, summary_of
 from ottla.simulation.plan import Plan
 from ottla.simulation.shrink import RUNS_MAX, Shrunk, shrink
 from ottla.simulation.story import as_text, tell
 from ottla.simulation.story_page import as_page
-from ottla.whole_file import check_place, write_whole
+from ottla.whole_file import check_path, write_whole
 
 FAILED = 1
 # So many kinds of failures are made small and told; further ones are best looked at when these are mended.
@@ -69,7 +69,7 @@ def simulate_all(options: SimulateOptions) -> int:
     # With --json - stdout is for the figures alone.
     console = Console(quiet=True) if options.json_file == STDOUT else open_console()
     if options.story is not None:
-        check_place(options.story, what="the story", option="--story")
+        check_path(options.story, what="the story", option="--story")
     check_json_output(options.json_file, what="the outcome")
     if options.keep is not None:
         _make_folder(options.keep)
@@ -83,7 +83,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserMistake(f"{folder} cannot be made ({error.strerror}): give --keep another folder") from None
-    check_place(folder / "seed-0.json", what="what is found", option="--keep")
+    check_path(folder / "seed-0.json", what="what is found", option="--keep")
 
 
 # ---- one plan ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _one(console: Console, options: SimulateOptions) -> int:
 
 
 def _show_outcome(console: Console, outcome: Outcome) -> None:
-    console.print(Text(f"seed {outcome.seed}: {verdict_of(outcome)}", "green" if outcome.is_clean else "bold red"))
+    console.print(Text(f"seed {outcome.seed}: {summary_of(outcome)}", "green" if outcome.is_clean else "bold red"))
     table = _table()
     table.add_row("trace hash", outcome.trace_hash)
     _add_figures(table, outcome)
@@ -168,7 +168,7 @@ def _run_and_show(
                 tally.add(outcome)
                 step.advance()
                 if not outcome.is_clean:
-                    console.print(Text(f"seed {outcome.seed}: {verdict_of(outcome)}", "bold red"))
+                    console.print(Text(f"seed {outcome.seed}: {summary_of(outcome)}", "bold red"))
                     _show_findings(console, outcome)
                     told.keep_drawn(draw(outcome.seed), outcome)
     finally:
@@ -201,7 +201,7 @@ def _show_summary(console: Console, title: str, tally: Tally, wanted: int, took_
     _add_unseen(table, [f"{kind} ({times:,})" for kind, times in blind])
     console.print(table)
     for outcome in tally.failed:
-        console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(verdict_of(outcome), "dim"))
+        console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(summary_of(outcome), "dim"))
 
 
 def _summary(title: str, tally: Tally, wanted: int) -> Text:

@@ -38,7 +38,7 @@ from ottla.screen import Steps, open_console, showing_steps
 from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
 from ottla.showcase.lanes import show_lanes
 from ottla.showcase.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
-from ottla.whole_file import check_place, write_whole
+from ottla.whole_file import check_path, write_whole
 
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
@@ -90,7 +90,7 @@ def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> in
     _check_installed()
     check_json_output(options.json_file, what="the figures")
     if options.report_file is not None:
-        check_place(options.report_file, what="the report", option="--report")
+        check_path(options.report_file, what="the report", option="--report")
     from ottla.spark.session import local_cores
 
     is_elsewhere = local_cores(options.master) is None and options.master is not None

@@ -5,9 +5,9 @@ Each kind of fault has its own `draw` (`Fault.draw`); here is what faults can ap
 In a mild plan nothing happens that Kafka does not survive without syncs: `SEVERE_KINDS` are for severe plans only.
 Swarm testing (Groce and others, ISSTA 2012): a run has only few of the kinds, so that they do not hide each other.
 
-A fault that never fires tests nothing. So a fault is drawn for a time and a place at which it will fire, as far as the
-plan says (`timetable`): while producers send, not at a broker that is down for another fault. The run may be later than
-the plan; then some faults still never fire.
+A fault that never fires tests nothing. So a fault is drawn for a time and a partition or broker at which it will
+fire, as far as the plan says (`timetable`): while producers send, not at a broker that is down for another fault. The
+run may be later than the plan; then some faults still never fire.
 """
 
 from __future__ import annotations

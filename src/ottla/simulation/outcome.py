@@ -58,7 +58,7 @@ def kinds_of(outcome: Outcome) -> list[str]:
     return [*crashes, *[finding.kind for finding in outcome.findings]]
 
 
-def verdict_of(outcome: Outcome) -> str:
+def summary_of(outcome: Outcome) -> str:
     """What was found and how often, in one line; "clean" where nothing was."""
     crashes = [] if outcome.crashed is None else [_crash(outcome.crashed)]
     return ", ".join([*crashes, *[f"{finding.count} {finding.kind}" for finding in outcome.findings]]) or "clean"

@@ -1,4 +1,4 @@
-"""Checks a plan: one that cannot be carried out as it says is refused, with the place and the value.
+"""Checks a plan: one that cannot be carried out as it says is refused; the error names field and value.
 
 Otherwise the run would fail on it, which looks like a finding, or silently leave it out. A field of another version of
 ottla and a wrong value get different messages, because what the user has to do differs.
@@ -234,7 +234,7 @@ def _shown(value: Any) -> str:
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """All errors of a plan, each with its place."""
+    """All errors of a plan, each with its field."""
     yield from _wrong(plan, {"seed": _INT64, "brokers": _BROKERS})
     yield from _setting_faults(plan.settings)
     names: list[str] = []

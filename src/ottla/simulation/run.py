@@ -299,7 +299,7 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
     try:
         judged = judge(run.chronicle)
     except Exception:
-        # An exception in the judge is no clean verdict. A core's traceback comes last: the last one names the outcome.
+        # An exception in the judge is no clean result. A core's traceback comes last: the last one names the outcome.
         crashed = traceback.format_exc() + (f"\n{crashed}" if crashed is not None else "")
     for kind in run.faults.met_moves:
         run.states.seen[f"replicas moving beside {kind}"] = None

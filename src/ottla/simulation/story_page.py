@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable
 
 from ottla.page import as_document, drawn, head_row, key, shown
-from ottla.simulation.outcome import evidence_of, kinds_of, verdict_of
+from ottla.simulation.outcome import evidence_of, kinds_of, summary_of
 from ottla.simulation.story import FAULT, FINDING, FOLD, HANG_UP, Line, Story, fault_words, short
 
 
 def as_page(story: Story) -> str:
     """The whole page."""
-    plan, verdict = story.plan, verdict_of(story.outcome)
+    plan, summary = story.plan, summary_of(story.outcome)
     lanes = {name: number for number, name in enumerate(story.participants)}
     rows = "\n".join(_row(number, line, lanes) for number, line in enumerate(story.lines))
     facts = {
@@ -25,7 +25,7 @@ def as_page(story: Story) -> str:
         "trace hash": [story.outcome.trace_hash],
     }
     told = _fact("found", _found(story)) + "".join(_fact(name, map(shown, values)) for name, values in facts.items())
-    title = f"Seed {plan.seed}: {verdict}"
+    title = f"Seed {plan.seed}: {summary}"
     body = f"""<h1>{shown(title)}</h1>
 <p>A simulated run, message by message. Times are simulated seconds; what repeats itself is folded.</p>
 <dl>{told}</dl>

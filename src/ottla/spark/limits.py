@@ -52,8 +52,8 @@ def read_start(values: Mapping[str, Any], *, streaming: bool) -> Limit:
         name = "startingOffsetsByTimestamp"
         return Limit(name, times_ms=_read_times(name, values[name]), or_end=or_end)
     words = (EARLIEST, LATEST) if streaming else (EARLIEST,)
-    markers = {EARLIEST_OFFSET: EARLIEST} | ({LATEST_OFFSET: LATEST} if streaming else {})
-    return _read_limit("startingOffsets", values, words, markers, LATEST if streaming else EARLIEST)
+    sentinels = {EARLIEST_OFFSET: EARLIEST} | ({LATEST_OFFSET: LATEST} if streaming else {})
+    return _read_limit("startingOffsets", values, words, sentinels, LATEST if streaming else EARLIEST)
 
 
 def read_end(values: Mapping[str, Any]) -> Limit:
@@ -81,7 +81,7 @@ def read_assignment(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def _read_limit(
-    name: str, values: Mapping[str, Any], words: tuple[str, ...], markers: Mapping[int, str], default: str
+    name: str, values: Mapping[str, Any], words: tuple[str, ...], sentinels: Mapping[int, str], default: str
 ) -> Limit:
     text = values.get(name, default)
     word = text.strip().lower()
@@ -91,8 +91,8 @@ def _read_limit(
     if not word.startswith("{"):
         only = " in a batch" if word in (EARLIEST, LATEST) else ""
         raise ConfigError(f"The option {name} is {text!r}: it must be {allowed}{only}.")
-    told = "".join(f", or {marker} for {meaning}" for marker, meaning in markers.items())
-    offsets = _read_partitions(name, text, allowed, "offset", f"an offset from 0 on{told}", markers)
+    told = "".join(f", or {sentinel} for {meaning}" for sentinel, meaning in sentinels.items())
+    offsets = _read_partitions(name, text, allowed, "offset", f"an offset from 0 on{told}", sentinels)
     return Limit(name, offsets=offsets)
 
 
@@ -102,7 +102,7 @@ def _read_times(name: str, text: str) -> PartitionOffsets:
 
 
 def _read_partitions(
-    name: str, text: str, allowed: str, noun: str, wanted: str, markers: Mapping[int, str]
+    name: str, text: str, allowed: str, noun: str, wanted: str, sentinels: Mapping[int, str]
 ) -> PartitionOffsets:
     found: PartitionOffsets = {}
     for topic, partitions in _parse_json(name, text, allowed).items():
@@ -113,7 +113,7 @@ def _read_partitions(
                 raise ConfigError(
                     f"The option {name} names partition {partition!r} of {topic}: it must be a whole number from 0 on."
                 )
-            if not (_is_whole(value) or value in markers):
+            if not (_is_whole(value) or value in sentinels):
                 raise ConfigError(
                     f"The option {name} gives {noun} {value!r} for partition {partition!r} of {topic}: "
                     f"it must be {wanted}."

@@ -133,7 +133,7 @@ class LedgerSeen(NamedTuple):
 
 
 def check_ledger(rows: DataFrame, topic: str, partitions: int) -> LedgerSeen:
-    """UserMistake where the ledger cannot be used, with the place; the topic has so many partitions."""
+    """UserMistake where the ledger cannot be used, which says where; the topic has so many partitions."""
     from pyspark.sql import functions as F  # noqa: N812
 
     number, guarantee = F.col(schema.SEQUENCE), F.col(schema.GUARANTEE)
@@ -162,7 +162,7 @@ def check_ledger(rows: DataFrame, topic: str, partitions: int) -> LedgerSeen:
 
 
 def check_places(rows: DataFrame, topic: str, partitions: int) -> None:
-    """UserMistake, with the place, for a row whose partition cannot be in a topic of so many partitions."""
+    """UserMistake, which says where, for a row whose partition cannot be in a topic of so many partitions."""
     wrong = rows.where(_is_misplaced(partitions)).first()
     if wrong is not None:
         [where] = _places([wrong])

@@ -54,7 +54,7 @@ class Outcome:
 
     seed: int
     findings: list[str]
-    story: list[str]
+    happened: list[str]
     runs: int = 0
     told_lost: dict[int, int] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class History:
         self.world = World(seed, brokers=_BROKERS, transaction_version=version, **_EAGER)
         self.world.create_topic(TOPIC, partitions=PARTITIONS, min_insync_replicas=2)
         self.processes = Processes(self.world)
-        self.story = self.processes.story
+        self.happened = self.processes.happened
         settings = SinkSettings(
             "orders",
             self.world.bootstrap_servers,
@@ -121,7 +121,7 @@ class History:
         )
 
     def _tell(self, what: str) -> None:
-        self.story.append(f"{self.world.scheduler.now_us / _S:.3f} s: {what}")
+        self.happened.append(f"{self.world.scheduler.now_us / _S:.3f} s: {what}")
 
     # ---- chance ---------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class History:
             findings = self._come_to_an_end()
         finally:
             self.processes.end()
-        return Outcome(self.seed, findings, self.story, self.query.runs, self.told_lost, self.refusals)
+        return Outcome(self.seed, findings, self.happened, self.query.runs, self.told_lost, self.refusals)
 
     def _drive(self, name: str) -> Process:
         driver = self.processes.start(name, self.query.drive)

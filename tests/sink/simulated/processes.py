@@ -65,7 +65,7 @@ class Process:
             self.waits += 1
             fate = self.fates.get(self.waits)
             if fate == "kill":
-                self._processes.story.append(f"{self.name} is killed at wait {self.waits}")
+                self._processes.happened.append(f"{self.name} is killed at wait {self.waits}")
                 self.kill()
             elif isinstance(fate, int):
                 self._hold_up(fate, f"at wait {self.waits}")
@@ -73,7 +73,7 @@ class Process:
             raise Killed
 
     def _hold_up(self, hold_us: int, where: str) -> None:
-        self._processes.story.append(f"{self.name} is held up {where} for {hold_us / 1e6:.3f} s")
+        self._processes.happened.append(f"{self.name} is held up {where} for {hold_us / 1e6:.3f} s")
         self._held_until_us = self.now_us + hold_us
         self._reached, self._until_us = None, self._held_until_us
         self._hand_over()
@@ -112,7 +112,7 @@ class Process:
         """It asks for the commit of what is decided."""
         if self.dies_in_apply_us is not None:
             delay_us, self.dies_in_apply_us = self.dies_in_apply_us, None
-            self._processes.story.append(f"{self.name} is killed {delay_us} us after it has begun to apply")
+            self._processes.happened.append(f"{self.name} is killed {delay_us} us after it has begun to apply")
             self._processes.world.scheduler.after(delay_us, self.kill)
 
     def kill(self) -> None:
@@ -137,7 +137,7 @@ class Process:
             pass
         except Exception as error:
             self.error = error
-            self._processes.story.append(f"{self.now_us / 1e6:.3f} s: {self.name}: {type(error).__name__}: {error}")
+            self._processes.happened.append(f"{self.now_us / 1e6:.3f} s: {self.name}: {type(error).__name__}: {error}")
         finally:
             if not self.is_dead:
                 for die in self.dying:
@@ -147,11 +147,11 @@ class Process:
 
 
 class Processes:
-    """All processes of a world, in the order of their starts; `story` says what was done to them."""
+    """All processes of a world, in the order of their starts; `happened` says what was done to them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.story: list[str] = []
+        self.happened: list[str] = []
         self.turn = threading.Lock()
         self.turn.acquire()
         self._living: list[Process] = []

@@ -10,7 +10,7 @@ from .history import play
 
 def assert_is_good(seed: int) -> None:
     outcome = play(seed)
-    assert not outcome.findings, "\n".join([*outcome.findings, *outcome.story])
+    assert not outcome.findings, "\n".join([*outcome.findings, *outcome.happened])
 
 
 _KEPT = (

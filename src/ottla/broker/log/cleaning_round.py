@@ -5,8 +5,8 @@ from the log's beginning, small neighbours into one. Each group of segments is s
 order, once it is on the disk. A group of one segment that comes out unchanged keeps its file.
 
 Invariants: the segments are closed, and nothing changes before the whole log is on the disk; a round whose log was
-cut, or lost its beginning to retention, ends without another step (`is_void`). The last batch of a group always stays,
-empty if need be: it says where the segment ends.
+cut, or lost its beginning to retention, ends without another step (`is_outdated`). The last batch of a group of
+segments always stays, empty if need be: it says where the segment ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 
 
 class CleaningRound:
-    """One round: iterate over `steps` until it ends, looking at `is_void` in front of each.
+    """One round: iterate over `steps` until it ends, looking at `is_outdated` in front of each.
 
     OSError, CorruptBatch: it ends there; what was swapped in stays.
     """
@@ -45,7 +45,7 @@ class CleaningRound:
         self._worked_bytes = 0
 
     @property
-    def is_void(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether the log has changed so that what the round has read is not valid any more."""
         return self.log.cuts != self._cuts or self.log.segments[0] is not self._first
 

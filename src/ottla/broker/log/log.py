@@ -67,8 +67,8 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.snapshot_offset = 0
-        # Compaction: everything below `cleaned_to` was cleaned. `cuts` counts truncations: each makes a running round
-        # void.
+        # Compaction: everything below `cleaned_to` was cleaned. `cuts` counts truncations: each ends a running
+        # round.
         self.cleaned_to = 0
         self.cuts = 0
         self.producers = ProducerStates()

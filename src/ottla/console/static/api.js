@@ -111,9 +111,9 @@ export async function stream(path, query, signal, take) {
 }
 
 export async function download(path, query) {
-  const { ticket } = await get("ticket");
+  const { one_time_token } = await get("one-time-token");
   const link = document.createElement("a");
-  link.href = address(path, { ...query, ticket });
+  link.href = address(path, { ...query, one_time_token });
   link.download = "";
   document.body.append(link);
   link.click();

@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
-from tests.wrong_answers import Crook, framed
+from tests.wrong_answers import AnswerChange, framed
 
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -22,20 +22,20 @@ from ottla.protocol.messages.metadata import MetadataRequest
 PRODUCE, METADATA = 0, 3
 
 
-class CrookedProxy:
-    """Listens until `close`; in front of a cluster of one broker. `struck` counts the answers that were changed."""
+class AlteringProxy:
+    """Listens until `close`, for a cluster of one broker. `altered_count` counts the answers that were changed."""
 
-    def __init__(self, bootstrap_servers: str, crooks: list[Crook], api_key: int = PRODUCE) -> None:
+    def __init__(self, bootstrap_servers: str, changes: list[AnswerChange], api_key: int = PRODUCE) -> None:
         host, port = bootstrap_servers.split(":")
         self._upstream = host, int(port)
-        self._crooks = list(crooks)
+        self._changes = list(changes)
         self._api_key = api_key
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._port: int = self._listener.getsockname()[1]
-        self.struck = 0
+        self.altered_count = 0
         self._spawn(self._accept)
 
     @property
@@ -87,7 +87,7 @@ class CrookedProxy:
                 if api_key == METADATA:
                     answer = self._in_our_name(frame, version)
                 if api_key == self._api_key and answer is not None:
-                    answer = self._crooked(answer[4:], version)
+                    answer = self._altered(answer[4:], version)
                 if answer is None:
                     break
                 client.sendall(answer)
@@ -99,13 +99,13 @@ class CrookedProxy:
             broker.host, broker.port = "127.0.0.1", self._port
         return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
 
-    def _crooked(self, frame: bytes, version: int) -> bytes | None:
+    def _altered(self, frame: bytes, version: int) -> bytes | None:
         with self._lock:
-            if not self._crooks:
+            if not self._changes:
                 return framed(frame)
-            crook = self._crooks.pop(0)
-            self.struck += 1
-        return crook(frame, version)
+            change = self._changes.pop(0)
+            self.altered_count += 1
+        return change(frame, version)
 
 
 def frames(sock: socket.socket) -> Iterator[bytes]:

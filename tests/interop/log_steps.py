@@ -1,6 +1,6 @@
 """Random lives of a topic: what producers, consumers and transactions ask, valid or not, and how it is answered.
 
-A story is a list of steps, made from a seed and free of ids; `Teller` asks a cluster and notes each answer without what
+The steps are made from a seed and free of ids; `Teller` asks a cluster and notes each answer without what
 is each cluster's own affair: producer ids (told by name), the clock, the words of error messages.
 """
 
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     given: dict[str, Any]
 
 
-def story(seed: int, versions: dict[int, tuple[int, int]], length: int = 60) -> list[Step]:
+def steps_of(seed: int, versions: dict[int, tuple[int, int]], length: int = 60) -> list[Step]:
     """The steps of a seed, in versions out of the ranges given; APIs that are not in `versions` are left out."""
     rng = random.Random(seed)
     kinds = {
@@ -85,7 +85,7 @@ def whole(versions: dict[int, tuple[int, int]]) -> dict[str, Any]:
 
 def _version(rng: random.Random, versions: dict[int, tuple[int, int]], api_key: int) -> int:
     lowest, highest = versions[api_key]
-    # As many draws whatever the range: stories stay what they are when an API gets a new version.
+    # As many draws whatever the range: the steps of a seed stay what they are when an API gets a new version.
     wanted, chance = rng.random(), rng.random()
     return lowest + int(chance * (highest - lowest + 1)) if wanted < 0.5 else highest
 
@@ -206,7 +206,7 @@ _ASKED_BY = {"producers": "producers_of"}
 
 
 class Teller:
-    """Asks one cluster the steps of a story in a topic of its own, and gives what is to be compared."""
+    """Asks one cluster the steps of a seed in a topic of its own, and gives what is to be compared."""
 
     def __init__(self, address: str, topic: str) -> None:
         self.wire = Wire(address)

@@ -62,10 +62,10 @@ def without_the_last(answer: Any) -> Any:
     return answer
 
 
-def crooked(draw: Callable[[int], int]) -> Callable[[Any], Any]:
+def altered(draw: Callable[[int], int]) -> Callable[[Any], Any]:
     """An answer's parts shuffled, left out, repeated and mixed with strange ones, as `draw` says."""
 
-    def bend(answer: Any) -> Any:
+    def change(answer: Any) -> Any:
         topics = topics_of(answer)
         for topic in topics:
             given = list(topic.partitions)
@@ -81,7 +81,7 @@ def crooked(draw: Callable[[int], int]) -> Callable[[Any], Any]:
             topics.insert(draw(len(topics) + 1), unasked(answer, "elsewhere", draw(3), (0, 6)[draw(2)]))
         return answer
 
-    return bend
+    return change
 
 
 def values(said: list[Any], partition: int) -> list[bytes]:
@@ -94,12 +94,12 @@ def values(said: list[Any], partition: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("bend", [with_unasked, twice], ids=["unasked", "twice"])
-def test_what_was_not_asked_for_is_ignored(world: Any, bend: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("change", [with_unasked, twice], ids=["unasked", "twice"])
+def test_what_was_not_asked_for_is_ignored(world: Any, change: Callable[[Any], Any]) -> None:
     world.leaders = [1, 1]
     world.store(0, b"a", b"b")
     world.store(1, b"c")
-    world.crook = bend
+    world.alter = change
     for partition in (0, 1):
         world.core.receive(Assign("flights", partition, -2, -1), 0)
     said = world.run()
@@ -111,12 +111,12 @@ def test_what_was_not_asked_for_is_ignored(world: Any, bend: Callable[[Any], Any
     ]
 
 
-@pytest.mark.parametrize("bend", [nothing, without_the_last], ids=["nothing", "without the last"])
-def test_what_was_left_out_is_asked_for_again_after_a_pause(world: Any, bend: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("change", [nothing, without_the_last], ids=["nothing", "without the last"])
+def test_what_was_left_out_is_asked_for_again_after_a_pause(world: Any, change: Callable[[Any], Any]) -> None:
     world.leaders = [1, 1]
     world.store(0, b"a")
     world.store(1, b"b")
-    world.crook = bend
+    world.alter = change
     for partition in (0, 1):
         world.core.receive(Assign("flights", partition, -2, None), 0)
     said = world.run()
@@ -127,7 +127,7 @@ def test_what_was_left_out_is_asked_for_again_after_a_pause(world: Any, bend: Ca
     for _ in range(5):
         said += world.later(200)
     assert len(world.questions) > asked
-    world.crook = lambda answer: answer
+    world.alter = lambda answer: answer
     for _ in range(5):
         said += world.later(1000)
     assert values(said, 0) == [b"a"]
@@ -137,7 +137,7 @@ def test_what_was_left_out_is_asked_for_again_after_a_pause(world: Any, bend: Ca
 def test_a_partition_that_is_left_out_for_ever_fails_and_says_so(make_world: Callable[..., Any]) -> None:
     world = make_world(default_api_timeout_ms=5000)
     world.store(0, b"a")
-    world.crook = nothing
+    world.alter = nothing
     world.core.receive(Assign("flights", 0, 0, 1), 0)
     said = world.run()
     while not any(isinstance(output, ReadFailed) for output in said) and world.now_us < 10_000_000:
@@ -158,17 +158,17 @@ def test_an_end_that_no_broker_can_mean_is_asked_for_again(world: Any) -> None:
                 told.offset = -1
         return answer
 
-    world.crook = without_offset
+    world.alter = without_offset
     world.core.receive(Assign("flights", 0, -2, -1), 0)
     assert world.run() == []
     assert len(world.questions) == 1
-    world.crook = lambda answer: answer
+    world.alter = lambda answer: answer
     said = world.later(200) + world.later(200)
     assert values(said, 0) == [b"a"]
 
 
 @given(draws=st.lists(st.integers(0, 1 << 16), min_size=1, max_size=60))
-def test_however_crooked_the_answers_every_record_comes_once_and_in_order(
+def test_however_wrong_the_answers_every_record_comes_once_and_in_order(
     make_world: Callable[..., Any], draws: list[int]
 ) -> None:
     world = make_world(max_partition_fetch_bytes=1)
@@ -178,13 +178,13 @@ def test_however_crooked_the_answers_every_record_comes_once_and_in_order(
         for value in stored:
             world.store(partition, value)
     numbers: Iterator[int] = iter(draws)
-    world.crook = crooked(lambda below: next(numbers, 0) % below)
+    world.alter = altered(lambda below: next(numbers, 0) % below)
     for partition in range(3):
         world.core.receive(Assign("flights", partition, -2, -1), 0)
     said = world.run()
     for _ in range(3):
         said += world.later(1200)
-    world.crook = lambda answer: answer
+    world.alter = lambda answer: answer
     while sum(isinstance(output, Finished) for output in said) < 3:
         assert world.now_us < 60_000_000
         said += world.later(1200)

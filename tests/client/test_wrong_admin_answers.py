@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from tests.client.crooked_proxy import CrookedProxy
+from tests.client.altering_proxy import AlteringProxy
 from tests.wrong_answers import framed
 
 import ottla
@@ -84,13 +84,13 @@ def twice(parts: list[Any]) -> None:
     parts.extend(list(parts))
 
 
-def crook(request: Any, change: Change) -> Callable[[bytes, int], bytes]:
-    def bend(frame: bytes, version: int) -> bytes:
+def changing(request: Any, change: Change) -> Callable[[bytes, int], bytes]:
+    def changed(frame: bytes, version: int) -> bytes:
         correlation_id, message = decode_response(memoryview(frame), request, version)
         change(getattr(message, PARTS[request]))
         return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
 
-    return bend
+    return changed
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,9 @@ def test_what_was_left_out_is_asked_again(
             producer.send(kafka_name, b"x", partition=0)
     # The connection's own Metadata request comes first.
     as_they_are = [lambda frame, _: framed(frame)] if request_class is MetadataRequest else []
-    proxy = CrookedProxy(single.bootstrap_servers, [*as_they_are, crook(request_class, change)], request_class.API_KEY)
+    proxy = AlteringProxy(
+        single.bootstrap_servers, [*as_they_are, changing(request_class, change)], request_class.API_KEY
+    )
     try:
         with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
             if request_class in DONE_THE_FIRST_TIME and change in (nothing, renamed):
@@ -131,7 +133,7 @@ def test_what_was_left_out_is_asked_again(
                     call(admin, kafka_name)
             else:
                 assert call(admin, kafka_name) == (kafka_name if request_class is MetadataRequest else expected)
-        assert proxy.struck >= 1
+        assert proxy.altered_count >= 1
     finally:
         proxy.close()
 
@@ -141,11 +143,11 @@ def test_an_offset_lookup_asks_again_for_what_was_left_out(
     single: ottla.Cluster, kafka_name: str, change: Change
 ) -> None:
     single.create_topic(kafka_name, partitions=2)
-    proxy = CrookedProxy(single.bootstrap_servers, [crook(ListOffsetsRequest, change)], ListOffsetsRequest.API_KEY)
+    proxy = AlteringProxy(single.bootstrap_servers, [changing(ListOffsetsRequest, change)], ListOffsetsRequest.API_KEY)
     lookup = OffsetLookup(proxy.bootstrap_servers, retry_backoff_ms=10)
     try:
         assert lookup.offsets({(kafka_name, 0): -1, (kafka_name, 1): -1}) == {(kafka_name, 0): 0, (kafka_name, 1): 0}
-        assert proxy.struck == 1
+        assert proxy.altered_count == 1
     finally:
         lookup.close()
         proxy.close()
@@ -154,12 +156,12 @@ def test_an_offset_lookup_asks_again_for_what_was_left_out(
 @pytest.mark.parametrize("change", [nothing, renamed, twice, without_the_last_partition])
 def test_offsets_that_were_left_out_are_committed_again(single: ottla.Cluster, kafka_name: str, change: Change) -> None:
     single.create_topic(kafka_name, partitions=2)
-    changes = [crook(OffsetCommitRequest, change), lambda frame, _: framed(frame)]
-    proxy = CrookedProxy(single.bootstrap_servers, changes, OffsetCommitRequest.API_KEY)
+    changes = [changing(OffsetCommitRequest, change), lambda frame, _: framed(frame)]
+    proxy = AlteringProxy(single.bootstrap_servers, changes, OffsetCommitRequest.API_KEY)
     lookup = OffsetLookup(proxy.bootstrap_servers, retry_backoff_ms=10)
     try:
         lookup.commit(kafka_name, {(kafka_name, 0): 0, (kafka_name, 1): 0}, 30_000)
-        assert proxy.struck == (1 if change is twice else 2)
+        assert proxy.altered_count == (1 if change is twice else 2)
     finally:
         lookup.close()
         proxy.close()
@@ -190,7 +192,7 @@ def test_a_group_that_was_left_out_is_asked_for_again(
     lookup = OffsetLookup(single.bootstrap_servers)
     lookup.commit(kafka_name, {(kafka_name, 0): 0}, 30_000)
     lookup.close()
-    proxy = CrookedProxy(single.bootstrap_servers, [crook(request_class, change)], request_class.API_KEY)
+    proxy = AlteringProxy(single.bootstrap_servers, [changing(request_class, change)], request_class.API_KEY)
     try:
         with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
             groups = GroupAdmin(admin._driver, admin._settings)
@@ -200,15 +202,15 @@ def test_a_group_that_was_left_out_is_asked_for_again(
                     call(groups, kafka_name)
             else:
                 assert call(groups, kafka_name)
-        assert proxy.struck == 1
+        assert proxy.altered_count == 1
     finally:
         proxy.close()
 
 
 def test_a_partition_whose_producers_are_left_out_is_named(single: ottla.Cluster, kafka_name: str) -> None:
     single.create_topic(kafka_name, partitions=2)
-    crooks = [crook(DescribeProducersRequest, without_the_last_partition)]
-    proxy = CrookedProxy(single.bootstrap_servers, crooks, DescribeProducersRequest.API_KEY)
+    changes = [changing(DescribeProducersRequest, without_the_last_partition)]
+    proxy = AlteringProxy(single.bootstrap_servers, changes, DescribeProducersRequest.API_KEY)
     try:
         with ottla.Admin(proxy.bootstrap_servers) as admin:
             (broker,) = admin.cluster().brokers
@@ -232,10 +234,10 @@ def test_transactions_that_were_left_out_are_asked_for_again(
     with ottla.Admin(single.bootstrap_servers) as admin:
         admin.fence_producers(kafka_name)
     request = DescribeTransactionsRequest
-    proxy = CrookedProxy(single.bootstrap_servers, [crook(request, change)], request.API_KEY)
+    proxy = AlteringProxy(single.bootstrap_servers, [changing(request, change)], request.API_KEY)
     try:
         with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
             assert list(admin.describe_transactions(kafka_name)) == [kafka_name]
-        assert proxy.struck == 1
+        assert proxy.altered_count == 1
     finally:
         proxy.close()
