@@ -176,7 +176,7 @@ class MemoryStorage:
     def exists(self, path: str) -> bool:
         return path in self.contents or bool(self.files(path))
 
-    def place(self) -> tuple[str, int, int]:
+    def volume(self) -> tuple[str, int, int]:
         used = sum(map(len, self.contents.values()))
         return "memory", 1 << 30, (1 << 30) - used
 

@@ -190,9 +190,9 @@ def test_a_token_function_holds_up_its_connection_only_until_it_gives_one(kind: 
             raise kind("a careless function")
         return unsecured_token({"sub": "ada"}, time.time()).value
 
-    door = ottla.Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=("OAUTHBEARER",))
+    listener = ottla.Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=("OAUTHBEARER",))
     given: Any = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
-    with ottla.Cluster(brokers=2, listeners={"SASL_PLAINTEXT": door}) as cluster:
+    with ottla.Cluster(brokers=2, listeners={"SASL_PLAINTEXT": listener}) as cluster:
         cluster.create_topic("flights", partitions=2)
         with ottla.Producer(cluster.bootstrap_servers, sasl_oauthbearer_token_provider=give, **given) as producer:
             sent = [producer.send("flights", b"%d" % n, partition=n % 2) for n in range(100)]

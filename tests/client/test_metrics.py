@@ -296,9 +296,9 @@ def test_transaction_calls_tell_how_long_they_took(cluster: Cluster, topic: str)
 
 
 def test_who_came_in_and_who_did_not_is_counted() -> None:
-    door = ottla.Listener(protocol="SASL_PLAINTEXT", users={"ada": "engine"})
+    listener = ottla.Listener(protocol="SASL_PLAINTEXT", users={"ada": "engine"})
     given: Any = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "ada"}
-    with Cluster(brokers=1, listeners={"SASL_PLAINTEXT": door}) as cluster:
+    with Cluster(brokers=1, listeners={"SASL_PLAINTEXT": listener}) as cluster:
         cluster.create_topic("flights")
         with ottla.Producer(cluster.bootstrap_servers, sasl_password="engine", **given) as producer:
             producer.send("flights", b"v").result(30)
@@ -319,10 +319,10 @@ def test_a_token_provider_that_raises_is_counted_as_one_who_did_not_come_in() ->
     def give() -> str:
         raise OSError("the issuer of tokens is away")
 
-    door = ottla.Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=("OAUTHBEARER",))
+    listener = ottla.Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=("OAUTHBEARER",))
     given: Any = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
     with (
-        Cluster(brokers=1, listeners={"SASL_PLAINTEXT": door}) as cluster,
+        Cluster(brokers=1, listeners={"SASL_PLAINTEXT": listener}) as cluster,
         ottla.Producer(cluster.bootstrap_servers, sasl_oauthbearer_token_provider=give, **given) as producer,
     ):
         with pytest.raises(ottla.AuthenticationError, match=r"token\.provider raised OSError"):

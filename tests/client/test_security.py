@@ -141,7 +141,7 @@ def neighbouring_ports() -> tuple[socket.socket, socket.socket]:
 
 
 class Relay:
-    """Two ports that follow each other, each leading to another address: which door of a broker clients come to."""
+    """Two ports that follow each other, each leading to another address: which listener of a broker clients come to."""
 
     def __init__(self) -> None:
         self._listening = neighbouring_ports()
@@ -191,11 +191,11 @@ def test_one_broker_with_a_wrong_certificate_does_not_keep_records_from_the_othe
     port = pair[0].getsockname()[1]
     for each in pair:
         each.close()
-    doors = {
+    listeners = {
         "SSL": Listener(protocol="SSL", certificate=papers.server, port=port, advertised_port=relay.ports[0]),
         "ELSEWHERE": Listener(protocol="SSL", certificate=papers.elsewhere),
     }
-    with ottla.Cluster(brokers=2, listeners=doors) as cluster:
+    with ottla.Cluster(brokers=2, listeners=listeners) as cluster:
         relay.start(port, int(cluster.bootstrap_servers_of("ELSEWHERE").split(":")[-1]))
         cluster.create_topic("flights", partitions=4, replication_factor=1)
         good, bad = ([n for n in range(4) if cluster.leader("flights", n) == broker] for broker in (1, 2))

@@ -63,8 +63,8 @@ def orders(servers: str) -> list[bytes]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
 
 
 def test_an_order_that_fastapi_acknowledges_is_stored(tmp_path: Path, servers: str) -> None:

@@ -121,7 +121,7 @@ def test_without_listeners_there_is_one_in_plaintext() -> None:
             cluster.bootstrap_servers_of("INTERNAL")
 
 
-def test_a_taken_port_leaves_no_door_open() -> None:
+def test_a_taken_port_leaves_no_listener_open() -> None:
     first = free_ports(2)[0]
     with socket.create_server(("127.0.0.1", first + 1)):
         listeners = {"A": Listener(port=first), "B": Listener(port=first + 1)}

@@ -288,7 +288,7 @@ def test_a_session_that_is_not_renewed_ends(cluster: ottla.Cluster, wire_to: Cal
             pass
 
 
-def test_a_plaintext_client_at_a_tls_door_harms_nobody(
+def test_a_plaintext_client_at_a_tls_listener_harms_nobody(
     cluster: ottla.Cluster, papers: Papers, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = AdminClient(_client(cluster, papers, "SSL"))
@@ -302,7 +302,7 @@ def test_a_plaintext_client_at_a_tls_door_harms_nobody(
     assert good.list_topics(timeout=30).brokers
 
 
-def test_a_tls_client_at_a_plaintext_door_harms_nobody(
+def test_a_tls_client_at_a_plaintext_listener_harms_nobody(
     cluster: ottla.Cluster, papers: Papers, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     other = wire_to(cluster.bootstrap_servers)

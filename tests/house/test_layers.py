@@ -167,8 +167,8 @@ def test_an_import_reaches_into_the_innermost_room(module: str, name: str, room:
 def test_each_room_imports_only_rooms_before_it() -> None:
     wrong = []
     # What is public: what `import ottla` opens to, loaded when it is asked for, and the command line.
-    doors = SOURCE / "__init__.py", SOURCE / "__main__.py"
-    for path in [each for each in source_files() if each not in doors]:
+    unlisted = SOURCE / "__init__.py", SOURCE / "__main__.py"
+    for path in [each for each in source_files() if each not in unlisted]:
         room = room_of(path)
         allowed = set() if room is None else MAY_IMPORT[room]
         for module, name, line in imports(ast.parse(path.read_text())):
@@ -250,7 +250,7 @@ def test_imports_go_in_no_circle_but_those_named() -> None:
 
 
 def pure_files() -> list[Path]:
-    # The one door of the judge to Spark; its checkers stay pure.
+    # The one way of the judge to Spark; its checkers stay pure.
     spark = SOURCE / "audit" / "ledgers" / "spark.py"
     return [path for path in source_files() if room_of(path) in PURE and path != spark]
 

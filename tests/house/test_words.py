@@ -24,6 +24,9 @@ NOT_SAID = {
     "stranger": "unknown, untrusted, unsent",
     "sixteen propert": "the properties: `findings.PROPERTIES` has them",
     "front door": "how programs send, or read",
+    "mishap": "fault",
+    "crook": "wrong, or changed",
+    "haunt": "act as a zombie",
     "producerfront": "ProducerBase: a front is asked by the I/O loop",
     "wanted end": "is_bounded",
 }

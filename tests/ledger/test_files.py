@@ -83,10 +83,10 @@ def test_a_folder_holds_the_ledgers_of_many_topics(tmp_path: Path) -> None:
     read = read_rows(files, "orders")
     assert sorted(read.table.column("sequence").to_pylist()) == [0, 1, 2, 3]
     assert read.guarantees == ("at-least-once",)
-    assert [read.place(n).split("/")[-1] for n in range(4)] == [
+    assert [read.where(n).split("/")[-1] for n in range(4)] == [
         *("more.jsonl", "more.jsonl", "orders.parquet", "orders.parquet"),
     ]
-    assert read.place(1).startswith("line 3 of ")
+    assert read.where(1).startswith("line 3 of ")
     assert count_rows(files) >= 4
 
 

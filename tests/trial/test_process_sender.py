@@ -108,12 +108,12 @@ for given in lines:
 """
     )
     trial.ledger.hand_over(0, None, None, b"value")
-    assert trial.ledger.placeless == 1
+    assert trial.ledger.without_partition == 1
     sender.hand_over(0, None, None, b"value", [])
     sender.flush()
     sender.close()
     assert sender.problems == ()
-    assert (trial.ledger.partition, trial.ledger.offset, trial.ledger.placeless) == ([7], [3], 0)
+    assert (trial.ledger.partition, trial.ledger.offset, trial.ledger.without_partition) == ([7], [3], 0)
 
 
 GOOD = """

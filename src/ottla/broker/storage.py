@@ -90,7 +90,7 @@ class Storage(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
-    def place(self) -> tuple[str, int, int]:
+    def volume(self) -> tuple[str, int, int]:
         """Where this is, how many bytes the disk has, and how many of them are free; OSError."""
         ...
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from random import Random
 
-from ottla.showcase.tour_knobs import PLACES, Status
+from ottla.showcase.tour_knobs import CITIES, Status
 
 _NAMES = 1_000
 _STATUSES = [each.name for each in Status]
@@ -48,6 +48,6 @@ def random_records(count: int, rng: Random) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of so many records: JSON objects, with the name as key."""
     for _ in range(count):
         name = f"shop-{rng.randrange(_NAMES):03d}"
-        location = f"{rng.choice(PLACES)}, street {rng.randrange(1, 1_000)}"
+        location = f"{rng.choice(CITIES)}, street {rng.randrange(1, 1_000)}"
         record = {"name": name, "location": location, "status": rng.choice(_STATUSES)}
         yield name.encode(), json.dumps(record).encode()

@@ -137,10 +137,10 @@ def read_value_schema(
         raise UserMistake(f"--value-format {value_format} needs --registry: the address of a schema registry")
     if message is not None and value_format != "protobuf":
         raise UserMistake("--value-message is for --value-format protobuf")
-    from ottla.registry.columns import PLACES
+    from ottla.registry.columns import ID_IN
 
-    if id_in not in (None, *PLACES):
-        raise UserMistake(f"--schema-id-in {id_in} is not one of {', '.join(PLACES)}")
+    if id_in not in (None, *ID_IN):
+        raise UserMistake(f"--schema-id-in {id_in} is not one of {', '.join(ID_IN)}")
     if schema is not None and value_format != (meant := _FORMATS_BY_ENDING.get(schema.suffix.lower(), value_format)):
         raise UserMistake(
             f"--value-schema {schema} is a schema of {meant} by its name, and --value-format is {value_format}: give "

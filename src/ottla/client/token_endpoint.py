@@ -66,7 +66,7 @@ class TokenEndpoint:
     def __init__(self, credentials: ClientCredentials, clock: MachineClock) -> None:
         self._credentials = credentials
         self._clock = clock
-        self._place = credentials.place
+        self._shown_url = credentials.shown_url
         handlers: list[Any] = [_NoRedirection()]
         read_timeout_s = credentials.read_timeout_ms / 1000
         if credentials.url.startswith("https"):
@@ -139,7 +139,7 @@ class TokenEndpoint:
     # ---- what goes wrong ----------------------------------------------------------------------------------------
 
     def _told(self, what: str, advice: str) -> str:
-        return f"the token endpoint {self._place} {what}; {advice}"
+        return f"the token endpoint {self._shown_url} {what}; {advice}"
 
     def _refused(self, status: int, content: bytes) -> Exception:
         answer = _object(content)

@@ -17,7 +17,7 @@ from ottla.broker.events import BrokerAddress, ClusterImage, HangUp, RequestRece
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_network import EmbeddedClients
 from ottla.cluster.loop_schedule import LoopSchedule
-from ottla.cluster.server import BrokerServer, Door
+from ottla.cluster.server import Acceptor, BrokerServer
 from ottla.cluster.storage import DiskStorage
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.plan import FaultPlan
@@ -61,7 +61,7 @@ class EmbeddedBrokers:
         self,
         loop: EventLoop,
         addresses: list[BrokerAddress],
-        doors: Mapping[int, list[Door]],
+        acceptors: Mapping[int, list[Acceptor]],
         disks: Mapping[int, DiskStorage],
         controller_disk: DiskStorage,
         settings: BrokerSettings,
@@ -69,7 +69,7 @@ class EmbeddedBrokers:
         rng: Random,
     ) -> None:
         self._loop = loop
-        self.doors = doors
+        self.acceptors = acceptors
         self.disks = disks
         self._controller_disk = controller_disk
         self._rng = rng
@@ -84,7 +84,7 @@ class EmbeddedBrokers:
             settings,
             faults,
             SharedMemory(self.clients),
-            self._open_doors,
+            self._open_connections,
             fork=lambda: Random(rng.random()),
             wall_offset_us=lambda: loop.clock.wall_us() - loop.now_us(),
         )
@@ -121,7 +121,7 @@ class EmbeddedBrokers:
     def server(self, broker_id: int) -> BrokerServer | None:
         """The server with a broker's client connections; None while the broker is down."""
         runner = self.host.brokers.get(broker_id)
-        return None if runner is None or runner.is_dead else runner.doors  # type: ignore[return-value]
+        return None if runner is None or runner.is_dead else runner.client_connections  # type: ignore[return-value]
 
     def servers(self) -> list[BrokerServer]:
         """The servers of the brokers that are not down."""
@@ -196,9 +196,9 @@ class EmbeddedBrokers:
         # The loop may run once more. A core that gets an event then would open its logs again.
         self.schedule.clear()
         self.host.close(sync=sync)
-        for doors in self.doors.values():
-            for door in doors:
-                door.socket.close()
+        for acceptors in self.acceptors.values():
+            for acceptor in acceptors:
+                acceptor.socket.close()
 
     def _image_published(self, image: ClusterImage) -> None:
         if self.recorder is not None:
@@ -206,17 +206,17 @@ class EmbeddedBrokers:
         self.published()
         self._site.image_published()
 
-    def _open_doors(self, runner: BrokerRunner) -> BrokerServer:
-        doors = self.doors[runner.broker_id]
-        server = BrokerServer(self.schedule, self._loop, runner, doors, self._numbers.__next__, self.clients)
+    def _open_connections(self, runner: BrokerRunner) -> BrokerServer:
+        acceptors = self.acceptors[runner.broker_id]
+        server = BrokerServer(self.schedule, self._loop, runner, acceptors, self._numbers.__next__, self.clients)
         if self.recorder is not None:
             server.record(self.recorder)
         return server
 
     def _reopen(self, broker_id: int) -> None:
         """Listen again before a broker that was down is started; UserMistake if another program has a port now."""
-        for door in self.doors[broker_id]:
-            door.reopen()
+        for acceptor in self.acceptors[broker_id]:
+            acceptor.reopen()
 
     def _started(self, broker_id: int) -> None:
         self.clients.broker_started(broker_id)
@@ -227,8 +227,8 @@ class EmbeddedBrokers:
         """Refuse connections to a broker that has ended, and keep its ports."""
         if self.recorder is not None:
             self.recorder.broker_fell(broker_id, kind)
-        for door in self.doors[broker_id]:
-            door.shut()
+        for acceptor in self.acceptors[broker_id]:
+            acceptor.shut()
 
     def _failed(self, runner: Runner, event: Any) -> None:
         """Log an exception in a core (a bug, not bad input); only the connection of a failed request is closed."""

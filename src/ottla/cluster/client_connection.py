@@ -32,7 +32,7 @@ from ottla.protocol.messages import API_VERSIONS
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authenticator, Reply
-    from ottla.cluster.server import BrokerServer, Door
+    from ottla.cluster.server import Acceptor, BrokerServer
     from ottla.sockets.tls import TlsSocket
 
 logger = logging.getLogger("ottla.cluster")
@@ -86,18 +86,20 @@ class ClientConnection:
         "stages",
     )
 
-    def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str, door: Door) -> None:
+    def __init__(
+        self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str, acceptor: Acceptor
+    ) -> None:
         self.connection_id = connection_id
         self.peer = peer
         self.client_id: str | None = None
-        self.listener = door.name
+        self.listener = acceptor.name
         host, _, port = peer.rpartition(":")
         self._client = ClientContext(host=host, port=int(port) if port.isdecimal() else 0)
         self._server = server
         self._loop = server.loop
         self._tls: TlsSocket | None = None
         self._authenticator: Authenticator | None = None
-        entrance = door.entrance
+        entrance = acceptor.entrance
         if entrance.tls is not None:
             from ottla.sockets.tls import TlsSocket
 

@@ -67,7 +67,7 @@ class Cluster:
         self._clock = None if clock is None else read_clock(clock)
         if listeners is not None and port:
             raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
-        doors = check_listeners({DEFAULT_NAME: Listener(port=port)} if listeners is None else listeners, brokers)
+        checked = check_listeners({DEFAULT_NAME: Listener(port=port)} if listeners is None else listeners, brokers)
         self.faults = Faults(self._ask, self._coordinating)
         self._brokers = brokers
         self._owner_pid = os.getpid()
@@ -90,7 +90,7 @@ class Cluster:
                 brokers=brokers,
                 data_dir=self._data_dir,
                 temporary=self._temporary,
-                listeners={name: listener.to_dict() for name, listener in doors.items()},
+                listeners={name: listener.to_dict() for name, listener in checked.items()},
                 settings=dict(settings or {}),
                 racks=list(racks or ()),
                 clock=None if self._clock is None else self._clock.state(),

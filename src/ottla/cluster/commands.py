@@ -18,7 +18,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster.brokers import EmbeddedBrokers
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
-from ottla.cluster.server import Door, Entrance, open_doors
+from ottla.cluster.server import Acceptor, Entrance, open_acceptors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.effect import Effect, not_fired_any_more, not_fired_in_time
 from ottla.faults.fault import Fault, fault_from
@@ -139,26 +139,26 @@ class Commands:
             self._loop.go_by(self._clock)
         broker_settings = BrokerSettings(**settings)
         self._temporary = temporary
-        doors: list[list[Door]] = []
+        acceptors: list[list[Acceptor]] = []
         try:
             # Ports first: if one cannot be had, no folder was made yet.
             entrances = [Entrance(name, Listener(**fields)) for name, fields in listeners.items()]
             for broker_id in range(1, brokers + 1):
-                doors.append(open_doors(entrances, broker_id))
+                acceptors.append(open_acceptors(entrances, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
-            self._brokers = self._make_brokers(doors, broker_settings, self._data_dir, racks)
+            self._brokers = self._make_brokers(acceptors, broker_settings, self._data_dir, racks)
             self._brokers.boot()
         except BaseException as error:
             self._brokers = None
-            for of_broker in doors:
-                for door in of_broker:
-                    door.socket.close()
+            for of_broker in acceptors:
+                for acceptor in of_broker:
+                    acceptor.socket.close()
             if self._data_dir is not None:
                 self._data_dir.release()
             if isinstance(error, OSError):
                 raise unusable(data_dir, error) from error
             raise
-        addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
+        addresses = [_address(number, of_broker) for number, of_broker in enumerate(acceptors, start=1)]
         answer({name: [address.on(name) for address in addresses] for name in listeners})
 
     def _set_clock(self, answer: Answer, state: list[Any]) -> None:
@@ -167,9 +167,9 @@ class Commands:
         self._loop.call_soon(answer, None)
 
     def _make_brokers(
-        self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir, racks: list[str]
+        self, acceptors: list[list[Acceptor]], settings: BrokerSettings, data_dir: DataDir, racks: list[str]
     ) -> EmbeddedBrokers:
-        by_id = dict(enumerate(doors, start=1))
+        by_id = dict(enumerate(acceptors, start=1))
         rack_of = dict(enumerate(racks, start=1))
         brokers = EmbeddedBrokers(
             self._loop,
@@ -532,8 +532,8 @@ def _check_api(fault: Fault) -> None:
         raise fault.wrong(f"api={api!r} is no request that brokers answer;{hint} they answer {', '.join(answered)}")
 
 
-def _address(broker_id: int, doors: list[Door], rack: str | None = None) -> BrokerAddress:
-    endpoints = tuple(Endpoint(door.name, *door.advertised) for door in doors)
+def _address(broker_id: int, acceptors: list[Acceptor], rack: str | None = None) -> BrokerAddress:
+    endpoints = tuple(Endpoint(acceptor.name, *acceptor.advertised) for acceptor in acceptors)
     return BrokerAddress(broker_id, endpoints[0].host, endpoints[0].port, endpoints, rack)
 
 

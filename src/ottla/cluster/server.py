@@ -65,7 +65,7 @@ class Entrance:
             self.users = Users(listener.users, tuple(listener.sasl_mechanisms), random.SystemRandom(), validate)
 
 
-class Door:
+class Acceptor:
     """One broker's listening socket for a listener, and the address that clients are given."""
 
     __slots__ = ("advertised", "entrance", "name", "socket")
@@ -86,28 +86,28 @@ class Door:
         self.socket.reopen()
 
 
-def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
-    """All doors of a broker; if one cannot be opened, the others are closed again."""
-    doors: list[Door] = []
+def open_acceptors(entrances: Iterable[Entrance], broker_id: int) -> list[Acceptor]:
+    """All acceptors of a broker; if one cannot be opened, the others are closed again."""
+    acceptors: list[Acceptor] = []
     try:
         for entrance in entrances:
-            doors.append(Door(entrance, broker_id))
+            acceptors.append(Acceptor(entrance, broker_id))
     except BaseException:
-        for door in doors:
-            door.socket.close()
+        for acceptor in acceptors:
+            acceptor.socket.close()
         raise
-    return doors
+    return acceptors
 
 
 class BrokerServer:
-    """The client connections of one start of a broker; `close` also closes its doors."""
+    """The client connections of one start of a broker; `close` also closes its acceptors."""
 
     def __init__(
         self,
         schedule: LoopSchedule,
         loop: EventLoop,
         runner: BrokerRunner,
-        doors: list[Door],
+        acceptors: list[Acceptor],
         next_number: Callable[[], int],
         clients: EmbeddedClients,
     ) -> None:
@@ -135,7 +135,7 @@ class BrokerServer:
         self.clients = Clients()
         self.respond: Callable[[Respond], None] = self.clients.respond
         self.hang_up: Callable[[HangUp], None] = self.clients.hang_up
-        self._doors = doors
+        self._acceptors = acceptors
         self._accepting = False
         self._closed = False
         # By number: whose connections are silent (None: all), and what is called with how many more became so.
@@ -238,10 +238,10 @@ class BrokerServer:
         queued = sum(client.queued for client in clients)
         beans = metric_beans.read(self._core, self.loop.time() - self._started_s, queued)
         came_by = [client.listener for client in clients]
-        for door in self._doors:
+        for acceptor in self._acceptors:
             # Kafka has a bean for each network thread; here one thread serves all connections.
-            bean = f"kafka.server:type=socket-server-metrics,listener={door.name},networkProcessor=0"
-            beans[bean] = {"connection-count": came_by.count(door.name)}
+            bean = f"kafka.server:type=socket-server-metrics,listener={acceptor.name},networkProcessor=0"
+            beans[bean] = {"connection-count": came_by.count(acceptor.name)}
         return beans
 
     def fall_silent(
@@ -287,22 +287,22 @@ class BrokerServer:
         for timer in (self._idle_timer, self._refusal_timer):
             if timer is not None:
                 timer.cancel()
-        for door in self._doors:
-            door.socket.close()
+        for acceptor in self._acceptors:
+            acceptor.socket.close()
         for client in list(self.clients.by_id.values()):
             client.close()
 
     def _accept_on(self) -> None:
         if not self._accepting and not self._closed:
             self._accepting = True
-            for door in self._doors:
-                self.loop.add_reader(door.socket, self._acceptable, door)
+            for acceptor in self._acceptors:
+                self.loop.add_reader(acceptor.socket, self._acceptable, acceptor)
 
     def _accept_off(self) -> None:
         if self._accepting:
             self._accepting = False
-            for door in self._doors:
-                self.loop.remove_reader(door.socket)
+            for acceptor in self._acceptors:
+                self.loop.remove_reader(acceptor.socket)
 
     def _accept_if_room(self) -> None:
         """Accept again if there is room: `max.connections` may have been raised meanwhile."""
@@ -330,7 +330,7 @@ class BrokerServer:
         due = max(oldest + idle_max_s, now + _IDLE_CHECK_S_MIN)
         self._idle_timer = self.loop.call_at(due, self._hang_up_on_idle)
 
-    def _acceptable(self, door: Door) -> None:
+    def _acceptable(self, acceptor: Acceptor) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             if not self._accepting:
                 return
@@ -345,7 +345,7 @@ class BrokerServer:
                 self.loop.call_after(_REST_S, self._accept_if_room)
                 return
             try:
-                accepted = door.socket.accept()
+                accepted = acceptor.socket.accept()
             except NoRoom as error:
                 logger.warning("broker %d cannot accept a connection: %s", self.broker_id, error)
                 self._accept_off()
@@ -356,7 +356,7 @@ class BrokerServer:
             sock, peer = accepted
             number = self._next_number()
             try:
-                client = self.clients.by_id[number] = ClientConnection(self, number, sock, peer, door)
+                client = self.clients.by_id[number] = ClientConnection(self, number, sock, peer, acceptor)
                 self.silence(client)
             except OSError as error:
                 # The client closed the connection before TLS could begin.

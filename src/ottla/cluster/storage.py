@@ -444,7 +444,7 @@ class DiskStorage:
         """Whether there is a file or a folder at `path`."""
         return os.path.exists(os.path.join(self._root, path))
 
-    def place(self) -> tuple[str, int, int]:
+    def volume(self) -> tuple[str, int, int]:
         """The folder, the size of its disk in bytes, and how many of them this user may write."""
         disk = os.statvfs(self._root)
         return os.path.abspath(self._root), disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail

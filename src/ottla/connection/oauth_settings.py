@@ -71,7 +71,7 @@ class ClientCredentials:
     tls: Mapping[str, str] = field(repr=False)
 
     @property
-    def place(self) -> str:
+    def shown_url(self) -> str:
         """The endpoint's URL without the parts that may be secret."""
         from urllib.parse import urlsplit
 

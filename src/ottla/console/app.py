@@ -24,8 +24,8 @@ from starlette.staticfiles import StaticFiles
 from ottla.console import cluster_views, group_views, record_views, sending, transaction_views
 from ottla.console.answers import Answer, as_file, as_json, no_such_path, refusal
 from ottla.console.console import Console
-from ottla.console.door import Door
 from ottla.console.fields import cursor_of, flag, number, text
+from ottla.console.request_checks import RequestChecks
 from ottla.console.search import MATCHES_MAX, search
 from ottla.console.served import INTERVAL_MS_MAX
 from ottla.console.streams import Body, Endpoint, Pieces, Streams
@@ -40,15 +40,16 @@ Given = Mapping[str, Any]
 View = Callable[[Console, Given], Any]
 
 
-def make_app(console: Console, *, token: str | None, read_only: bool, local_only: bool) -> Door:
-    """The whole application, behind the checks of `door`."""
+def make_app(console: Console, *, token: str | None, read_only: bool, local_only: bool) -> RequestChecks:
+    """The whole application, behind `RequestChecks`."""
     streams = Streams()
 
     def session(console: Console, given: Given) -> dict[str, Any]:
-        return {**console.described(), "read_only": read_only, "change_token": None if read_only else door.change_token}
+        change_token = None if read_only else checks.change_token
+        return {**console.described(), "read_only": read_only, "change_token": change_token}
 
     def one_time_token(console: Console, given: Given) -> dict[str, Any]:
-        return {"one_time_token": door.one_time_token()}
+        return {"one_time_token": checks.one_time_token()}
 
     routes: list[BaseRoute] = [
         _route(console, "GET", "/api/session", session),
@@ -60,8 +61,8 @@ def make_app(console: Console, *, token: str | None, read_only: bool, local_only
         Route("/favicon.ico", lambda request: Response(status_code=204)),
     ]
     app = Starlette(routes=routes, exception_handlers={404: no_such_path, 405: no_such_path})
-    door = Door(app, token=token, read_only=read_only, local_only=local_only)
-    return door
+    checks = RequestChecks(app, token=token, read_only=read_only, local_only=local_only)
+    return checks
 
 
 _VIEWS: tuple[tuple[str, str, View], ...] = (

@@ -6,7 +6,7 @@ from ottla.host.runner cimport Runner
 
 cdef class BrokerRunner(Runner):
     cdef public object broker_id
-    cdef public object doors
+    cdef public object client_connections
     cdef public Links _links
     cdef public object _ended
     cdef public list slow_disks

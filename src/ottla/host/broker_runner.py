@@ -27,7 +27,7 @@ from ottla.protocol.messages.produce import ProduceRequest
 if TYPE_CHECKING:
     from ottla.host.links import Links
     from ottla.host.machine_clock import OwnClock
-    from ottla.host.ports import Core, Doors
+    from ottla.host.ports import ClientConnections, Core
     from ottla.host.schedule import Schedule
 
 
@@ -49,9 +49,9 @@ class SlowDisk:
 class BrokerRunner(Runner):
     """One start of a broker.
 
-    Its outputs go to clients by its `doors`, and to other brokers and the controller by `links`. `ended` is called with
-    an output that ends or freezes the broker. If `takes_us` is set, each request of a client takes so long.
-    `slow_disks` delay what makes the broker write.
+    Its outputs go to clients by its `client_connections`, and to other brokers and the controller by `links`. `ended`
+    is called with an output that ends or freezes the broker. If `takes_us` is set, each request of a client takes so
+    long. `slow_disks` delay what makes the broker write.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BrokerRunner(Runner):
     ) -> None:
         super().__init__(schedule, core, None, clock)
         self.broker_id = broker_id
-        self.doors: Doors | None = None
+        self.client_connections: ClientConnections | None = None
         self._links = links
         self._ended = ended
         # The faults that delay what makes the broker write.
@@ -121,8 +121,8 @@ class BrokerRunner(Runner):
         elif kind is HangUp:
             if output.connection_id < 0:
                 self._links.answer_peer(output.connection_id, None)
-            elif self.doors is not None:
-                self.doors.hang_up(output)
+            elif self.client_connections is not None:
+                self.client_connections.hang_up(output)
         elif kind is FaultFired or kind is LetGo or kind is Halted:
             self._ended(self, output)
         else:
@@ -136,8 +136,8 @@ class BrokerRunner(Runner):
             station = self._stations.get(response.connection_id)
             if station is not None:
                 station.answered(response.correlation_id)
-        if self.doors is not None:
-            self.doors.respond(response)
+        if self.client_connections is not None:
+            self.client_connections.respond(response)
 
 
 class ControllerRunner(Runner):

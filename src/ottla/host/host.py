@@ -3,7 +3,7 @@
 Each start of a broker has a runner of its own; the broker's disk and clock outlive it. `kill` ends the broker as
 `kill -9` would: what it had written stays in the page cache. `power_off` also takes from the disk what was not synced.
 `pause` freezes the broker: what is sent to it waits until `resume`. `shut_down` moves its leaders away first and closes
-its logs in order. The controller is run like the brokers; its disk never fails.
+its logs in order. The controller is run like the brokers; no fault affects its disk.
 
 The host has no sockets, files or clocks of its own: a cluster passes real ones, a simulation simulated ones (`ports`).
 """
@@ -26,7 +26,7 @@ from ottla.faults.plan import FaultPlan
 from ottla.host.broker_runner import BrokerRunner, ControllerRunner, SlowDisk
 from ottla.host.links import Links
 from ottla.host.machine_clock import OwnClock
-from ottla.host.ports import Disk, Doors, Wires
+from ottla.host.ports import ClientConnections, Disk, Wires
 from ottla.host.schedule import Schedule
 
 # The logger of the brokers' room: what is logged here is about brokers.
@@ -38,8 +38,8 @@ RUNNING, PAUSED, DOWN = "running", "paused", "down"
 class Host:
     """All brokers by id; `boot` starts them.
 
-    `open_doors` makes the client connections of a started broker, `fork` gives each core a random generator of its own,
-    `wall_offset_us` is what a correct clock adds to the schedule's time to get the time since 1970.
+    `open_connections` makes the client connections of a started broker, `fork` gives each core a random generator of
+    its own, `wall_offset_us` is what a correct clock adds to the schedule's time to get the time since 1970.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Host:
         settings: BrokerSettings,
         faults: FaultPlan,
         wires: Wires,
-        open_doors: Callable[[BrokerRunner], Doors],
+        open_connections: Callable[[BrokerRunner], ClientConnections],
         *,
         fork: Callable[[], Random],
         wall_offset_us: Callable[[], int],
@@ -63,7 +63,7 @@ class Host:
         self.controller_disk = controller_disk
         self.settings = settings
         self.faults = faults
-        self._open_doors = open_doors
+        self._open_connections = open_connections
         self._fork = fork
         self._wall_offset_us = wall_offset_us
         self._cluster_id = cluster_id
@@ -213,7 +213,7 @@ class Host:
         runner.takes_us = self._takes_us.get(broker_id)
         self._watch(runner)
         self.links.join(broker_id, runner)
-        runner.doors = self._open_doors(runner)
+        runner.client_connections = self._open_connections(runner)
         if self.started is not None:
             self.started(broker_id)
         return runner
@@ -300,8 +300,8 @@ class Host:
         for runner in self.brokers.values():
             if not runner.is_dead:
                 runner.die()
-                if runner.doors is not None:
-                    runner.doors.close(silently=False)
+                if runner.client_connections is not None:
+                    runner.client_connections.close(silently=False)
                 self._close_core(runner, sync=sync)
         if controller is not None and not controller.is_dead:
             controller.die()
@@ -322,8 +322,8 @@ class Host:
     def _end(self, broker_id: int, *, silently: bool) -> None:
         runner = self.brokers[broker_id]
         runner.die()
-        if runner.doors is not None:
-            runner.doors.close(silently=silently)
+        if runner.client_connections is not None:
+            runner.client_connections.close(silently=silently)
         self.links.forget(broker_id)
         self.disks[broker_id].let_go()
 

@@ -22,7 +22,7 @@ class Core(Protocol):
     def tick(self, now_us: int) -> None: ...
 
 
-class Doors(Protocol):
+class ClientConnections(Protocol):
     """The connections that clients have to one broker."""
 
     def respond(self, response: Respond) -> None:

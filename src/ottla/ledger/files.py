@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import UserMistake
 from ottla.ledger import schema
-from ottla.ledger.pieces import is_about, is_json, judged_columns, line_of, opened, pieces_of, place, read_piece
+from ottla.ledger.pieces import is_about, is_json, judged_columns, line_of, opened, pieces_of, read_piece, where_in
 
 _JSON_ROW_BYTES = 150
 
@@ -43,12 +43,12 @@ class LedgerRows:
     guarantees: tuple[str, ...]
     _stretches: tuple[_Stretch, ...]
 
-    def place(self, row: int) -> str:
+    def where(self, row: int) -> str:
         """Where a row of `table` stands: "line 17 of orders.jsonl"."""
         found = self._stretches[bisect_right(self._stretches, row, key=lambda each: each.begin) - 1]
         within = row - found.begin
         number = found.first + (within if found.chosen is None else int(found.chosen[within]))
-        return place(found.path, line_of(found.path, number) if is_json(found.path) else number + 1)
+        return where_in(found.path, line_of(found.path, number) if is_json(found.path) else number + 1)
 
 
 def ledger_files(path: Path) -> tuple[Path, ...]:
@@ -120,7 +120,7 @@ def check_partitions(rows: LedgerRows, topic: str, partitions: int) -> None:
     right: Any = pc.or_(is_there, pc.and_(is_missing, pc.invert(is_acked)))
     if not pc.all(right).as_py():
         row = int(pc.index(right, pa.scalar(False)).as_py())
-        raise partition_mistake(rows.place(row), partition[row].as_py(), topic, partitions)
+        raise partition_mistake(rows.where(row), partition[row].as_py(), topic, partitions)
 
 
 def partition_mistake(where: str, partition: int, topic: str, partitions: int) -> UserMistake:
@@ -163,7 +163,7 @@ def _check_words(rows: LedgerRows) -> None:
             row = int(pc.index(right, pa.scalar(False)).as_py())
             value = rows.table.column(name)[row].as_py()
             told = "missing" if value is None else repr(value)
-            raise UserMistake(f"{name} in {rows.place(row)} is {told}, and has to be {allowed}.")
+            raise UserMistake(f"{name} in {rows.where(row)} is {told}, and has to be {allowed}.")
 
 
 def _check_numbers(rows: LedgerRows) -> None:
@@ -174,12 +174,12 @@ def _check_numbers(rows: LedgerRows) -> None:
     numbers = sequence[order]
     again = np.flatnonzero(numbers[1:] == numbers[:-1])
     if len(again):
-        places = [rows.place(int(order[again[0] + n])) for n in (0, 1)]
+        places = [rows.where(int(order[again[0] + n])) for n in (0, 1)]
         raise repeated_mistake(int(numbers[again[0]]), f"in {places[0]} and in {places[1]}")
     missing = int(numbers[-1]) + 1 - len(numbers)
     if not missing:
         return
     gaps = np.flatnonzero(numbers != np.arange(len(numbers)))
     first = int(gaps[0])
-    where = f"; number {first - 1:,} stands in {rows.place(int(order[first - 1]))}" if first else ""
+    where = f"; number {first - 1:,} stands in {rows.where(int(order[first - 1]))}" if first else ""
     raise number_mistake(missing, int(numbers[-1]), first, where)

@@ -141,7 +141,7 @@ def opened(path: Path) -> pq.ParquetFile:
     return file
 
 
-def place(path: Path, number: int) -> str:
+def where_in(path: Path, number: int) -> str:
     """ "line 17 of orders.jsonl"."""
     return f"{'line' if is_json(path) else 'row'} {number:,} of {path}"
 
@@ -157,7 +157,7 @@ def find_lines(path: Path, number: int | None) -> Iterator[str]:
         row = _parsed(text)
         # `null` is a row without anything.
         if (row.get(schema.SEQUENCE) if isinstance(row, dict) else None) == number:
-            yield place(path, line)
+            yield where_in(path, line)
 
 
 def broken_line(path: Path) -> UserMistake | None:
@@ -167,18 +167,18 @@ def broken_line(path: Path) -> UserMistake | None:
         if not isinstance(row, dict):
             if not text.endswith(b"\n"):
                 return UserMistake(
-                    f"{place(path, line)}, the last one, ends in the middle of a row ({_shown(text)}), as where its "
+                    f"{where_in(path, line)}, the last one, ends in the middle of a row ({_shown(text)}), as where its "
                     "writer was killed: nothing is known of that record. Remove the line, or complete it by hand."
                 )
-            return UserMistake(f"{place(path, line)} is no JSON object ({_shown(text)}): mend or remove that line.")
+            return UserMistake(f"{where_in(path, line)} is no JSON object ({_shown(text)}): mend or remove that line.")
         for field in GIVEN_SCHEMA:
             value = row.get(field.name)
             wanted, words = (int, "a whole number") if pa.types.is_integer(field.type) else (str, "text")
             if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
-                return UserMistake(f"{field.name} in {place(path, line)} is {value!r}, and has to be {words}.")
+                return UserMistake(f"{field.name} in {where_in(path, line)} is {value!r}, and has to be {words}.")
             if isinstance(value, int) and value.bit_length() >= field.type.bit_width:
                 told = f"has to be a whole number of {field.type.bit_width} bits"
-                return UserMistake(f"{field.name} in {place(path, line)} is {value}, and {told}.")
+                return UserMistake(f"{field.name} in {where_in(path, line)} is {value}, and {told}.")
     return None
 
 

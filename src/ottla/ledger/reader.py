@@ -17,14 +17,14 @@ def read_ledger(path: str | os.PathLike[str]) -> pa.Table:
 
     Raises UserMistake where the file is missing, is not Parquet, or lacks a column.
     """
-    place = Path(path)
+    file = Path(path)
     try:
-        table = pq.read_table(place)
+        table = pq.read_table(file)
     except FileNotFoundError:
-        raise UserMistake(f"There is no ledger at {place}: give the file a run has written.") from None
+        raise UserMistake(f"There is no ledger at {file}: give the file a run has written.") from None
     except (OSError, pa.ArrowInvalid) as error:
-        raise UserMistake(f"{place} cannot be read as a ledger, which is a Parquet file: {error}.") from error
+        raise UserMistake(f"{file} cannot be read as a ledger, which is a Parquet file: {error}.") from error
     missing = [name for name in ARROW_SCHEMA.names if name not in table.column_names]
     if missing:
-        raise UserMistake(f"{place} is not a ledger of ottla: it lacks the column {', '.join(missing)}.")
+        raise UserMistake(f"{file} is not a ledger of ottla: it lacks the column {', '.join(missing)}.")
     return table.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)

@@ -25,7 +25,7 @@ GUARANTEES = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 NO_CRC = -1
 """`key_crc` or `value_crc` of a null key or a null value."""
 NO_OFFSET = -1
-"""`offset` of a record whose place nobody told the producer."""
+"""`offset` of a record whose offset nobody told the producer."""
 NO_PARTITION = -1
 """`partition` of a record that failed before a partition was chosen for it."""
 NO_TIMESTAMP = -1

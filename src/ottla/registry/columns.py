@@ -25,7 +25,7 @@ from ottla.schemas.framing import KEY_HEADER, VALUE_HEADER, FramingError, guid_h
 FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}
 """What `value_format` may be for columns, and the registry's word for it."""
 MODES: Final = ("fail", "null")
-PLACES: Final = ("prefix", "header")
+ID_IN: Final = ("prefix", "header")
 """Where a record names its schema."""
 
 _MAGIC_BYTES = 1
@@ -165,17 +165,17 @@ class ColumnDecoder:
         found = [""] * len(rows)
         values = _whole(values).take(pa.array(rows, pa.int64()))
         headers = None if headers is None else _whole(headers).take(pa.array(rows, pa.int64()))
-        places: dict[bytes | None, list[int]] = {}
-        for place, prefix in enumerate(self._prefixes(values, headers).to_pylist()):
-            places.setdefault(prefix, []).append(place)
-        for prefix, of_prefix in places.items():
+        with_prefix: dict[bytes | None, list[int]] = {}
+        for index, prefix in enumerate(self._prefixes(values, headers).to_pylist()):
+            with_prefix.setdefault(prefix, []).append(index)
+        for prefix, of_prefix in with_prefix.items():
             try:
                 self._known(prefix or b"", ask_again=False)
             except (RegistryError, UserMistake) as error:
                 self._pass_on(error)
                 told = str(self._failed("", error)).lstrip()
-                for place in of_prefix:
-                    found[place] = told
+                for index in of_prefix:
+                    found[index] = told
                 continue
             for begin in range(0, len(of_prefix), _REASONS_AT_ONCE):
                 self._find_reasons(values, headers, of_prefix[begin : begin + _REASONS_AT_ONCE], found)
@@ -253,7 +253,7 @@ class ColumnDecoder:
         """The values of one prefix; `rows` says which rows these are (None: all)."""
         pa, _ = _arrow()
 
-        def place(row: int) -> str:
+        def where(row: int) -> str:
             return f"Row {first_row + (row if rows is None else rows[row].as_py())}"
 
         try:
@@ -262,15 +262,15 @@ class ColumnDecoder:
             self._pass_on(error)
             if self._mode == "null":
                 return pa.nulls(len(values), self.type)
-            raise self._failed(place(0), error) from error
+            raise self._failed(where(0), error) from error
         if written.message_indexes:
-            values = self._of_message(written, values, place)
+            values = self._of_message(written, values, where)
         try:
             return pa.array(written.decoder.decode(values, skip=len(written.begin), mode=self._mode))
         except UserMistake as error:
-            raise self._failed_by_kernel(error, place) from error
+            raise self._failed_by_kernel(error, where) from error
 
-    def _of_message(self, written: _Written, values: Any, place: Callable[[int], str]) -> Any:
+    def _of_message(self, written: _Written, values: Any, where: Callable[[int], str]) -> Any:
         """The same values, each with its indexes as we write them; null for those that are another message."""
         pa, pc = _arrow()
         begin = pa.scalar(written.begin, values.type)
@@ -288,7 +288,7 @@ class ColumnDecoder:
                 rewritten.append(written.begin + value[frame.payload_at :])
             except FramingError as error:
                 if self._mode == "fail":
-                    raise self._failed(place(row), error) from error
+                    raise self._failed(where(row), error) from error
                 rewritten.append(None)
         replacing: Any = pc.replace_with_mask
         return replacing(values, pc.invert(is_it), pa.array(rewritten, values.type))
@@ -298,8 +298,8 @@ class ColumnDecoder:
         if isinstance(error, RegistryError) and not error.says_unknown:
             raise error
 
-    def _failed_by_kernel(self, error: UserMistake, place: Callable[[int], str]) -> DeserializationError:
-        told = _ROW.sub(lambda row: place(int(row[1])), str(error), count=1)
+    def _failed_by_kernel(self, error: UserMistake, where: Callable[[int], str]) -> DeserializationError:
+        told = _ROW.sub(lambda row: where(int(row[1])), str(error), count=1)
         return DeserializationError(f"{told.removesuffix('.')} ({self._part}).")
 
     def _failed(self, row: str, why: object) -> DeserializationError:
@@ -419,7 +419,7 @@ class ColumnEncoder:
         else:
             raise ConfigError(f"The schema is of type {schema.kind}; columns are encoded as {', '.join(FORMATS)}.")
         self.header: tuple[str, bytes] | None = None
-        if check_place(schema_id_in) == "prefix":
+        if check_schema_id_in(schema_id_in) == "prefix":
             self._prefix = id_prefix(schema.id, indexes)
         else:
             self._prefix = b""
@@ -498,10 +498,10 @@ def append_header(given: Any, header: tuple[str, bytes]) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.concat_arrays([entries, added]).take(places))
 
 
-def check_place(schema_id_in: str) -> str:
-    """Where a record names its schema; ConfigError for what is no place."""
-    if schema_id_in not in PLACES:
-        raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(PLACES)}.")
+def check_schema_id_in(schema_id_in: str) -> str:
+    """Where a record names its schema; ConfigError for any other word."""
+    if schema_id_in not in ID_IN:
+        raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(ID_IN)}.")
     return schema_id_in
 
 

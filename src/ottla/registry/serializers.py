@@ -13,7 +13,7 @@ from ottla.errors import ConfigError
 from ottla.foreign_names import registry_comes_first
 from ottla.registry.client import RegistryClient
 from ottla.registry.codecs import Decode, Encode, decoder, encoder, record_name
-from ottla.registry.columns import check_place, client_of, schema_header
+from ottla.registry.columns import check_schema_id_in, client_of, schema_header
 from ottla.registry.registered import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaReference, check_schema
 from ottla.registry.subjects import SubjectNameStrategy, read_strategy
 from ottla.schemas.framing import KEY_HEADER, PREFIX_BYTES, VALUE_HEADER, id_prefix, read_frame
@@ -56,7 +56,7 @@ class RegistrySerializer:
         }
         self._to_dict = to_dict
         self._message: str | None = None
-        self._in_header = check_place(schema_id_in) == "header"
+        self._in_header = check_schema_id_in(schema_id_in) == "header"
         if schema is None and not use_latest_version:
             raise ConfigError("schema is missing: give its text, or use_latest_version=True for that of the subject.")
         check_schema("schema", schema)

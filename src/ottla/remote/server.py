@@ -119,7 +119,7 @@ class ControlServer:
     def _welcome(self, held: Held, routes: Sequence[Route], sock: socket.socket, peer: str) -> None:
         with self._lock:
             if not self._has_room():
-                _turn_away(sock)
+                _refuse_for_now(sock)
                 return
             thread = threading.Thread(
                 target=self._answer, args=(held, routes, sock, peer), name=f"{_NAME}-{peer}", daemon=True
@@ -163,7 +163,7 @@ def _is_there(sock: socket.socket) -> bool:
         return False
 
 
-def _turn_away(sock: socket.socket) -> None:
+def _refuse_for_now(sock: socket.socket) -> None:
     """Refuse a connection without a thread for it."""
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nServer: ottla\r\n"

@@ -40,7 +40,7 @@ class Status(Enum):
     MOVED = 3
 
 
-PLACES = ("Bern", "Lagos", "Lima", "Oslo", "Quito", "Seoul", "Tunis", "Wellington")
+CITIES = ("Bern", "Lagos", "Lima", "Oslo", "Quito", "Seoul", "Tunis", "Wellington")
 
 
 def make_records() -> list[tuple[bytes, bytes]]:
@@ -51,7 +51,7 @@ def make_records() -> list[tuple[bytes, bytes]]:
         name = f"shop-{number * 7919 % 100_003:06d}"
         record = {
             "name": name,
-            "location": f"{PLACES[number * 31 % 17 % len(PLACES)]}, street {number * 613 % 997}",
+            "location": f"{CITIES[number * 31 % 17 % len(CITIES)]}, street {number * 613 % 997}",
             "status": statuses[number * number % 7 % len(statuses)].name,
         }
         records.append((name.encode(), json.dumps(record).encode()))

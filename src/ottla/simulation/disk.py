@@ -204,7 +204,7 @@ class Disk:
         start = path + "/"
         return path in self._files or any(name.startswith(start) for name in self._files)
 
-    def place(self) -> tuple[str, int, int]:
+    def volume(self) -> tuple[str, int, int]:
         """A name, the capacity and what is left of it, in bytes."""
         return "simulated", self.capacity, self.capacity - self.used
 

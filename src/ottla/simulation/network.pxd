@@ -28,7 +28,7 @@ cdef class Network
 
 
 @cython.final
-cdef class SimulatedDoors:
+cdef class SimulatedConnections:
     cdef public Network _network
     cdef public object _port
 

@@ -124,7 +124,7 @@ class Stall:
         self._network.stalls = [each for each in self._network.stalls if each is not self]
 
 
-class SimulatedDoors:
+class SimulatedConnections:
     """The connections that clients have to one broker."""
 
     def __init__(self, network: Network, port: int) -> None:

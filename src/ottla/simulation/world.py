@@ -33,7 +33,7 @@ from ottla.simulation.chance import Chance
 from ottla.simulation.client_network import FIRST_PORT, SimulatedClients
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.disk import Disk
-from ottla.simulation.network import Network, SimulatedDoors
+from ottla.simulation.network import Network, SimulatedConnections
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.trace import Trace
 
@@ -88,7 +88,7 @@ class World:
             broker_settings,
             self.plan,
             self.network,
-            self._open_doors,
+            self._open_connections,
             fork=lambda: self._fork(rng),
             wall_offset_us=lambda: _WALL_CLOCK_BEGINS_MS * 1000,
             cluster_id="simulated",
@@ -126,10 +126,10 @@ class World:
         written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
         self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
-    def _open_doors(self, runner: BrokerRunner) -> SimulatedDoors:
+    def _open_connections(self, runner: BrokerRunner) -> SimulatedConnections:
         broker_id = runner.broker_id
         self.network.add_broker(FIRST_PORT + broker_id, f"broker-{broker_id}", runner.arrive)
-        return SimulatedDoors(self.network, FIRST_PORT + broker_id)
+        return SimulatedConnections(self.network, FIRST_PORT + broker_id)
 
     @staticmethod
     def _fork(rng: Random) -> Random:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ottla.errors import ConfigError
 from ottla.registry.client import RegistryClient
-from ottla.registry.columns import FORMATS, PLACES
+from ottla.registry.columns import FORMATS, ID_IN
 
 VALUE_FORMAT: Final = "value.format"
 REGISTRY: Final = "registry"
@@ -33,7 +33,7 @@ class ValueOptions:
     schema: str | int | None = None
     message: str | None = None
     subject: str | None = None
-    schema_id_in: str = PLACES[0]
+    schema_id_in: str = ID_IN[0]
 
 
 def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
@@ -54,9 +54,9 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
             raise ConfigError(f"The option {name} is empty: give it, or leave it out.")
     if VALUE_MESSAGE in given and word != "protobuf":
         raise ConfigError("The option value.message is for value.format=protobuf: leave it out.")
-    place = given.get(SCHEMA_ID_IN, PLACES[0]).strip().lower()
-    if place not in PLACES:
-        raise ConfigError(f"The option schema.id.in is {place!r:.60}: it must be {' or '.join(PLACES)}.")
+    id_in = given.get(SCHEMA_ID_IN, ID_IN[0]).strip().lower()
+    if id_in not in ID_IN:
+        raise ConfigError(f"The option schema.id.in is {id_in!r:.60}: it must be {' or '.join(ID_IN)}.")
     settings: dict[str, Any] = {
         name.removeprefix(REGISTRY_SETTING): value for name, value in given.items() if name.startswith(REGISTRY_SETTING)
     }
@@ -65,7 +65,7 @@ def read_value_options(given: Mapping[str, str]) -> ValueOptions | None:
     except ConfigError as error:
         raise ConfigError(f"Among the options registry and registry.*: {error}") from None
     schema = _read_schema(given.get(VALUE_SCHEMA))
-    return ValueOptions(word, registry, schema, given.get(VALUE_MESSAGE), given.get(SUBJECT), place)
+    return ValueOptions(word, registry, schema, given.get(VALUE_MESSAGE), given.get(SUBJECT), id_in)
 
 
 def _read_schema(text: str | None) -> str | int | None:

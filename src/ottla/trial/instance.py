@@ -77,7 +77,7 @@ class Instance:
         else:
             self._deliveries.append((number, delivery))
             if partition is None:
-                self._ledger.place(number, delivery.partition)
+                self._ledger.note_partition(number, delivery.partition)
         if self._is_transactional:
             self._open.append(number)
 

@@ -50,12 +50,12 @@ class SideLedger:
         self._key_crc.append(record_crc(key))
         self._value_crc.append(record_crc(value))
 
-    def place(self, number: int, partition: int) -> None:
+    def note_partition(self, number: int, partition: int) -> None:
         """The producer has chosen this partition."""
         self.partition[number] = partition
 
     @property
-    def placeless(self) -> int:
+    def without_partition(self) -> int:
         """How many records there are whose partition is not known."""
         return self.partition.count(NO_PARTITION)
 

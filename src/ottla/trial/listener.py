@@ -22,7 +22,7 @@ _OPENSSL = "openssl"
 _PATIENCE_S = 60.0
 
 
-class Doors(NamedTuple):
+class SideListeners(NamedTuple):
     """The listeners of a side's cluster, None for the usual one, and the settings of its reader."""
 
     listeners: dict[str, Listener] | None
@@ -37,17 +37,17 @@ def why_no_listener(side: Side) -> str | None:
 
 
 @contextmanager
-def doors_of(side: Side) -> Iterator[Doors]:
+def listeners_of(side: Side) -> Iterator[SideListeners]:
     """What a side's cluster listens on. A certificate is there for as long as the block lasts."""
     if side.listener == PLAINTEXT:
-        yield Doors(None, {})
+        yield SideListeners(None, {})
         return
     with TemporaryDirectory(prefix="ottla-trial-") as folder:
         certificate, key = Path(folder, "certificate.pem"), Path(folder, "key.pem")
         _make_certificate(certificate, key)
         tls = Listener(protocol=SSL, certificate=certificate, private_key=key)
         reader = {"security_protocol": SSL, "ssl_truststore_location": certificate}
-        yield Doors({PLAINTEXT: Listener(), SSL: tls}, reader)
+        yield SideListeners({PLAINTEXT: Listener(), SSL: tls}, reader)
 
 
 def _make_certificate(certificate: Path, key: Path) -> None:

@@ -168,8 +168,8 @@ def _not_tried(side: Side, why: str) -> SideOutcome:
 def _with_problems(who: dict[str, Any], ledger: SideLedger, unsettled: str | None) -> dict[str, Any]:
     """The client, and what is not complete: a record's partition is unknown, or records came too late to be read."""
     problems = [*who.get("problems", ())]
-    if ledger.placeless:
-        problems.append(f"of {ledger.placeless:,} records nobody told for which partition they were")
+    if ledger.without_partition:
+        problems.append(f"of {ledger.without_partition:,} records nobody told for which partition they were")
     if unsettled is not None:
         problems.append(unsettled)
     return who | {"problems": tuple(problems)}

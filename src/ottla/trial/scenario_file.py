@@ -156,9 +156,9 @@ def read_scenario(name: str, text: str, where: str, *, for_ottla: bool = True, i
         partitions=reading.whole(given, "partitions", 1, 1, 100),
         brokers=brokers,
         flush_every=reading.whole(given, "flush_every", 0, 0, RECORDS_MAX),
-        restart_at=reading.place(given, "restart_at", records),
+        restart_at=reading.record_number(given, "restart_at", records),
         zombie=reading.yes(given, "zombie"),
-        abort_at=reading.place(given, "abort_at", records),
+        abort_at=reading.record_number(given, "abort_at", records),
         chooses_partition=reading.yes(given, "chooses_partition"),
     )
 
@@ -209,7 +209,7 @@ class _Reading:
             raise self.wrong(told, self.line(name, header))
         return value
 
-    def place(self, given: Mapping[str, Any], name: str, records: int) -> int | None:
+    def record_number(self, given: Mapping[str, Any], name: str, records: int) -> int | None:
         """The number of a record before which something happens; None where it does not."""
         return self.whole(given, name, 0, 1, records - 1) if name in given else None
 

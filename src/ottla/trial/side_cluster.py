@@ -17,7 +17,7 @@ from ottla.errors import ConfigError
 from ottla.ledger.schema import SEQUENCE_HEADER
 from ottla.patience import comes_within, stays_within
 from ottla.trial.group_member import BROKER_SETTINGS
-from ottla.trial.listener import doors_of
+from ottla.trial.listener import listeners_of
 from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import COORDINATOR, ROLES, TOPIC, TRANSACTIONAL_ID, Scenario, Side, TimedFault
 
@@ -118,9 +118,9 @@ class EmbeddedSide(SideCluster):
     def _open(self, stack: ExitStack) -> None:
         side = self._side
         settings = {**(BROKER_SETTINGS if side.group else {}), **side.settings} or None
-        doors = stack.enter_context(doors_of(side))
+        offered = stack.enter_context(listeners_of(side))
         self._cluster = stack.enter_context(
-            Cluster(self._scenario.brokers, settings=settings, listeners=doors.listeners)
+            Cluster(self._scenario.brokers, settings=settings, listeners=offered.listeners)
         )
         self._cluster.create_topic(
             self.topic, self._scenario.partitions, side.replicas or None, configs=dict(side.topic) or None
@@ -128,7 +128,7 @@ class EmbeddedSide(SideCluster):
         if self._is_recorded:
             self._cluster.record(self.topic, SEQUENCE_HEADER)
         self.bootstrap_servers = self._cluster.bootstrap_servers
-        self.read_from, self.reader_settings = self._cluster.bootstrap_servers_of(side.listener), doors.reader
+        self.read_from, self.reader_settings = self._cluster.bootstrap_servers_of(side.listener), offered.reader
         self.faults = self._cluster.faults
 
     def begin(self, planned: TimedFault) -> Fault:

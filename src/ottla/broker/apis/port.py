@@ -211,7 +211,7 @@ class BrokerPort:
 
     def disk_space(self) -> tuple[str, int, int]:
         """The folder of the logs, its bytes in all and those that are free; OSError."""
-        return self._replicas.directory.storage.place()
+        return self._replicas.directory.storage.volume()
 
     def traffic(self, topic: str) -> TopicTraffic:
         """What to count a topic's traffic into; topics that this broker does not hold are counted together."""

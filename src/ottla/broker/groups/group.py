@@ -221,7 +221,7 @@ class Group:
         """The group is deleted, or coordinated elsewhere: requests that wait get this error."""
         self._become(GroupState.DEAD)
         for member in self.members.values():
-            self._turn_away(member, error_code)
+            self._refuse_waiting(member, error_code)
         self.members, self._static, self._promised = {}, {}, {}
 
     # Members.
@@ -255,7 +255,7 @@ class Group:
     def _come_back(self, instance_id: str, member_id: str, request: Request, now_us: int) -> None:
         """A static member was started again: it takes the place of the one it was."""
         member = self.members.pop(self._static[instance_id])
-        self._turn_away(member, ErrorCode.FENCED_INSTANCE_ID)
+        self._refuse_waiting(member, ErrorCode.FENCED_INSTANCE_ID)
         former_id, member.member_id = member.member_id, member_id
         self.members[member_id] = member
         self._static[instance_id] = member_id
@@ -288,12 +288,12 @@ class Group:
         return member.session_deadline_us if member is not None else self._promised.get(member_id)
 
     def _await_join(self, member: Member, request: Request) -> None:
-        self._turn_away(member, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._refuse_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.update(request.message)
         member.join = request
         member.session_deadline_us = None
 
-    def _turn_away(self, member: Member, error_code: int) -> None:
+    def _refuse_waiting(self, member: Member, error_code: int) -> None:
         """Answer this member's waiting requests with this error."""
         if member.join is not None:
             response = JoinGroupResponse(error_code=error_code, member_id=member.member_id)
@@ -303,7 +303,7 @@ class Group:
         member.join = member.sync = None
 
     def _remove(self, member: Member, now_us: int) -> None:
-        self._turn_away(member, ErrorCode.UNKNOWN_MEMBER_ID)
+        self._refuse_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID)
         del self.members[member.member_id]
         if member.instance_id is not None:
             self._static.pop(member.instance_id, None)

@@ -55,7 +55,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Door:
+class RequestChecks:
     """ASGI: passes allowed requests on to `app`, and refuses the rest with one sentence."""
 
     def __init__(self, app: App, *, token: str | None, read_only: bool, local_only: bool) -> None:
