@@ -206,6 +206,23 @@ def test_only_what_is_missing_is_asked_about_again(line, make_metadata):
     assert line.run_to_deadline() > 200_000_000
 
 
+def test_a_leader_that_is_gone_from_the_brokers_is_asked_about_with_all_topics(line, make_metadata):
+    begin(line)
+    line.tell_metadata(brokers=THREE, topics={"flights": [1, 2, 3]})
+    line.core.want_topic("weather", line.now_us)
+    line.turn()
+    # The answer is about another topic. Nobody else learns that broker 2 is gone: its connection goes with its address.
+    two = {node: address for node, address in THREE.items() if node != 2}
+    line.answer(line.take(MetadataRequest), make_metadata(brokers=two, topics={"weather": 3}))
+    assert [line.core.leader("flights", p) for p in range(3)] == [1, None, 3]
+    line.run_to_deadline()
+    request = line.take(MetadataRequest)
+    assert topics_of(request) == ["flights", "weather"]
+    line.answer(request, make_metadata(brokers=two, topics={"flights": [1, (3, 1), 3], "weather": [1]}))
+    assert [line.core.leader("flights", p) for p in range(3)] == [1, 3, 3]
+    assert line.run_to_deadline() > 200_000_000
+
+
 def test_a_new_topic_whose_question_was_lost_is_asked_about_again(make_line):
     line = make_line()
     connection_id = begin(line)

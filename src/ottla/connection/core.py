@@ -344,6 +344,8 @@ class ConnectionCore:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._nodes.rebootstrap(now_us)
         if not response.error_code and response.brokers:
-            self.metadata.take_in(response, now_us, for_all=self._refresh.in_flight_for_all)
+            if self.metadata.take_in(response, now_us, for_all=self._refresh.in_flight_for_all):
+                # Else nobody would ask: the broker that is gone ends no connection any more, and refuses none.
+                self._refresh.needed = True
             self._nodes.match_brokers(now_us)
         self._refresh.answered(response, now_us)

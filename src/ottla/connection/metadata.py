@@ -98,20 +98,37 @@ class Metadata:
         known = self.topics.get(topic)
         return 0 if known is None else len(known.partitions)
 
-    def take_in(self, response: Any, now_us: int, *, for_all: bool = True) -> None:
-        """Take in one MetadataResponse; only an answer `for_all` topics sets `updated_us`."""
+    def take_in(self, response: Any, now_us: int, *, for_all: bool = True) -> bool:
+        """Take in one MetadataResponse; only an answer `for_all` topics sets `updated_us`.
+
+        True if topics that are not in the answer lost a leader, because its broker is not in the answer either.
+        """
         self.version += 1
         if for_all:
             self.updated_us = now_us
         if response.cluster_id is not None:
             self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
+        gone = self.brokers.keys()
         if response.brokers:
             self.brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        gone = gone - self.brokers.keys()
         for topic in response.topics or ():
             if topic.name is not None:
                 self.topics[topic.name] = _merged(topic, self.topics.get(topic.name), self.brokers)
                 self.heard_of[topic.name] = None
+        return bool(gone) and self._lose_leaders()
+
+    def _lose_leaders(self) -> bool:
+        """Forget the leaders that are not among the brokers: without an address nothing can be sent to them."""
+        lost = False
+        for name, topic in self.topics.items():
+            for place in topic.partitions.values():
+                if place.leader is not None and place.leader not in self.brokers:
+                    place.leader = None
+                    self.heard_of[name] = None
+                    lost = True
+        return lost
 
     def take_heard_of(self) -> dict[str, None]:
         """Return the topics with new metadata since the last call."""
