@@ -10,6 +10,11 @@ from ottla.broker.events import ConnectionLost
 from ottla.broker.log.directory import RECOVERY_POINTS, SYNC_FAILED
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 from .transaction_world import Producer
 from .world import TOPIC, World, batch_of, produce_request
@@ -159,7 +164,24 @@ def test_a_produce_request_that_has_been_answered_in_vain_is_let_go(synced: Worl
     assert not _is_kept(message)
 
 
-def _is_kept(message: ProduceRequest) -> bool:
+def test_markers_that_have_been_answered_in_vain_are_let_go(synced: World) -> None:
+    leader = synced.leader()
+    for each in synced.brokers:
+        if each != leader:
+            synced.pause(each)
+    marker = WritableTxnMarker(producer_id=7, topics=[WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])])
+    message = WriteTxnMarkersRequest(markers=[marker])
+    connection = synced.send(leader, message, version=2)
+    core = synced.brokers[leader]
+    core.tick(synced.now_us + 31_000_000)
+    synced.drain()
+    [answer] = synced.answers[connection]
+    assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert core.topics[TOPIC][0].acks_waiting == 0
+    assert not _is_kept(message)
+
+
+def _is_kept(message: ProduceRequest | WriteTxnMarkersRequest) -> bool:
     """Whether a broker's request still holds the message."""
     gc.collect()
     return any(type(each).__name__ == "Request" for each in gc.get_referrers(message))

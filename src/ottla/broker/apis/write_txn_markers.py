@@ -29,14 +29,18 @@ _TIMEOUT_US = 30_000_000
 
 
 class PendingMarkers:
-    """Markers that are appended and not replicated yet; answered when all of them are."""
+    """Markers that are appended and not replicated yet; answered when all of them are.
+
+    Once it has been answered, no partition keeps it.
+    """
 
     def __init__(self, broker: BrokerPort, request: Request, response: WriteTxnMarkersResponse) -> None:
         self.bucket = -1
         self._broker = broker
         self._request = request
         self._response = response
-        self._waiting: dict[int, tuple[Partition, WritableTxnMarker, WritableTxnMarkerPartitionResult]] = {}
+        # By order: where it is waited for, up to which offset, for which marker, and what is answered.
+        self._waiting: dict[int, tuple[Partition, int, WritableTxnMarker, WritableTxnMarkerPartitionResult]] = {}
 
     def await_marker(
         self, partition: Partition, marker: WritableTxnMarker, result: WritableTxnMarkerPartitionResult
@@ -44,8 +48,8 @@ class PendingMarkers:
         """Wait for this marker, too: it is the last batch of the partition's log."""
         assert partition.log is not None
         order = self._broker.next_number()
-        self._waiting[order] = (partition, marker, result)
         end_offset = partition.log.log_end_offset
+        self._waiting[order] = partition, end_offset, marker, result
         if end_offset > partition.high_watermark:
             partition.await_replication(end_offset, order, self)
         else:
@@ -66,16 +70,17 @@ class PendingMarkers:
 
     def expire(self, now_us: int) -> None:
         """Too few replicas have it in time."""
-        for _, _, result in self._waiting.values():
+        waiting, self._waiting = self._waiting, {}
+        for order, (partition, end_offset, _, result) in waiting.items():
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._waiting.clear()
+            partition.stop_waiting(end_offset, order)
         self._broker.answer(self._request, self._response, now_us)
 
     def _take(self, order: int, error_code: int) -> bool:
         found = self._waiting.pop(order, None)
         if found is None:
             return False
-        partition, marker, result = found
+        partition, _, marker, result = found
         result.error_code = error_code
         if not error_code and partition.topic == OFFSETS_TOPIC:
             self._broker.groups.transaction_ended(partition, marker.producer_id, marker.transaction_result)
