@@ -103,8 +103,11 @@ def test_a_topic_that_cannot_be_noted_is_not_made(world: World) -> None:
     ]
     assert list(world.controller.image.topics) == [TOPIC]
     assert world.storages[1].files("weather-0") == []
-    deleted = world.ask(1, DeleteTopicsRequest(topic_names=[TOPIC])).responses[0]
-    assert deleted.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    deleted = world.ask(1, DeleteTopicsRequest(topic_names=[TOPIC, "clouds"])).responses
+    assert [each.error_code for each in deleted] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
     assert world.produce(batch_of(b"a")).error_code == 0
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ottla.protocol.error_codes import ErrorCode
+
 
 class Refused(Exception):
     """Kafka's error code, and what the answer has beside it where it has fields for that.
 
     `detail` is a sentence, None for none. `records` are [(number in the batch, sentence)] of a batch that is refused.
-    `member_id` is that of a group's member, where the answer names one. Code 0: it has been done already.
+    `member_id` is that of a group's member, where the answer names one.
     """
 
     def __init__(
@@ -25,3 +27,8 @@ class Refused(Exception):
         self.detail = detail
         self.records = records
         self.member_id = member_id
+
+
+def not_written(error: OSError) -> Refused:
+    """Why a change is refused that the controller could not store."""
+    return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the controller cannot write: {error.strerror}")

@@ -22,6 +22,7 @@ from ottla.broker.log_upkeep import LogUpkeep
 from ottla.broker.metrics import BrokerMetrics
 from ottla.broker.outbox import Outbox
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget, Topics
+from ottla.broker.refused import Refused
 from ottla.broker.replica import ReplicaFetcher
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
@@ -138,14 +139,15 @@ class Replicas:
 
     # Leaders.
 
-    def why_not_here(self, topic: str | None, index: int) -> tuple[int, str]:
-        """Error code and sentence for a partition that this broker does not lead; None: asked for by an unknown id."""
+    def why_not_here(self, topic: str | None, index: int) -> Refused:
+        """Why a partition is refused that this broker does not lead; topic None: asked for by an unknown id."""
         if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
+            return Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         image = self.image.topics.get(topic)
         if image is None or not 0 <= index < len(image.partitions):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}"
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is led by broker {image.partitions[index].leader}"
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
+        leader = image.partitions[index].leader
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is led by broker {leader}")
 
     def leader_of(self, topic: str, index: int) -> tuple[int, int, BrokerAddress | None]:
         """The leader's id, its epoch, and where it is; (-1, -1, None) where that is not known."""

@@ -47,7 +47,7 @@ class PendingDeletion:
         for partition, offset, result in self._waiting:
             low_watermark = partition.low_watermark
             if not partition.is_leader:
-                _fail(result, self._broker.why_not_here(partition.topic, partition.index)[0])
+                _fail(result, self._broker.why_not_here(partition.topic, partition.index).error_code)
             elif low_watermark >= offset:
                 result.low_watermark = low_watermark
             else:
@@ -82,7 +82,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             if topic.name in _INTERNAL_TOPICS:
                 result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif partition is None or not partition.is_leader:
-                result.error_code = broker.why_not_here(topic.name, asked.partition_index)[0]
+                result.error_code = broker.why_not_here(topic.name, asked.partition_index).error_code
             else:
                 offset = _delete(partition, asked.offset, result)
                 if not result.error_code and result.low_watermark < offset:

@@ -30,8 +30,8 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
 def _described(broker: BrokerPort, topic: str, index: int) -> PartitionResponse:
     partition = broker.topics.get(topic, {}).get(index)
     if partition is None or partition.log is None:
-        error_code, detail = broker.why_not_here(topic, index)
-        return PartitionResponse(partition_index=index, error_code=error_code, error_message=detail)
+        refused = broker.why_not_here(topic, index)
+        return PartitionResponse(partition_index=index, error_code=refused.error_code, error_message=refused.detail)
     producers = [
         ProducerState(
             producer_id=entry.producer_id,

@@ -376,7 +376,7 @@ class PendingFetch:
         if self._request.message.isolation_level == _READ_UNCOMMITTED:
             answer.aborted_transactions = None
         if partition is None:
-            answer.error_code = self._broker.why_not_here(each.topic, each.index)[0]
+            answer.error_code = self._broker.why_not_here(each.topic, each.index).error_code
         else:
             answer.error_code = self._fault(asked, partition)
         if partition is None or answer.error_code:
@@ -428,7 +428,7 @@ class PendingFetch:
     def _fault(self, asked: FetchPartition, partition: Partition) -> int:
         """The error that keeps this partition from being read here and now; 0 for none."""
         if not partition.is_leader and not self._may_follow(partition):
-            return self._broker.why_not_here(partition.topic, partition.index)[0]
+            return self._broker.why_not_here(partition.topic, partition.index).error_code
         epoch = asked.current_leader_epoch
         if epoch < 0 or epoch == partition.leader_epoch:
             return 0

@@ -64,7 +64,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             partition = partitions.get(asked.partition_index)
             if partition is None or not (partition.is_leader or request.message.replica_id == _DEBUGGING):
-                answer.error_code = broker.why_not_here(topic.name, asked.partition_index)[0]
+                answer.error_code = broker.why_not_here(topic.name, asked.partition_index).error_code
             else:
                 _look_up(partition, asked, request, answer)
             if request.version < _LEADER_EPOCH_FROM_VERSION:

@@ -35,7 +35,7 @@ def _look_up(
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition, leader_epoch=-1, end_offset=-1)
     if partition is None or not partition.is_leader:
-        answer.error_code = broker.why_not_here(topic, asked.partition)[0]
+        answer.error_code = broker.why_not_here(topic, asked.partition).error_code
     elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
     elif asked.current_leader_epoch > partition.leader_epoch:

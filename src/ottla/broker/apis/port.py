@@ -16,6 +16,7 @@ from ottla.broker.events import ANONYMOUS, BrokerAddress, ClusterImage, QuotaEnt
 from ottla.broker.metrics import NO_TOPIC, BrokerMetrics, TopicTraffic
 from ottla.broker.outbox import Answered, Outbox
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.refused import Refused
 from ottla.broker.replicas import Replicas
 from ottla.broker.request import Request
 from ottla.broker.request_channel import RequestChannel, Waiting
@@ -197,8 +198,8 @@ class BrokerPort:
         """The cluster as the controller published it last."""
         return self._replicas.image
 
-    def why_not_here(self, topic: str | None, index: int) -> tuple[int, str]:
-        """Error code and sentence for a partition that this broker does not lead; None: asked for by an unknown id."""
+    def why_not_here(self, topic: str | None, index: int) -> Refused:
+        """Why a partition is refused that this broker does not lead; topic None: asked for by an unknown id."""
         return self._replicas.why_not_here(topic, index)
 
     def leader_of(self, topic: str, index: int) -> tuple[int, int, BrokerAddress | None]:

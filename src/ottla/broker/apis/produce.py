@@ -191,7 +191,7 @@ def _leading(
     if topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators alone")
     if partition is None or not partition.is_leader:
-        raise Refused(*broker.why_not_here(topic, index))
+        raise broker.why_not_here(topic, index)
     return partition
 
 

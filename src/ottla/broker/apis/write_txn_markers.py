@@ -13,6 +13,7 @@ from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.end_markers import end_marker_batch
 from ottla.broker.log.producer_state import EndMarker
 from ottla.broker.partition import Partition
+from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
@@ -100,31 +101,33 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             for index in topic.partition_indexes:
                 answer = WritableTxnMarkerPartitionResult(partition_index=index)
                 answers.append(answer)
-                partition = broker.topics.get(topic.name, {}).get(index)
-                if partition is None or not partition.is_leader:
-                    answer.error_code = broker.why_not_here(topic.name, index)[0]
-                    continue
-                answer.error_code = _append(broker, partition, marker, now_us)
-                if not answer.error_code:
+                try:
+                    partition = _append(broker, topic.name, index, marker, now_us)
+                except Refused as refused:
+                    answer.error_code = refused.error_code
+                else:
                     pending.await_marker(partition, marker, answer)
     pending.start(now_us)
 
 
-def _append(broker: BrokerPort, partition: Partition, marker: WritableTxnMarker, now_us: int) -> int:
-    """Append one marker; the error code, 0 where it is in the log."""
+def _append(broker: BrokerPort, topic: str, index: int, marker: WritableTxnMarker, now_us: int) -> Partition:
+    """Append one marker and return the partition that has it; raises Refused."""
+    partition = broker.topics.get(topic, {}).get(index)
+    if partition is None or not partition.is_leader:
+        raise broker.why_not_here(topic, index)
     if not partition.open_log():
-        return ErrorCode.KAFKA_STORAGE_ERROR
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR)
     assert partition.log is not None
     if len(partition.isr) < partition.min_isr:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
+        raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     producer_id, epoch, version = marker.producer_id, marker.producer_epoch, marker.transaction_version
-    refused = partition.log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
-    if refused:
-        return refused
+    error_code = partition.log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
+    if error_code:
+        raise Refused(error_code)
     end = EndMarker(marker.transaction_result, marker.coordinator_epoch)
     batch = end_marker_batch(producer_id, epoch, end, broker.wall_ms(now_us))
     try:
         partition.append(batch, read_header(batch), now_us)
-    except OSError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    return 0
+    except OSError as error:
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    return partition

@@ -23,7 +23,7 @@ from ottla.broker.dynamic_settings import (
     values_of,
 )
 from ottla.broker.events import ClusterImage, TopicImage
-from ottla.broker.refused import Refused
+from ottla.broker.refused import Refused, not_written
 from ottla.broker.settings import LIST, BrokerSettings, Setting, text_of
 from ottla.broker.topic_names import topic_name_fault
 from ottla.broker.topic_settings import (
@@ -71,7 +71,7 @@ class ClusterConfigs:
         )
 
         changes = ConfigChanges(self._state.image)
-        results = changes.take(message)
+        refusals = changes.take(message)
         if changes.any and not message.validate_only:
             try:
                 image = self._state.change(
@@ -82,17 +82,17 @@ class ClusterConfigs:
                 self._reconfigure()
                 self._publish(image)
             except OSError as error:
-                failed = (ErrorCode.KAFKA_STORAGE_ERROR, f"the controller cannot write: {error.strerror}")
-                results = [result if result[0] else failed for result in results]
+                failed = not_written(error)
+                refusals = [refusal or failed for refusal in refusals]
         return IncrementalAlterConfigsResponse(
             responses=[
                 AlterConfigsResourceResponse(
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
-                    error_code=code,
-                    error_message=detail,
+                    error_code=0 if refusal is None else refusal.error_code,
+                    error_message=None if refusal is None else str(refusal),
                 )
-                for resource, (code, detail) in zip(message.resources, results, strict=True)
+                for resource, refusal in zip(message.resources, refusals, strict=True)
             ]
         )
 
@@ -123,10 +123,10 @@ class ConfigChanges:
         """The topics whose settings change."""
         return dict(self.topics)
 
-    def take(self, message: Any) -> list[tuple[int, str | None]]:
-        """Change what the request asks for; (error code, sentence) for each of its resources, in order."""
+    def take(self, message: Any) -> list[Refused | None]:
+        """Change what the request asks for; for each of its resources, in order, why not, or None."""
         whole = message.API_KEY == ALTER_CONFIGS
-        results: list[tuple[int, str | None]] = []
+        refusals: list[Refused | None] = []
         for resource in message.resources:
             try:
                 operations = [
@@ -134,10 +134,10 @@ class ConfigChanges:
                     for config in resource.configs
                 ]
                 self._alter(resource.resource_type, resource.resource_name, operations, whole=whole)
-                results.append((0, None))
+                refusals.append(None)
             except Refused as refusal:
-                results.append((refusal.error_code, str(refusal)))
-        return results
+                refusals.append(refusal)
+        return refusals
 
     def _alter(self, kind: int, name: str, operations: Sequence[Operation], *, whole: bool) -> None:
         if kind == TOPIC_RESOURCE:

@@ -18,6 +18,7 @@ from ottla.broker.controller.elections import NO_LEADER
 from ottla.broker.controller.moves import completed
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, MoveLeader, PartitionImage, TopicImage
+from ottla.broker.refused import not_written
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
@@ -190,7 +191,7 @@ class Leadership:
         try:
             self._store({order.topic: {order.partition: elections.changed(partition, leader, partition.isr)}})
         except OSError as error:
-            return f"the controller cannot write: {error.strerror}."
+            return f"{not_written(error)}."
         return leader
 
     def _elected(self, partition: PartitionImage, kind: int) -> PartitionImage:

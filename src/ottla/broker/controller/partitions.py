@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.controller.topics import PARTITIONS_MAX, Topics
 from ottla.broker.events import ClusterImage, TopicImage
-from ottla.broker.refused import Refused
+from ottla.broker.refused import Refused, not_written
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -52,10 +52,10 @@ class Partitions:
             try:
                 self._publish(self._state.change(grown, partitions_made=made))
             except OSError as error:
+                failed = not_written(error)
                 for result in results:
                     if not result.error_code:
-                        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                        result.error_message = f"the controller cannot write: {error.strerror}"
+                        result.error_code, result.error_message = failed.error_code, str(failed)
         return CreatePartitionsResponse(results=results)
 
     def _grown(self, asked: CreatePartitionsTopic, made: int) -> TopicImage:

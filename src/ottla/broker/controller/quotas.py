@@ -13,7 +13,7 @@ from math import inf
 from ottla.broker.client_quotas import CLIENT_ID, CONSUMED, IP, PRODUCED, USER
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, QuotaEntity
-from ottla.broker.refused import Refused
+from ottla.broker.refused import Refused, not_written
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -61,10 +61,10 @@ class Quotas:
             try:
                 self._publish(self._state.change({}, quotas=quotas))
             except OSError as error:
+                failed = not_written(error)
                 for result in results:
                     if not result.error_code:
-                        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                        result.error_message = f"the controller cannot write: {error.strerror}"
+                        result.error_code, result.error_message = failed.error_code, str(failed)
         return AlterClientQuotasResponse(entries=results)
 
 

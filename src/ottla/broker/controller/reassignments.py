@@ -14,7 +14,7 @@ from ottla.broker.controller.leadership import Leadership
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.controller.topics import Topics
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
-from ottla.broker.refused import Refused
+from ottla.broker.refused import Refused, not_written
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -70,8 +70,8 @@ class Reassignments:
             try:
                 self._publish(self._state.change_partitions(changes))
             except OSError as error:
-                detail = f"the controller cannot write: {error.strerror}"
-                response.error_code, response.error_message = ErrorCode.KAFKA_STORAGE_ERROR, detail
+                failed = not_written(error)
+                response.error_code, response.error_message = failed.error_code, str(failed)
                 response.responses = []
         return response
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ottla.broker.controller.configs import configs_of_created
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
-from ottla.broker.refused import Refused
+from ottla.broker.refused import Refused, not_written
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_ids import topics_asked
 from ottla.broker.topic_names import topic_name_fault
@@ -67,10 +67,7 @@ class Topics:
                     raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is asked for more than once")
                 topic = self._new_topic(asked, made)
             except Refused as refusal:
-                result = CreatableTopicResult(
-                    name=asked.name, error_code=refusal.error_code, error_message=str(refusal)
-                )
-                results.append(result)
+                results.append(_not_created(asked.name, refusal))
                 continue
             fresh[asked.name] = topic
             made += len(topic.partitions)
@@ -80,7 +77,8 @@ class Topics:
         try:
             self._publish(self._state.change(fresh, partitions_made=made))
         except OSError as error:
-            results = [result if result.error_code else _not_stored(result.name, error) for result in results]
+            failed = not_written(error)
+            results = [result if result.error_code else _not_created(result.name, failed) for result in results]
         return CreateTopicsResponse(topics=results)
 
     def _created(self, topic: TopicImage) -> CreatableTopicResult:
@@ -191,12 +189,12 @@ class Topics:
             try:
                 self._publish(self._state.change(gone))
             except OSError as error:
+                failed = not_written(error)
                 for result in results:
-                    result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                    result.error_message = f"the controller cannot write: {error.strerror}"
+                    if not result.error_code:
+                        result.error_code, result.error_message = failed.error_code, str(failed)
         return DeleteTopicsResponse(responses=results)
 
 
-def _not_stored(name: str, error: OSError) -> CreatableTopicResult:
-    detail = f"the controller cannot write: {error.strerror}"
-    return CreatableTopicResult(name=name, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=detail)
+def _not_created(name: str, refusal: Refused) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.error_code, error_message=str(refusal))

@@ -33,6 +33,7 @@ from ottla.broker.transactions.records import (
 from ottla.broker.transactions.transaction import (
     COMPLETE,
     PREPARED,
+    DoneAlready,
     Place,
     ProducerIdWanted,
     Transaction,
@@ -172,7 +173,11 @@ class TransactionCoordinator:
         """Add partitions to the transaction of this (producer id, epoch), which may begin with them."""
         transaction = self.known(transactional_id, now_us)
         wall_ms = self._clock.ms(now_us)
-        data = added_data(transaction, *producer, places, client_version, wall_ms)
+        try:
+            data = added_data(transaction, *producer, places, client_version, wall_ms)
+        except DoneAlready:
+            done(0, now_us)
+            return
         self._store(transaction, data, done, now_us)
 
     def end(
@@ -204,9 +209,7 @@ class TransactionCoordinator:
 
             self._outbox.ask_controller(InitProducerIdRequest(transactional_id=None), given)
             return
-        except Refused as refusal:
-            if refusal.error_code:
-                raise
+        except DoneAlready:
             done(0, transaction.data.producer_id, transaction.data.epoch, now_us)
             return
         follows = completed_data(data, wall_ms)

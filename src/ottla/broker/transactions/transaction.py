@@ -60,6 +60,10 @@ PREPARED = (_S.PREPARE_COMMIT, _S.PREPARE_ABORT)
 COMPLETE = (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
 
 
+class DoneAlready(Exception):
+    """A producer asks again for what has happened: nothing is left to do, and the answer has no error."""
+
+
 class ProducerIdWanted(Exception):
     """The epochs of the producer id are used up: call again with a new id."""
 
@@ -167,7 +171,7 @@ def _check_owner(transaction: Transaction, producer_id: int, epoch: int) -> None
 def added_data(
     transaction: Transaction, producer_id: int, epoch: int, places: Iterable[Place], client_version: int, now_ms: int
 ) -> TransactionData:
-    """What adding partitions makes of it, which may begin a transaction; Refused."""
+    """What adding partitions makes of it, which may begin a transaction; DoneAlready, Refused."""
     data = transaction.data
     _check_owner(transaction, producer_id, epoch)
     if transaction.pending is not None or data.state in PREPARED:
@@ -175,7 +179,7 @@ def added_data(
     ongoing = data.state is _S.ONGOING
     partitions = tuple(dict.fromkeys((*data.partitions, *places)))
     if ongoing and len(partitions) == len(data.partitions):
-        raise Refused(0)
+        raise DoneAlready
     return data._replace(
         state=_S.ONGOING,
         previous_producer_id=data.producer_id,
@@ -217,7 +221,7 @@ def ended_data(
     new_producer_id: int | None,
     now_ms: int,
 ) -> TransactionData:
-    """What EndTxn makes of it; ProducerIdWanted, Refused."""
+    """What EndTxn makes of it; ProducerIdWanted, DoneAlready, Refused."""
     data = transaction.data
     wanted = _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
     if client_version < 2:
@@ -234,7 +238,9 @@ def ended_data(
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
     if data.state in COMPLETE and repeated:
         same = data.state is (_S.COMPLETE_COMMIT if committed else _S.COMPLETE_ABORT)
-        raise Refused(0 if same else ErrorCode.INVALID_TXN_STATE)
+        if same:
+            raise DoneAlready
+        raise Refused(ErrorCode.INVALID_TXN_STATE)
     if client_version < 2 or committed:
         raise Refused(ErrorCode.INVALID_TXN_STATE)
     # Nothing has begun, as far as is known here; the producer gets its next epoch all the same.
