@@ -194,7 +194,7 @@ class GroupLife:
         for member in self.group.members.values():
             for place in [*member.assigned, *member.revoking]:
                 assert held.setdefault(place, member.member_id) == member.member_id
-                assert self.group.owner_of(place) == member.member_id
+                assert self.group._owners.get(place) == member.member_id
         used: dict[TopicPartition, str] = {}
         for client in self.members:
             if client.member_id in self.group.members and client.epoch is not None:

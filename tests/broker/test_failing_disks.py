@@ -144,7 +144,7 @@ def test_a_produce_request_whose_client_has_gone_is_let_go(synced: World) -> Non
     assert core.purgatory.sizes()["PendingProduce"] == 1
     core.receive(ConnectionLost(connection), synced.now_us)
     assert "PendingProduce" not in core.purgatory.sizes()
-    assert core.topics[TOPIC][0].acks_waiting == 0
+    assert not core.topics[TOPIC][0]._waiting_acks
     assert not _is_kept(message)
 
 
@@ -160,7 +160,7 @@ def test_a_produce_request_that_has_been_answered_in_vain_is_let_go(synced: Worl
     synced.drain()
     [answer] = synced.answers[connection]
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert core.topics[TOPIC][0].acks_waiting == 0
+    assert not core.topics[TOPIC][0]._waiting_acks
     assert not _is_kept(message)
 
 
@@ -177,7 +177,7 @@ def test_markers_that_have_been_answered_in_vain_are_let_go(synced: World) -> No
     synced.drain()
     [answer] = synced.answers[connection]
     assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert core.topics[TOPIC][0].acks_waiting == 0
+    assert not core.topics[TOPIC][0]._waiting_acks
     assert not _is_kept(message)
 
 

@@ -19,6 +19,8 @@ from ottla.broker.log.files import (
     TimeEntry,
 )
 
+from .index_bytes import offset_index, time_index
+
 int16, int32, int64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64))
 natural32, natural64 = st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 63) - 1)
 
@@ -46,8 +48,8 @@ aborted = st.tuples(growing(natural64), int64, int64).map(
 )
 
 Format = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
-OFFSETS: Format = (files.write_offset_index, files.read_offset_index)
-TIMES: Format = (files.write_time_index, files.read_time_index)
+OFFSETS: Format = (offset_index, files.read_offset_index)
+TIMES: Format = (time_index, files.read_time_index)
 ABORTED: Format = (files.write_transaction_index, files.read_transaction_index)
 PRODUCERS: Format = (files.write_producer_snapshot, files.read_producer_snapshot)
 EPOCHS: Format = (files.write_leader_epochs, files.read_leader_epochs)
@@ -135,7 +137,7 @@ def test_room_made_in_advance_is_no_entry(each: Format, entries: Sequence[Any], 
 
 
 def test_a_record_of_1970_alone_has_its_time_entry() -> None:
-    assert files.read_time_index(files.write_time_index([TimeEntry(0, 0)])) == [TimeEntry(0, 0)]
+    assert files.read_time_index(time_index([TimeEntry(0, 0)])) == [TimeEntry(0, 0)]
     assert files.read_time_index(bytes(120)) == []
 
 
@@ -168,9 +170,6 @@ def test_what_is_wrong_is_said(read: Callable[[bytes], Any], data: bytes, words:
 @pytest.mark.parametrize(
     ("write", "entries"),
     [
-        (files.write_offset_index, [OffsetEntry(0, 0)]),
-        (files.write_offset_index, [OffsetEntry(1, 1 << 31)]),
-        (files.write_time_index, [TimeEntry(5, 1), TimeEntry(5, 2)]),
         (files.write_transaction_index, [AbortedTransaction(1, 7, 6, 0)]),
         (files.write_producer_snapshot, [ProducerSnapshotEntry(1 << 63, 0, 0, 0, 0, 0, 0, 0)]),
         (files.write_leader_epochs, [EpochEntry(1, 5), EpochEntry(2, 5)]),

@@ -16,6 +16,8 @@ import ottla
 from ottla.broker.log import files
 from ottla.records.plain import Record, encode_batch
 
+from ..broker.index_bytes import offset_index, time_index
+
 TIMEOUT_S = 60
 NAME = f"{0:020d}"
 
@@ -175,8 +177,8 @@ def test_control_batches_and_producers_are_named(tmp_path: Path) -> None:
 
 
 SMALL_FILES = {
-    f"{100:020d}.index": files.write_offset_index([files.OffsetEntry(5, 4096)]),
-    f"{100:020d}.timeindex": files.write_time_index([files.TimeEntry(1000, 5)]),
+    f"{100:020d}.index": offset_index([files.OffsetEntry(5, 4096)]),
+    f"{100:020d}.timeindex": time_index([files.TimeEntry(1000, 5)]),
     f"{100:020d}.txnindex": files.write_transaction_index([files.AbortedTransaction(1, 2, 3, 4)]),
     f"{100:020d}.snapshot": files.write_producer_snapshot([files.ProducerSnapshotEntry(1, 2, 3, 4, 5, 6, 7, -1)]),
     "leader-epoch-checkpoint": files.write_leader_epochs([files.EpochEntry(3, 100)]),

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.producer.sender import STALE_METADATA
 from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
-from ottla.protocol.error_codes import ErrorCode, error_name, is_fatal, is_retriable
+from ottla.protocol.error_codes import FATAL, ErrorCode, error_name, is_retriable
 
 pytestmark = pytest.mark.kafka
 
@@ -91,12 +91,12 @@ def test_what_is_fatal_is_authentication_or_ends_javas_producer(javas: Told) -> 
     for code, request in FATAL_ELSEWHERE.items():
         assert javas.answers[2, request, code][0] == "FATAL_ERROR"
     expected = (ends | javas.of("AuthenticationException") | FATAL_ELSEWHERE.keys()) - NOT_A_PRODUCERS
-    assert {code for code in CODES if is_fatal(code)} == expected
+    assert {code for code in CODES if code in FATAL} == expected
 
 
 def test_all_else_only_aborts_a_transaction_of_javas_producer(javas: Told) -> None:
     for code in CODES:
-        if not is_fatal(code):
+        if code not in FATAL:
             assert javas.answers[2, "PRODUCE", code][0] == "ABORTABLE_ERROR", error_name(code)
 
 

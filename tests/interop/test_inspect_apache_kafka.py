@@ -143,8 +143,6 @@ def test_a_producer_snapshot_holds_the_last_batch_in_front_of_it(segments: list[
 
 
 WRITERS: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
-    "offset index": (files.read_offset_index, files.write_offset_index),
-    "time index": (files.read_time_index, files.write_time_index),
     "transaction index": (files.read_transaction_index, files.write_transaction_index),
     "producer snapshot": (files.read_producer_snapshot, files.write_producer_snapshot),
     "leader epochs": (files.read_leader_epochs, files.write_leader_epochs),

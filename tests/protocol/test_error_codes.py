@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from ottla.errors import ProducerFenced
-from ottla.protocol.error_codes import ErrorCode, error_name, is_fatal, is_retriable, kafka_error
+from ottla.protocol.error_codes import FATAL, ErrorCode, error_name, is_retriable, kafka_error
 
 CODES = {name: code for name, code in vars(ErrorCode).items() if name.isupper()}
 
@@ -54,7 +54,7 @@ def test_every_code_is_retriable_abortable_or_fatal() -> None:
     for code in CODES.values():
         error = kafka_error(code)
         assert (error.retriable, error.abortable, error.fatal).count(True) == 1, error
-        assert error.fatal == is_fatal(code)
+        assert error.fatal == (code in FATAL)
         assert error.retriable == is_retriable(code)
 
 

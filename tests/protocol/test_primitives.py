@@ -51,7 +51,7 @@ def test_a_varint_of_more_than_32_bits_is_refused(data: bytes) -> None:
 def test_nullable_strings_survive(method: str, value: str | None) -> None:
     decoder = Decoder(written(method, value))
     assert getattr(decoder, method)() == value
-    assert decoder.remaining == 0
+    decoder.finish()
 
 
 @pytest.mark.parametrize("method", ["nullable_byte_string", "nullable_compact_byte_string"])
@@ -59,7 +59,7 @@ def test_nullable_strings_survive(method: str, value: str | None) -> None:
 def test_nullable_bytes_survive(method: str, value: bytes | None) -> None:
     decoder = Decoder(written(method, value))
     assert getattr(decoder, method)() == value
-    assert decoder.remaining == 0
+    decoder.finish()
 
 
 @pytest.mark.parametrize(

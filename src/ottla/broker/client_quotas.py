@@ -73,11 +73,6 @@ class ClientQuotas:
         self._rates: dict[tuple[str, QuotaEntity], ByteRate] = {}
         self._rates_max = _CLIENTS_MAX
 
-    @property
-    def client_count(self) -> int:
-        """How many entries about clients are kept."""
-        return len(self._found) + len(self._rates)
-
     def take(self, limits: dict[QuotaEntity, dict[str, float]]) -> None:
         """These are the quotas from now on."""
         if limits is not self._limits:

@@ -335,11 +335,6 @@ class Partition:
         if at < len(waiting) and waiting[at][1] == order:
             del waiting[at]
 
-    @property
-    def acks_waiting(self) -> int:
-        """How many wait for the high watermark on behalf of producers and coordinators."""
-        return len(self._waiting_acks)
-
     def follower_fetched(self, broker_id: int, fetch_offset: int, now_us: int, broker_epoch: int = -1) -> None:
         """A follower (this start of it) has everything below `fetch_offset`."""
         follower = self.followers.get(broker_id)

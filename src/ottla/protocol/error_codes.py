@@ -362,11 +362,6 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE
 
 
-def is_fatal(code: int) -> bool:
-    """Whether Kafka's Java producer cannot go on after the code, whichever request it answers."""
-    return code in FATAL
-
-
 def kafka_error(
     code: int,
     detail: str = "",

@@ -37,11 +37,6 @@ class Decoder:
         self.position = 0
         self.end = len(self.buffer)
 
-    @property
-    def remaining(self) -> int:
-        """Bytes not read yet."""
-        return self.end - self.position
-
     def finish(self) -> None:
         """Raise MalformedMessage if bytes are left."""
         if self.position != self.end:

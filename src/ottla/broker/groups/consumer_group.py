@@ -109,10 +109,6 @@ class ConsumerGroup:
         votes = [member.assignor for member in self.members.values() if member.assignor is not None]
         return max(ASSIGNORS, key=votes.count)
 
-    def owner_of(self, place: TopicPartition) -> str | None:
-        """The member that owns the partition, which may be giving it up; None where it is free."""
-        return self._owners.get(place)
-
     # Requests.
 
     def heartbeat(

@@ -10,7 +10,8 @@
 | `partition.metadata` | text (KIP-516): `version: 0`, `topic_id: ` and 22 characters of base64 |
 
 Binary numbers are big-endian. Kafka makes the two indexes of an active segment large at once (10 MiB of zeros) and cuts
-them when the segment is closed, so zeros behind the last entry are free space, not entries.
+them when the segment is closed, so zeros behind the last entry are free space, not entries. Ours are written while
+the segment grows (`segment_index.py`).
 
 Invariants: what `write_*` gives `read_*` reads back; a reader takes a whole file and raises CorruptFile for whatever
 Kafka would not have written, with the entries that were sound in front of it.
@@ -100,22 +101,12 @@ def read_offset_index(data: bytes) -> list[OffsetEntry]:
     return _read_entries(data, used, _OFFSET_ENTRY, OffsetEntry, _offset_entry_fault)
 
 
-def write_offset_index(entries: Iterable[OffsetEntry]) -> bytes:
-    """The offset index of these entries, no free space behind; ValueError where they do not grow."""
-    return _write_entries(entries, _OFFSET_ENTRY, _offset_entry_fault)
-
-
 def read_time_index(data: bytes) -> list[TimeEntry]:
     """The entries of a time index, without the free space behind them; CorruptFile."""
     # A record of 1970-01-01 alone in its segment leaves one entry that is all zeros.
     only_epoch = len(data) == _TIME_ENTRY.size
     used = len(data) if only_epoch else _used_bytes(data, _TIME_ENTRY.size)
     return _read_entries(data, used, _TIME_ENTRY, TimeEntry, _time_entry_fault)
-
-
-def write_time_index(entries: Iterable[TimeEntry]) -> bytes:
-    """The time index of these entries, no free space behind; ValueError where they do not grow."""
-    return _write_entries(entries, _TIME_ENTRY, _time_entry_fault)
 
 
 def read_transaction_index(data: bytes) -> list[AbortedTransaction]:

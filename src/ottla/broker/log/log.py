@@ -21,7 +21,7 @@ from ottla.broker.log import producer_snapshots, recovery
 from ottla.broker.log.aborted_transactions import AbortedTransactions
 from ottla.broker.log.directory import BLANK, METADATA_FILE, LogDirectory
 from ottla.broker.log.end_markers import read_end_marker
-from ottla.broker.log.files import AbortedTransaction, write_leader_epochs
+from ottla.broker.log.files import AbortedTransaction, write_leader_epochs, write_partition_metadata
 from ottla.broker.log.leader_epochs import LeaderEpochs
 from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
@@ -82,7 +82,7 @@ class Log:
     def open(self, topic_id: bytes) -> None:
         """Open and recover the log in its folder, made where it is missing; OSError where that fails."""
         path = f"{self.folder}/{METADATA_FILE}"
-        owner = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+        owner = write_partition_metadata(uuid_text(topic_id))
         first = (file_name(0), b"")
         if not self.storage.exists(self.folder):
             self.directory.retract(self.folder)

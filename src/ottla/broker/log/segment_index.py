@@ -30,7 +30,6 @@ NO_TIMESTAMP = -1
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _WINDOW_ENTRIES = 256
-_RELATIVE_MAX = (1 << 31) - 1
 _SWAP = sys.byteorder == "little"
 
 
