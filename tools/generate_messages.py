@@ -148,10 +148,12 @@ def ruff_order(name: str) -> tuple[bool, str]:
 
 
 def write_table(messages: dict[str, Message]) -> str:
-    """The source of messages/__init__.py: each API's key by name, and which module holds it."""
+    """The source of messages/__init__.py: each API's key by name, which module holds it, and its versions."""
     in_order = sorted(messages.items(), key=lambda pair: pair[1].api_key or 0)
     names = [f"{snake_case(api).upper()} = {message.api_key}" for api, message in in_order]
     rows = [f'    {snake_case(api).upper()}: ("{snake_case(api)}", "{api}"),' for api, _ in in_order]
+    spans = [(snake_case(api).upper(), message.versions) for api, message in in_order]
+    versions = [f"    {name}: ({span.low}, {span.high})," for name, span in spans]
     return "\n".join(
         [
             f'"""One module per API of Apache Kafka {VERSION}: its request, its response, and the structs in them.',
@@ -166,6 +168,11 @@ def write_table(messages: dict[str, Message]) -> str:
             "# API key -> module, and the name that `Request` and `Response` are appended to.",
             "MODULES: dict[int, tuple[str, str]] = {",
             *rows,
+            "}",
+            "",
+            "# API key -> lowest and highest version that both messages have.",
+            "VERSIONS: dict[int, tuple[int, int]] = {",
+            *versions,
             "}",
             "",
         ]
