@@ -1,7 +1,8 @@
 """One valid request for every API that clients ask for: its fields, in all versions at once; see `kio_wire.build`.
 
-A case prepares what the request is about (a topic, a member, a transaction) and gives its fields, so that no answer
-has an error in it. Three APIs are asked somewhere else for that; `PLACES` says where.
+What is not given has its default: an API that takes defaults alone needs no case. A case prepares what the request is
+about (a topic, a member, a transaction) and gives its fields, so that no answer has an error in it. Three APIs are
+asked somewhere else for that; `PLACES` says where.
 """
 
 from __future__ import annotations
@@ -248,10 +249,6 @@ def alter_partition_reassignments(at: Situation) -> dict[str, Any]:
     return {"timeout_ms": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
 
 
-def list_partition_reassignments(at: Situation) -> dict[str, Any]:
-    return {"timeout_ms": _TIMEOUT_MS, "topics": None}
-
-
 def describe_client_quotas(at: Situation) -> dict[str, Any]:
     at.wire.ask(49, 1, **alter_client_quotas(at))
     this_client = {"entity_type": "client-id", "match_type": 0, "match": at.name}
@@ -283,10 +280,6 @@ def describe_quorum(at: Situation) -> dict[str, Any]:
 
 def list_config_resources(at: Situation) -> dict[str, Any]:
     return {"resource_types": [2]}
-
-
-def describe_cluster(at: Situation) -> dict[str, Any]:
-    return {"include_cluster_authorized_operations": False, "endpoint_type": 1}
 
 
 def describe_producers(at: Situation) -> dict[str, Any]:
@@ -355,13 +348,11 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     43: elect_leaders,
     44: alter_configs,
     45: alter_partition_reassignments,
-    46: list_partition_reassignments,
     47: offset_delete,
     48: describe_client_quotas,
     49: alter_client_quotas,
     55: describe_quorum,
     57: update_features,
-    60: describe_cluster,
     61: describe_producers,
     65: describe_transactions,
     66: list_transactions,
@@ -372,6 +363,14 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     74: list_config_resources,
     75: describe_topic_partitions,
 }
+
+
+def request_of(at: Situation, api_key: int) -> dict[str, Any]:
+    """The fields of a valid request: those of its case, or none, where the defaults of all fields make one."""
+    case = CASES.get(api_key)
+    return {} if case is None else case(at)
+
+
 # APIs that are asked at a listener of SASL's, on a new connection, or of brokers of which the first replica of the
 # topic's first partition does not lead it; all others of a single broker by its plain listener.
 SASL, STRAYED = "a listener with SASL", "a leader that is not the preferred one"

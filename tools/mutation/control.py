@@ -37,6 +37,7 @@ T = TypeVar("T")
 PATIENCE_S = 300.0
 
 _SITECUSTOMIZE = """
+import os
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -46,12 +47,17 @@ AS_PYTHON = {as_python!r}
 
 class FromSource:
     def find_spec(self, name, path, target=None):
+        place = path[0] + "/" + name.rpartition(".")[2] if path else ""
         file = CHANGED.get(name)
         if file is None:
             if name not in AS_PYTHON:
                 return None
-            file = path[0] + "/" + name.rpartition(".")[2] + ".py"
-        return spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+            file = place + ".py"
+        # The modules of a changed package are where they were.
+        within = [place] if os.path.isdir(place) else None
+        return spec_from_file_location(
+            name, file, loader=SourceFileLoader(name, file), submodule_search_locations=within
+        )
 
 sys.meta_path.insert(0, FromSource())
 """
@@ -63,8 +69,8 @@ class ControlFailed(Exception):
 
 
 def module_of(file: str) -> str:
-    """The module of a file below src/ottla."""
-    return ".".join(("ottla", *Path(file).with_suffix("").parts))
+    """The module of a file below src/ottla; the package, where it is an `__init__.py`."""
+    return ".".join(("ottla", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def listed(name: str) -> list[str]:

@@ -38,6 +38,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records.batch_header import (
+    CODECS,
     CONTROL,
     HEADER_BYTES,
     TRANSACTIONAL,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.log import Log
     from ottla.broker.transactions.verification import Verified
 
-_ZSTD = 4
+_CODECS, _ZSTD = len(CODECS), CODECS.index("zstd")
 _ZSTD_FROM_VERSION = 7
 _CODEC_MASK = 0x07
 _MAGIC_POSITION = 16
@@ -301,7 +302,7 @@ def _checked_header(records: bytearray | memoryview, version: int) -> BatchHeade
     if attributes & CONTROL:
         raise Refused(ErrorCode.INVALID_RECORD, "producers write no control batches")
     codec = attributes & _CODEC_MASK
-    if codec > _ZSTD or (codec == _ZSTD and version < _ZSTD_FROM_VERSION):
+    if codec >= _CODECS or (codec == _ZSTD and version < _ZSTD_FROM_VERSION):
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec} in Produce version {version}")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise Refused(ErrorCode.INVALID_RECORD, "a producer id without an epoch or a sequence number")
