@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver, left_out, unanswered
 from ottla.errors import OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.reader.offset_request import CLIENT, OF_LOG, AskedOffset, list_offsets_request
+from ottla.reader.offset_request import CLIENT, OF_LOG, AskedOffset, list_offsets_request, told_offsets
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -78,9 +78,7 @@ def list_offsets(
         if answer is None or answer.message is None:
             last_error = unanswered("ListOffsets", answer, leader_id)
             continue
-        parts = {
-            (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
-        }
+        parts = told_offsets(answer.message)
         for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
             told = parts.get(place)
             if told is None:

@@ -17,13 +17,11 @@ from ottla.console.shown import LIST_BYTES, Beginning
 from ottla.reader.events import Fetched
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, Buffer, CorruptBatch, check_crc, iterate_headers
-from ottla.records.compression import Allowance, BatchTooLarge, decompress, snappy_blocks
+from ottla.records.compression import Allowance, BatchTooLarge, codec_of, decompress, snappy_blocks
 
 _TIMESTAMP_BITS = 64
 _AT_ONCE_BYTES = 256 << 10
 _NO_LIMIT = 1 << 62
-# What Arrow decompresses as a stream.
-_ARROW_CODECS = ("gzip", "lz4", "zstd")
 
 
 class LongRecord(NamedTuple):
@@ -229,7 +227,7 @@ class _Pieces(RawIOBase):
 
 def _stream(codec: Any, stored: memoryview, bytes_max: int) -> Any:
     """What is stored, decompressed as it is read."""
-    if codec in _ARROW_CODECS:
+    if codec_of(codec).arrow_streams:
         import pyarrow as pa
 
         return pa.CompressedInputStream(pa.BufferReader(stored), codec)

@@ -14,7 +14,6 @@ cdef class ReaderCore:
     cdef public list _open
     cdef public list _outputs
     cdef public dict _positions
-    cdef public object _rng
     cdef public object _settings
     cdef public dict _topics
     cdef public ConnectionCore connection

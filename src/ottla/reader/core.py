@@ -56,7 +56,7 @@ from ottla.reader.events import (
     TopicAssigned,
 )
 from ottla.reader.failures import made_anew, out_of_range, topic_error, truncated
-from ottla.reader.offset_request import AskedOffset, list_offsets_request
+from ottla.reader.offset_request import AskedOffset, list_offsets_request, told_offsets
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
@@ -79,7 +79,6 @@ class ReaderCore:
         self.connection = ConnectionCore(settings.connection, rng)
         self.addresses = self.connection.addresses
         self._settings = settings
-        self._rng = rng
         self._nearest_us = settings.connection.metadata_max_age_ms * 1000
         self._isolation_level = 1 if settings.read_committed else 0
         self._positions: dict[tuple[str, int], Position] = {}
@@ -460,8 +459,7 @@ class ReaderCore:
         return matched
 
     def _on_offsets(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
-        parts = {(topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions}
-        for position, told in self._matched(asked, parts, now_us):
+        for position, told in self._matched(asked, told_offsets(response), now_us):
             if told.error_code:
                 self._on_error(position, told.error_code, broker_id, now_us)
             elif told.offset < 0 and not position.asks_by_time:
@@ -590,12 +588,11 @@ class ReaderCore:
 
     def _pause(self, position: Position, reason: str, now_us: int) -> None:
         """Try again in a while, longer each time."""
-        connection = self._settings.connection
+        settings = self._settings.connection
         position.failures += 1
-        pause_ms = min(
-            connection.retry_backoff_max_ms, connection.retry_backoff_ms * 2 ** min(position.failures - 1, 30)
+        position.not_before_us = now_us + self.connection.backoff_us(
+            position.failures, settings.retry_backoff_ms, settings.retry_backoff_max_ms
         )
-        position.not_before_us = now_us + int(pause_ms * 1000 * self._rng.uniform(0.8, 1.2))
         position.is_stuck(reason, now_us)
 
     def _fail(self, position: Position, error: OttlaError) -> None:

@@ -1,4 +1,4 @@
-"""The ListOffsets request to one leader: where its partitions begin or end, or which record is the first since a time.
+"""ListOffsets to one leader, and its answer: where partitions begin or end, or which record is the first since a time.
 
 A reader sends it for its positions (`core.py`), an admin client for any partition (`client/partition_offsets.py`). Each
 of them waits for the answers in its own way.
@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 
 # Values of `replica_id` for senders that are no followers. For -2 (tools) the end is the log end offset; for -1 it is
 # the high watermark or the last stable offset.
@@ -41,3 +47,8 @@ def list_offsets_request(
             )
         )
     return ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=list(topics.values()))
+
+
+def told_offsets(response: ListOffsetsResponse) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+    """What the leader says of each partition, by topic and index; a partition that was asked for may be missing."""
+    return {(topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions}

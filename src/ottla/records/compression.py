@@ -73,12 +73,14 @@ class Levels:
 class Codec:
     """How batches are compressed (data, level) and decompressed (data, allowance) with one codec.
 
-    `levels` is None for a codec without levels; `compress` is then given 0.
+    `levels` is None for a codec without levels; `compress` is then given 0. `arrow_streams`: Arrow decompresses it as a
+    stream, piece by piece.
     """
 
     compress: Callable[[Buffer, int], Buffer]
     decompress: Callable[[Buffer, Allowance], Buffer]
     levels: Levels | None = None
+    arrow_streams: bool = False
 
     @property
     def default_level(self) -> int:
@@ -276,8 +278,8 @@ def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
 # lz4's own level 9 has a twentieth of the speed.
 _BY_NAME = {
     "none": Codec(_as_it_is, _spent),
-    "gzip": Codec(_compress_gzip, _decompress_gzip, Levels(1, 9, default=-1, special=-1, default_means=6)),
+    "gzip": Codec(_compress_gzip, _decompress_gzip, Levels(1, 9, default=-1, special=-1, default_means=6), True),
     "snappy": Codec(_compress_snappy, _decompress_snappy),
-    "lz4": Codec(_compress_lz4, _decompress_lz4, Levels(1, 17, default=9, default_means=1)),
-    "zstd": Codec(_compress_zstd, _decompress_zstd, Levels(-131_072, 22, default=3)),
+    "lz4": Codec(_compress_lz4, _decompress_lz4, Levels(1, 17, default=9, default_means=1), True),
+    "zstd": Codec(_compress_zstd, _decompress_zstd, Levels(-131_072, 22, default=3), True),
 }
