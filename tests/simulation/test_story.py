@@ -8,12 +8,14 @@ import pytest
 from tools.mutation.weaknesses import weakened
 
 from ottla.faults.fault import make_fault
+from ottla.protocol.messages import MODULES
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import summary_of
 from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.run import execute
 from ottla.simulation.story import FAULT, FINDING, FOLD, Story, as_text, fault_words, tell
 from ottla.simulation.story_page import as_page
+from ottla.simulation.words import _WORDS
 
 from ..page import Page
 
@@ -167,3 +169,8 @@ def test_an_exception_is_named_and_leads_to_its_trace() -> None:
 def test_faults_stand_under_the_numbers_by_which_the_rows_call_them() -> None:
     page = as_page(tell(small(*sends(7), faults=(LOSE_ACK, TimedFault(KILL, 300_000, 1_000_000)))))
     assert "<dd>0: lose ack of Produce (times=1), for 5 s</dd><dd>1: broker 1 is killed, for 1 s</dd>" in page
+
+
+def test_every_message_that_has_words_is_one_there_is() -> None:
+    names = {f"{name}{kind}" for _, name in MODULES.values() for kind in ("Request", "Response")}
+    assert _WORDS.keys() <= names
