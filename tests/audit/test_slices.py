@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.drawn import fixed_seeds
 
-from ottla.audit.findings import KINDS
+from ottla.audit.findings import LEDGER_KINDS
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.ledgers.local import audit_tables
 from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
@@ -114,7 +114,7 @@ def test_slices_add_up_to_the_whole(seed: int) -> None:
 def test_a_drawn_case_has_anomalies(seed: int) -> None:
     """Without them, equal counts would say nothing."""
     chance = Random(seed)
-    counts = dict.fromkeys(KINDS, 0)
+    counts = dict.fromkeys(LEDGER_KINDS, 0)
     for _ in range(40):
         for finding in as_a_whole(*drawn_case(chance), TopicTraits()).findings:
             counts[finding.kind] += finding.count

@@ -154,7 +154,7 @@ def imported_room(module: str, name: str | None) -> str | None:
         ("ottla.audit.ledgers.verdict", "judge", "audit/ledgers"),
         ("ottla.audit", "chronicles", "audit/chronicles"),
         ("ottla.evidence", "decoded", "evidence/decoded"),
-        ("ottla.evidence.witness", "Witness", "evidence"),
+        ("ottla.evidence.witness", "TopicWitness", "evidence"),
         ("ottla", "broker", "broker"),
         ("ottla.errors", "OttlaError", None),
         ("collections.abc", "Iterator", None),

@@ -90,7 +90,7 @@ def live(folder: Path) -> Run:
     return {**run.witnesses, STREAMED: streaming}
 
 
-def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records) -> witness_module.Witness:
+def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records) -> witness_module.TopicWitness:
     """What the streaming job does: an attempt is aborted, the next one is looked at before it is committed."""
     cluster.create_topic("orders-streamed", partitions=records.partitions)
     witness = streaming_witness(EmbeddedKafka(cluster), "orders-streamed", records.partitions)

@@ -48,7 +48,7 @@ def verdict(guarantee: str, *, lost: int = 0, duplicated: int = 0, reordered: in
             counts.get(kind, 0),
             (Anomaly(kind, "flights", 0, 7, (1, 2), details.get(kind, kind)),) if counts.get(kind, 0) else (),
         )
-        for kind in kinds.KINDS
+        for kind in kinds.LEDGER_KINDS
     )
     unknown = SENT if guarantee == AT_MOST_ONCE else 0
     figures = Figures(SENT, SENT - unknown, 0, unknown, SENT - lost + duplicated, lost, duplicated, reordered, altered)

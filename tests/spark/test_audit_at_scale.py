@@ -13,7 +13,7 @@ import pytest
 from tests.audit.test_slices import drawn_case, table
 from tests.drawn import fixed_seeds
 
-from ottla.audit.findings import KINDS
+from ottla.audit.findings import LEDGER_KINDS
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.local import audit_tables
 from ottla.audit.ledgers.spark import audit_topics
@@ -169,4 +169,4 @@ def test_spark_says_of_drawn_histories_what_one_process_says(spark: SparkSession
     )
     assert there == here
     found = {finding.kind for audit in here.values() for finding in audit.findings if finding.count}
-    assert found == set(KINDS)
+    assert found == set(LEDGER_KINDS)

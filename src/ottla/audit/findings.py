@@ -87,7 +87,8 @@ PROPERTIES = (
 )
 """All that a cluster and its clients promise, in the order of their numbers."""
 
-KINDS = (LOST, DUPLICATED, REORDERED, ALTERED, FAILED_BUT_STORED, WRONG_OFFSET, MISREAD)
+# What a ledger, compared with what is stored, can show.
+LEDGER_KINDS = (LOST, DUPLICATED, REORDERED, ALTERED, FAILED_BUT_STORED, WRONG_OFFSET, MISREAD)
 
 EVIDENCE_MAX = 3
 """Pieces of evidence a finding keeps unless the caller asks for more."""

@@ -15,7 +15,7 @@ from ottla.client.admin import Admin
 from ottla.client.reader import Reader
 from ottla.evidence.reads import Place
 from ottla.evidence.times import RunClock
-from ottla.evidence.witness import Witness
+from ottla.evidence.witness import TopicWitness
 from ottla.patience import comes_within
 
 _PATIENCE_S = 30.0
@@ -23,7 +23,7 @@ _PATIENCE_S = 30.0
 _QUIET_S = 0.5
 
 
-class ForeignWitness(Witness):
+class ForeignWitness(TopicWitness):
     """Of one topic at `bootstrap_servers`; `settings` are of its readers, as keywords."""
 
     def __init__(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ottla.audit.chronicles.chronicle import SentRecord
 from ottla.evidence.times import BatchTimes
-from ottla.evidence.witness import Witness
+from ottla.evidence.witness import TopicWitness
 from ottla.ledger import schema
 from ottla.ledger.checksum import headers_crc
 
@@ -27,7 +27,7 @@ _LEDGER_COLUMNS = [
 ]
 
 
-def note_sent(witness: Witness, ledger: Path, given: Callable[[range], pa.RecordBatch], times: BatchTimes) -> None:
+def note_sent(witness: TopicWitness, ledger: Path, given: Callable[[range], pa.RecordBatch], times: BatchTimes) -> None:
     """Write down, of the part that is judged record by record, what was sent and what the producer was told.
 
     `given`: a row for each record of these numbers: `key` as text, and the `partition` that was asked for, null where

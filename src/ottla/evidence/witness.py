@@ -58,7 +58,7 @@ _LEVELS = (UNCOMMITTED, COMMITTED)
 _PATIENCE_S = 30.0
 
 
-class Witness:
+class TopicWitness:
     """Of one topic; what was sent to it is for the caller to write into `chronicle`."""
 
     def __init__(self, cluster: Cluster, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> None:
@@ -282,7 +282,7 @@ class Witness:
         return end, top
 
 
-def looked_at(witnesses: Sequence[Witness]) -> str:
+def looked_at(witnesses: Sequence[TopicWitness]) -> str:
     """In words, how much was looked at one by one."""
     reads = [read for witness in witnesses for read in witness.chronicle.reads if read.is_final]
     records = sum(len(read.records) for read in reads if read.isolation_level == UNCOMMITTED)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.explain.relayed import relayed_connections
-from ottla.explain.topics import UNKNOWN, Topics
+from ottla.explain.topics import UNKNOWN, CapturedTopics
 from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 Place = tuple[str, int]
@@ -205,7 +205,7 @@ def look(entries: Iterable[Entry]) -> Sighting:
     times = [each.time_us for each in seen.exchanges]
     ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
     seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
-    topics = Topics(seen.exchanges)
+    topics = CapturedTopics(seen.exchanges)
     # Requests behind bytes that were not captured are seen at the same time, and in the order of their answers.
     for exchange in sorted(seen.exchanges, key=lambda each: (each.time_us, each.connection, each.correlation_id)):
         if exchange.api in ("Produce", "Fetch"):
@@ -269,7 +269,7 @@ def _in_order(seen: Sighting) -> list[Attempt]:
     return sorted(found, key=lambda each: each.sent_us)
 
 
-def _take(seen: Sighting, exchange: Exchange, part: PartitionPart, topics: Topics) -> None:
+def _take(seen: Sighting, exchange: Exchange, part: PartitionPart, topics: CapturedTopics) -> None:
     topic = topics.of(exchange, part)
     if topic is None or part.partition is None:
         return

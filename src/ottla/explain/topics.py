@@ -27,7 +27,7 @@ class Topic(NamedTuple):
     is_certain: bool
 
 
-class Topics:
+class CapturedTopics:
     """The topics of a capture."""
 
     def __init__(self, exchanges: Iterable[Exchange]) -> None:

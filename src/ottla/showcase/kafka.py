@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.audit.chronicles.chronicle import ProducerPromise, TopicPromise
     from ottla.cluster.cluster import Cluster
     from ottla.evidence.times import RunClock
-    from ottla.evidence.witness import Witness
+    from ottla.evidence.witness import TopicWitness
     from ottla.faults.verbs import Verbs
     from ottla.foreign.kafka import ForeignKafka
 
@@ -56,7 +56,7 @@ class RunKafka(ABC):
         """Start a schema registry that keeps its schemas there, and that `stack` closes; its address."""
 
     @abstractmethod
-    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
+    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> TopicWitness:
         """The witness of a topic."""
 
 
@@ -89,11 +89,11 @@ class EmbeddedKafka(RunKafka):
 
         return stack.enter_context(Registry(self.read_from)).url
 
-    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
+    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> TopicWitness:
         """One that asks brokers, and looks into their logs."""
-        from ottla.evidence.witness import Witness
+        from ottla.evidence.witness import TopicWitness
 
-        return Witness(self._cluster, promise, producer, clock)
+        return TopicWitness(self._cluster, promise, producer, clock)
 
 
 class ProxiedKafka(RunKafka):
@@ -133,7 +133,7 @@ class ProxiedKafka(RunKafka):
         self._stack.callback(self._kafka.remove_topic, topic)
         return stack.enter_context(Registry(self.read_from, topic=topic, **self._kafka.security)).url
 
-    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> Witness:
+    def witness(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> TopicWitness:
         """One that reads: nothing else can be seen there."""
         from ottla.evidence.foreign_witness import ForeignWitness
 

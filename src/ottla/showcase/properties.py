@@ -29,7 +29,7 @@ from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.showcase.settings import COMMON_SETTINGS
 
 if TYPE_CHECKING:
-    from ottla.evidence.witness import Witness
+    from ottla.evidence.witness import TopicWitness
     from ottla.showcase.kafka import RunKafka
     from ottla.showcase.result import Result
     from ottla.showcase.workload import Records
@@ -44,7 +44,7 @@ NOT_JUDGED = NOT_SEEN | {
 _TASKS = "Spark's tasks"
 
 
-def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -> Witness:
+def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -> TopicWitness:
     """The witness of a topic that a producer with this guarantee is about to write to."""
     producer = read_promise(promise.guarantee, {**COMMON_SETTINGS, **promise.settings})
     witness = kafka.witness(TopicPromise(topic, partitions, kafka.replicas), producer, RunClock())
@@ -53,7 +53,7 @@ def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -
     return witness
 
 
-def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> Witness:
+def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> TopicWitness:
     """The witness of the topic that Spark is about to write to.
 
     Its log keeps what an aborted attempt of a task has written, beside what the next one did, so copies in it break no
@@ -64,7 +64,7 @@ def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> Witness:
 
 
 def note_streamed(
-    witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records, result_as: Result
+    witness: TopicWitness, commit_asked_us: int, source: str, ledger: Path, records: Records, result_as: Result
 ) -> None:
     """The same of the topic Spark has made of `source`: what should stand there for each number that does.
 
@@ -100,7 +100,7 @@ def note_streamed(
         )
 
 
-def note_controls(witness: Witness, verdicts: Sequence[Verdict]) -> None:
+def note_controls(witness: TopicWitness, verdicts: Sequence[Verdict]) -> None:
     """Of the exactly-once topic: what was found in the runs that lack a guarantee, under the same faults."""
     witness.chronicle.controls = [
         ControlSeen(
@@ -113,7 +113,7 @@ def note_controls(witness: Witness, verdicts: Sequence[Verdict]) -> None:
     ]
 
 
-def judge_run(witnesses: Iterable[Witness], verdicts: Iterable[Verdict]) -> tuple[PropertyVerdict, ...]:
+def judge_run(witnesses: Iterable[TopicWitness], verdicts: Iterable[Verdict]) -> tuple[PropertyVerdict, ...]:
     """All properties, by the checkers over every chronicle and by what Spark's audit has found."""
     found = [finding for witness in witnesses for finding in judge(witness.chronicle)]
     for verdict in verdicts:

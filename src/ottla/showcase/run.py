@@ -42,7 +42,7 @@ from ottla.whole_file import check_path, write_whole
 
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
-    from ottla.evidence.witness import Witness
+    from ottla.evidence.witness import TopicWitness
     from ottla.faults.verbs import Fault
     from ottla.foreign.kafka import ForeignKafka
     from ottla.showcase.kafka import RunKafka
@@ -272,14 +272,14 @@ def _find_out(
 
 def _produce(
     kafka: RunKafka, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
-) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
+) -> tuple[dict[str, TopicWitness], dict[str, dict[str, int]]]:
     """Send everything under each guarantee; returns the witnesses, and how often each kind of fault fired."""
     from ottla.evidence.sent import note_sent
     from ottla.evidence.times import BatchTimes
     from ottla.showcase.properties import witness_of
     from ottla.showcase.workload import send_records
 
-    witnesses: dict[str, Witness] = {}
+    witnesses: dict[str, TopicWitness] = {}
     fired: dict[str, dict[str, int]] = {}
     for guarantee, promise in PROMISES.items():
         topic = topics[guarantee]
@@ -307,7 +307,7 @@ def _produce(
     return witnesses, fired
 
 
-def _looking(witness: Witness, advance: Callable[[int], None]) -> Callable[[int], None]:
+def _looking(witness: TopicWitness, advance: Callable[[int], None]) -> Callable[[int], None]:
     """`advance`, with a look at the brokers each time."""
 
     def look_too(count: int) -> None:
@@ -389,7 +389,7 @@ def _stream(
     records: Records,
     folders: RunFolders,
     steps: Steps,
-) -> tuple[Streamed, Witness]:
+) -> tuple[Streamed, TopicWitness]:
     """The exactly-once topic, copied by a Spark driver that is killed once; the judged result, and its witness."""
     from ottla.showcase.properties import note_streamed, streaming_witness
     from ottla.showcase.streamed import judge_result, stream_and_kill

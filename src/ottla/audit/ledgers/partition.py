@@ -45,7 +45,7 @@ class Audit:
     numbers: Numbers
 
     def finding(self, kind: str) -> Finding:
-        """The finding of one kind of `findings.KINDS`."""
+        """The finding of one kind of `findings.LEDGER_KINDS`."""
         return next(finding for finding in self.findings if finding.kind == kind)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def audit_partition(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX)
         reordered=found[kinds.REORDERED].count,
         altered=found[kinds.ALTERED].count,
     )
-    return Audit(figures, outcomes, tuple(found[kind] for kind in kinds.KINDS), count_numbers(history))
+    return Audit(figures, outcomes, tuple(found[kind] for kind in kinds.LEDGER_KINDS), count_numbers(history))
 
 
 def _check_outcomes(history: PartitionHistory) -> None:
@@ -105,5 +105,5 @@ def add_audits(audits: Iterable[Audit], evidence_max: int = EVIDENCE_MAX) -> Aud
         figures += part.figures
         outcomes += part.outcomes
         numbers += part.numbers
-    merged = (add_findings(kind, (part.finding(kind) for part in parts), evidence_max) for kind in kinds.KINDS)
+    merged = (add_findings(kind, (part.finding(kind) for part in parts), evidence_max) for kind in kinds.LEDGER_KINDS)
     return Audit(figures, outcomes, tuple(merged), numbers)
