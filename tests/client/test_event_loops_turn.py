@@ -389,7 +389,7 @@ def test_nothing_stays_with_the_event_loop(kafka_cluster: ottla.Cluster, kafka_t
         producer: ottla.AsyncProducer | None
         producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
         await get_alone(producer, kafka_topic)
-        turn, driver = turns(producer), producer._driver
+        watched, driver = turns(producer)._poller.fileno(), producer._driver
         if end == "close":
             await producer.close()
         else:
@@ -397,7 +397,7 @@ def test_nothing_stays_with_the_event_loop(kafka_cluster: ottla.Cluster, kafka_t
             assert driver.loop.join(30)
             await asyncio.sleep(0)
         # True where there was one.
-        assert not event_loop.remove_reader(turn._poller.fileno())
+        assert not event_loop.remove_reader(watched)
 
     run(work())
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import ottla
 from ottla.client.admin import Admin
+from ottla.client.callers_turn import ALONE_AFTER
 from ottla.protocol.error_codes import ErrorCode
 
 
@@ -270,21 +270,87 @@ def test_sending_on_a_dropped_producer_says_what_to_do(kafka_cluster: ottla.Clus
         ottla.Producer(kafka_cluster.bootstrap_servers).send(kafka_topic, b"x")
 
 
+def _admin_closed(servers: str, topic: str) -> None:
+    Admin(servers).close()
+
+
+def _reader_closed(servers: str, topic: str) -> None:
+    ottla.Reader(servers, topic).close()
+
+
+def _producer_closed(servers: str, topic: str) -> None:
+    with ottla.Producer(servers, linger_ms=0) as producer:
+        producer.send(topic, b"x")
+
+
+def _producer_dropped(servers: str, topic: str) -> None:
+    producer = ottla.Producer(servers, linger_ms=0)
+    producer.send(topic, b"x").result(60)
+    loop = producer._driver.loop
+    del producer
+    assert loop.join(60)
+
+
+def _producer_crashed(servers: str, topic: str) -> None:
+    with ottla.Producer(servers, linger_ms=0) as producer:
+        producer.send(topic, b"x").result(60)
+        producer._driver.loop.post("no event")
+        assert producer._driver.loop.join(60)
+
+
+def _async_producer_closed(servers: str, topic: str) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(servers, linger_ms=0) as producer:
+            # So many that the event loop watches the connection itself.
+            for _ in range(2 * ALONE_AFTER):
+                await (await producer.send(topic, b"x"))
+
+    asyncio.run(work())
+
+
+def _async_producer_closed_after_its_event_loop(servers: str, topic: str) -> None:
+    async def work() -> ottla.AsyncProducer:
+        producer = ottla.AsyncProducer(servers, linger_ms=0)
+        for _ in range(2 * ALONE_AFTER):
+            await (await producer.send(topic, b"x"))
+        return producer
+
+    asyncio.run(work())._driver.at_exit()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors cannot be counted")
 @pytest.mark.parametrize(
-    "make", [Admin, lambda servers: ottla.Reader(servers, "closed-at-once")], ids=["admin", "reader"]
+    "end_one",
+    [
+        _admin_closed,
+        _reader_closed,
+        _producer_closed,
+        _producer_dropped,
+        _producer_crashed,
+        _async_producer_closed,
+        _async_producer_closed_after_its_event_loop,
+    ],
+    ids=lambda end_one: end_one.__name__[1:],
 )
-def test_a_closed_client_gives_its_descriptors_back_at_once(
-    kafka_cluster: ottla.Cluster, make: Callable[[str], Any]
+def test_a_client_gives_its_descriptors_back_at_its_end(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, end_one: Callable[[str, str], None]
 ) -> None:
-    with Admin(kafka_cluster.bootstrap_servers) as admin, contextlib.suppress(ottla.KafkaError):
-        admin.create_topics("closed-at-once")
-    make(kafka_cluster.bootstrap_servers).close()
+    end_one(kafka_cluster.bootstrap_servers, kafka_topic)
     gc.collect()
     gc.disable()
     try:
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_files()
         for _ in range(5):
-            make(kafka_cluster.bootstrap_servers).close()
-        assert len(os.listdir("/proc/self/fd")) == before
+            end_one(kafka_cluster.bootstrap_servers, kafka_topic)
+        assert open_files() == before
     finally:
         gc.enable()
+
+
+def open_files() -> int:
+    """How many of the kinds that a client makes are open: the cluster in this process has others."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"/proc/self/fd/{name}").startswith(("anon_inode:[event", "pipe:"))
+    return count

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.channel import Channel
 from ottla.client.held_calls import await_readable, run_signal_handlers
 from ottla.client.io_loop import IoLoop
-from ottla.client.poller import READABLE, EpollPoller
+from ottla.client.poller import GONE, READABLE, EpollPoller
 from ottla.clock import SLEEP_MAX_S
 from ottla.connection.events import Received, Transmit
 from ottla.producer.events import BatchAcked
@@ -316,7 +316,7 @@ class EventLoopsTurn(CallersTurn):
         self._lent: list[Channel] = []
         # The batch that was awaited last.
         self._awaited: SealedBatch | None = None
-        self._poller = EpollPoller()
+        self._poller: Any = EpollPoller()
         # Where `take_answers` is called; whether it can be.
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._can_be_called = True
@@ -385,9 +385,12 @@ class EventLoopsTurn(CallersTurn):
             self._take_all_back()
 
     def end(self) -> None:
-        """In the event loop, once the I/O thread has ended: nothing will come any more."""
+        """In the event loop, or when that is closed, at the I/O thread's end: nothing will come any more."""
         if self._event_loop is not None and not self._event_loop.is_closed():
             self._event_loop.remove_reader(self._poller.fileno())
+        self._event_loop, self._can_be_called = None, False
+        # Closed here, and not earlier: the event loop must not watch the number of a closed file.
+        self._poller = GONE
 
     def _lend(self, channel: Channel) -> None:
         self._poller.watch(channel.fd, READABLE)

@@ -324,8 +324,9 @@ class CoroutineWaits:
 
     def ended(self) -> None:
         """The I/O thread ends: have the event loop watch the connections no longer."""
-        if self._event_loops_turn is not None and self._event_loop is not None:
-            _call_soon(self._event_loop, self._event_loops_turn.end)
+        turn = self._event_loops_turn
+        if turn is not None and self._event_loop is not None and not _call_soon(self._event_loop, turn.end):
+            turn.end()
 
     # ---- what the I/O thread has the event loop call ----------------------------------------------------------------
 

@@ -95,13 +95,13 @@ class Driver:
         return "closed" if standing.is_closed else "open"
 
     def close(self) -> None:
-        """End the thread; calls that wait raise ClosedError."""
+        """End the thread; calls that wait raise ClosedError. (A producer first delivers: `waits.close`.)"""
         if self.standing.has_forked or self.standing.is_closed:
             return
         self.standing.close(ClosedError(self.CLOSED))
         self.loop.stop()
-        if not self.loop.is_own_thread() and self.loop.join():
-            self.loop.let_go()
+        if not self.loop.is_own_thread():
+            self.loop.join()
         self.waiting.look()
         lifetime.ended(self)
 

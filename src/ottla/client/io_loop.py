@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from ottla.client.channel import Channel, SocketBuffers
 from ottla.client.connection_log import ConnectionLog
-from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
+from ottla.client.poller import GONE, READABLE, WRITABLE, Doorbell, Gone, is_readable, new_poller
 from ottla.client.resolve import Address, beginning_after, resolve
 from ottla.client.security import Security
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
@@ -148,8 +148,9 @@ class IoLoop:
         self._buffers = buffers
         self._security = security
         self._poller = new_poller()
-        self._doorbell = Doorbell()
-        self._poller.watch_doorbell(self._doorbell)
+        doorbell = Doorbell()
+        self._poller.watch_doorbell(doorbell)
+        self._doorbell: Doorbell | Gone = doorbell
         self._sleeping = False
         self._posted: deque[Any] = deque()
         self._resolved: deque[tuple[int, list[Address], Loss | None]] = deque()
@@ -283,10 +284,6 @@ class IoLoop:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def let_go(self) -> None:
-        """After the thread's end: drop the driver, so that both, with their descriptors, are freed at once."""
-        self._front = None  # type: ignore[assignment]
-
     def abandon_in_child(self) -> None:
         """After a fork, in the child: give the copies of the parent's descriptors back, touching nothing shared."""
         self._sleeping = False
@@ -316,6 +313,9 @@ class IoLoop:
             for channel in self._channels.values():
                 channel.close()
             self._poller.close()
+            # Loop and owner hold each other: without this, descriptors would stay open until garbage is collected.
+            self._doorbell = GONE
+            self._front = None  # type: ignore[assignment]
 
     def _turn(self) -> None:
         core, front = self._core, self._front

@@ -1,8 +1,9 @@
 """Waiting for sockets: epoll where there is one, the `selectors` module elsewhere.
 
 Level-triggered on purpose: what is not read in one turn is reported again in the next. Other threads end a wait by a
-`Doorbell`; only this may be edge-triggered. It is closed when the last reference to it is gone, not when the loop ends:
-otherwise a late `ring` could write into another file that has got the same number.
+`Doorbell`; only this may be edge-triggered. It is closed when the last reference to it is gone: when the loop ends
+(`GONE` is in its place from then on), but not while another thread is inside of `ring`, which could write into another
+file that has got the same number.
 """
 
 from __future__ import annotations
@@ -133,3 +134,24 @@ class Doorbell:
         os.close(self.fd)
         if self._write_fd != self.fd:
             os.close(self._write_fd)
+
+
+class Gone:
+    """In place of a doorbell or poller that was dropped: threads that still have a use for it do nothing."""
+
+    fd: Final = -1
+
+    def ring(self) -> None:
+        """Nobody waits any more."""
+
+    def heard(self) -> None:
+        """Nobody waits any more."""
+
+    def forget(self, fd: int) -> None:
+        """Nothing is watched any more."""
+
+    def close(self) -> None:
+        """It is closed already."""
+
+
+GONE: Final = Gone()

@@ -288,14 +288,10 @@ class ProducerDriver(Driver):
         if self.reporting is not None:
             self.reporting.start()
 
-    def close(self) -> None:
-        """At the end of the process: deliver what was sent, for a while at most. (Users call `waits.close`.)"""
-        self.waits.close_at_exit(_AT_EXIT_S)
-
     def at_exit(self) -> None:
-        """The process ends, and the producer was not closed."""
+        """The process ends, and the producer was not closed: deliver what was sent, for a while at most."""
         try:
-            self.close()
+            self.waits.close_at_exit(_AT_EXIT_S)
         except (OttlaError, TimeoutError) as error:
             _log.error("records were lost at the end of the process: %s; call flush() or close() before", error)
 
