@@ -8,6 +8,7 @@ import pytest
 from tests.client.test_transaction_handle import prepared
 
 import ottla
+from ottla.client.transaction_handle import EndingDriver
 from ottla.producer import coordinator
 
 from ..markers import await_markers
@@ -70,3 +71,18 @@ def test_an_id_that_cannot_be_sent_does_not_keep_others_from_their_end(
     told = ottla.end_transactions([identity, strange], True, cluster.bootstrap_servers)
     assert told[identity] is None
     assert isinstance(told[strange], ottla.KafkaError)
+
+
+def test_an_id_that_cannot_be_written_does_not_pass_for_an_old_broker(cluster: ottla.Cluster, topic: str) -> None:
+    identities = [prepared(cluster, topic, f"{topic}-{number}", b"%d" % number) for number in range(4)]
+    unwritable = ottla.TransactionIdentity("\ud800", 1, 0)
+    driver = EndingDriver.of({"bootstrap_servers": cluster.bootstrap_servers})
+    try:
+        told = driver.end(dict.fromkeys([identities[0], unwritable]), True)
+        assert told[identities[0]].error is None
+        assert isinstance(told[unwritable].error, ottla.KafkaError)
+        with cluster.faults.hold(api="FindCoordinator", nth=NEVER) as sought:
+            assert {each.error for each in driver.end(dict.fromkeys(identities[1:]), True).values()} == {None}
+            assert sought.matched == 1
+    finally:
+        driver.close()

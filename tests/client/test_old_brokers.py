@@ -5,7 +5,7 @@ The newest versions that a broker of Kafka 2.4.1 names stand below, as one said 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from confluent_kafka import Consumer
@@ -17,6 +17,7 @@ from ottla.client.offset_lookup import OffsetLookup
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages import API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 # From Produce (0) to OffsetDelete (47): the newest version.
 _NEWEST = (
@@ -28,17 +29,18 @@ _PATIENCE_S = 60
 
 
 class OldProxy(AlteringProxy):
-    """In front of a broker that is said to know no newer versions."""
+    """In front of a broker that is said to know no newer versions: {API key: the newest}."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, newest: Mapping[int, int] = KAFKA_2_4) -> None:
         super().__init__(bootstrap_servers, [], API_VERSIONS)
+        self._newest = newest
 
     def _altered(self, frame: bytes, version: int) -> bytes | None:
         correlation_id, message = decode_response(memoryview(frame), ApiVersionsRequest, version)
         message.supported_features, message.finalized_features = [], []
-        message.api_keys = [each for each in message.api_keys if KAFKA_2_4.get(each.api_key, -1) >= each.min_version]
+        message.api_keys = [each for each in message.api_keys if self._newest.get(each.api_key, -1) >= each.min_version]
         for each in message.api_keys:
-            each.max_version = min(each.max_version, KAFKA_2_4[each.api_key])
+            each.max_version = min(each.max_version, self._newest[each.api_key])
         return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
 
 
@@ -96,3 +98,16 @@ def test_groups_are_listed_moved_and_deleted(old: str, capsys: pytest.CaptureFix
     assert "orders 0 0 3 3" in told("groups", "billing")
     told("groups", "delete", "billing")
     assert "billing" not in told("groups")
+
+
+def test_transactional_ids_are_listed_by_their_prefix_where_a_broker_knows_no_patterns() -> None:
+    # Kafka 3.0 to 4.0 list them, Kafka 4.1 takes a pattern (KIP-1152).
+    newest = {**dict.fromkeys(range(100), 99), ListTransactionsRequest.API_KEY: 1}
+    with ottla.Cluster(brokers=1) as cluster:
+        proxy = OldProxy(cluster.bootstrap_servers, newest)
+        with ottla.Admin(proxy.bootstrap_servers) as admin:
+            admin.fence_producers(["billing-1", "billing-2", "orders-1"])
+            for _ in range(2):
+                listed = admin.list_transactions("billing-")
+                assert [each.transactional_id for each in listed] == ["billing-1", "billing-2"]
+        proxy.close()

@@ -66,9 +66,7 @@ class TransactionAdmin:
     def __init__(self, driver: AdminDriver, settings: ReaderSettings) -> None:
         self._driver = driver
         self._settings = settings
-        # Whether brokers can list ids by a pattern (KIP-1152); False once a broker could not.
-        self._takes_patterns = True
-        # Whether brokers can be asked for many coordinators at once (KIP-699), likewise.
+        # Whether brokers can be asked for many coordinators at once (KIP-699); False once a broker could not.
         self._takes_many = True
         self._coordinators: dict[str, int] = {}
 
@@ -77,8 +75,11 @@ class TransactionAdmin:
         found: dict[int, list[ListedTransaction]] = {}
         asked: list[int] = []
         filters = list(states)
+        # Whether brokers can list ids by a pattern (KIP-1152): a request that one cannot take is never sent.
+        by_pattern = bool(prefix)
 
         def attempt() -> OttlaError | None:
+            nonlocal by_pattern
             brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE)
             broker_ids = sorted(broker.node_id for broker in brokers.message.brokers)
             if broker_ids != asked:
@@ -86,13 +87,14 @@ class TransactionAdmin:
                 found.clear()
                 asked[:] = broker_ids
             left = [broker_id for broker_id in broker_ids if broker_id not in found]
-            answers = self._ask_all([(self._listing(prefix, filters), broker_id) for broker_id in left])
+            pattern = re.escape(prefix) + ".*" if by_pattern else None
+            question = ListTransactionsRequest(state_filters=filters, transactional_id_pattern=pattern)
+            answers = self._ask_all([(question, broker_id) for broker_id in left], may_be_unsendable=by_pattern)
+            if any(answer.unsendable for answer in answers):
+                by_pattern = False
+                return attempt()
             last_error = None
             for broker_id, answer in zip(left, answers, strict=True):
-                if prefix and self._takes_patterns and answer.message is None and not answer.sent:
-                    # Most likely this version of ListTransactions has no pattern.
-                    self._takes_patterns = False
-                    return attempt()
                 error = _failure(answer, "ListTransactions", broker_id)
                 if error is not None:
                     last_error = error
@@ -187,15 +189,15 @@ class TransactionAdmin:
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
-    def _ask_all(self, questions: Sequence[tuple[Any, int]], version: int = -1) -> list[Answer]:
+    def _ask_all(
+        self, questions: Sequence[tuple[Any, int]], version: int = -1, *, may_be_unsendable: bool = False
+    ) -> list[Answer]:
         """One `Answer` for each; its message is None where none came."""
-        answers = self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS, version=version)
+        answers = self._driver.ask_all(
+            questions, _ANSWER_MS, reach_ms=_REACH_MS, version=version, may_be_unsendable=may_be_unsendable
+        )
         late = f"no answer within {_ANSWER_MS} ms"
         return [Answer(None, None, late, True, None) if answer is None else answer for answer in answers]
-
-    def _listing(self, prefix: str, states: list[str]) -> ListTransactionsRequest:
-        pattern = re.escape(prefix) + ".*" if prefix and self._takes_patterns else None
-        return ListTransactionsRequest(state_filters=states, transactional_id_pattern=pattern)
 
     def _at_coordinators(
         self,
@@ -256,8 +258,7 @@ class TransactionAdmin:
             answers = self._ask_all([(search(keys)[0], ANY_NODE) for keys in asked], version)
             last_error: OttlaError | None = None
             for keys, answer in zip(asked, answers, strict=True):
-                if len(keys) > 1 and (answer.unsupported or answer.unsendable):
-                    # The broker may be old, or one of the ids is to blame.
+                if len(keys) > 1 and answer.unsupported:
                     self._takes_many = False
                     return attempt()
                 told = {} if answer.message is None else coordinators_in(answer.message, keys)

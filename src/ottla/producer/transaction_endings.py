@@ -155,10 +155,14 @@ class EndingCore:
                     version=-1 if ending.version is None else _END_TXN[ending.version],
                 )
         if homeless:
-            for sought in [[each] for each in homeless] if self._one_by_one else [homeless]:
-                asked = _Search(sought)
-                question, version = search(asked.keys)
-                self._connection.ask(question, asked, now_us, version=version)
+            self._look_for([[each] for each in homeless] if self._one_by_one else [homeless], now_us)
+
+    def _look_for(self, parts: list[list[Ending]], now_us: int) -> None:
+        """Ask for the coordinators of these, one request for each part."""
+        for endings in parts:
+            asked = _Search(endings)
+            question, version = search(asked.keys)
+            self._connection.ask(question, asked, now_us, version=version)
 
     def _choose_version(self) -> None:
         version = version_in(self._connection.features)
@@ -184,9 +188,10 @@ class EndingCore:
     def _take_coordinators(self, asked: _Search, answer: Answer, now_us: int) -> None:
         is_refused = answer.unsupported or answer.unsendable
         if is_refused and len(asked.keys) > 1:
-            # The broker may be too old, or one of the keys may be unsendable.
-            self._one_by_one = True
-            self._ready += asked.endings
+            # The broker is too old for such requests; or one of these keys cannot be written, which says nothing of
+            # other searches.
+            self._one_by_one = self._one_by_one or answer.unsupported
+            self._look_for([[each] for each in asked.endings], now_us)
             return
         told = {} if answer.message is None else coordinators_in(answer.message, asked.keys)
         for ending in asked.endings:
