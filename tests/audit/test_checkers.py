@@ -11,7 +11,7 @@ from ottla.audit import findings as kinds
 from ottla.audit.duplicates import check_duplicates
 from ottla.audit.history import PartitionHistory
 from ottla.audit.ledgers.alteration import check_alteration
-from ottla.audit.ledgers.counts import check_counts
+from ottla.audit.ledgers.counts import NOT_READ, check_counts
 from ottla.audit.ledgers.figures import tally_outcomes
 from ottla.audit.ledgers.lost import check_lost
 from ottla.audit.ledgers.partition import audit_partition
@@ -182,6 +182,7 @@ def test_offsets_that_were_not_read_are_counted(lay: Lay) -> None:
     assert finding.count == 2
     assert finding.evidence[0].offsets == (3,)
     assert finding.evidence[0].detail == "2 of the 10 offsets from 0 to 9 were not read; the first is 3"
+    assert finding.tallies == ((NOT_READ, 2),)
 
 
 def test_a_tail_that_was_not_read_is_counted(lay: Lay) -> None:

@@ -126,7 +126,7 @@ class Finding:
     """What one checker found: how many, and the first few as evidence. `count` 0 means it looked and found none.
 
     `unseen`: what it could not look at, and why; with nothing unseen and nothing found it `passed`. `tallies`: what it
-    counted besides and nobody is to blame for.
+    counted besides: what nobody is to blame for, or one part of `count`.
     """
 
     kind: str

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.audit.findings import MISREAD
+from ottla.audit.ledgers.counts import NOT_READ
 from ottla.audit.ledgers.tables import TopicTraits
 from ottla.audit.ledgers.verdict import judge
 from ottla.audit.promises import PROMISES
@@ -212,7 +214,7 @@ def _on_spark(
 
 def _notes(options: AuditOptions, audit: Audit, seen: TopicSeen) -> tuple[str, ...]:
     notes = []
-    skipped = any("were not read" in piece.detail for piece in audit.finding("misread").evidence)
+    skipped = dict(audit.finding(MISREAD).tallies).get(NOT_READ)
     if skipped and not options.is_transactional:
         notes.append(
             "Offsets that were not read may be markers of transactions: if transactions are written to the topic, "

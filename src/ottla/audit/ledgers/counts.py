@@ -13,16 +13,19 @@ from collections.abc import Callable
 from ottla.audit.findings import EVIDENCE_MAX, MISREAD, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
 
+# The tally of offsets that were skipped: those may be markers of transactions that nobody was told of.
+NOT_READ = "offsets that were not read"
+
 
 def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Offsets that were skipped, read more than once, or read beyond the partition's bounds."""
     start, end, offsets = history.start_offset, history.end_offset, history.stored.offset
     outside = [offset for offset in offsets if not start <= offset < end]
     evidence: list[Anomaly] = []
-    skipped = 0
+    skipping = Finding(MISREAD, 0)
     if not history.is_slice:
         skipping = check_skipped(history, len(offsets) - len(outside), lambda: _first_gap(offsets, start))
-        skipped, evidence = skipping.count, list(skipping.evidence)
+        evidence = list(skipping.evidence)
 
     def add(where: tuple[int, ...], detail: str) -> None:
         evidence.append(Anomaly(MISREAD, history.topic, history.partition, -1, where, detail))
@@ -35,7 +38,8 @@ def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) ->
             (outside[0],),
             f"{len(outside):,} records are not within offsets {start} to {end - 1}; the first is at {outside[0]}",
         )
-    return Finding(MISREAD, skipped + len(history.reread) + len(outside), tuple(evidence[:evidence_max]))
+    count = skipping.count + len(history.reread) + len(outside)
+    return Finding(MISREAD, count, tuple(evidence[:evidence_max]), tallies=skipping.tallies)
 
 
 def check_skipped(history: PartitionHistory, offsets_read: int, first_gap: Callable[[], int]) -> Finding:
@@ -49,7 +53,8 @@ def check_skipped(history: PartitionHistory, offsets_read: int, first_gap: Calla
         return Finding(MISREAD, 0)
     gap = first_gap()
     detail = f"{skipped:,} of the {end - start:,} offsets from {start} to {end - 1} were not read; the first is {gap}"
-    return Finding(MISREAD, skipped, (Anomaly(MISREAD, history.topic, history.partition, -1, (gap,), detail),))
+    anomaly = Anomaly(MISREAD, history.topic, history.partition, -1, (gap,), detail)
+    return Finding(MISREAD, skipped, (anomaly,), tallies=((NOT_READ, skipped),))
 
 
 def _first_gap(offsets: list[int], start: int) -> int:
