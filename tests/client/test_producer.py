@@ -18,7 +18,7 @@ from tests.client.in_time import ahead, wait_until
 from tests.read_back import stored_count, stored_records
 
 import ottla
-from ottla.client.driver import addresses_of
+from ottla.addresses import addresses_of
 from ottla.client.producer import Producer
 from ottla.client.producer_base import Headers
 from ottla.client.reader import Reader
@@ -128,7 +128,7 @@ def test_canonical_names_take_the_place_of_bootstrap_addresses(kafka_cluster: ot
         assert sum(batch.num_rows for batch in reader) == 1
     ending = EndingDriver.of({key.replace(".", "_"): value for key, value in settings.items()})
     ending.close()
-    assert addresses_of(ending._settings.connection) == ",".join(f"{name}:{port}" for port in ports)
+    assert addresses_of(ending._settings.connection.bootstrap_servers) == ",".join(f"{name}:{port}" for port in ports)
 
 
 def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

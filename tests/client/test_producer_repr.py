@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.client.leaving import INTERRUPTED, Look
 
 
 def test_an_open_producer_counts_what_it_holds(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -21,6 +22,19 @@ def test_an_open_producer_counts_what_it_holds(kafka_cluster: ottla.Cluster, kaf
         producer.flush()
         assert repr(producer) == f"<Producer for {address}: open, 0 records buffered, {promise}"
     assert repr(producer) == f"<Producer for {address}: closed, {promise}"
+
+
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    servers = "[::1]:1,localhost:1"
+    with ottla.Producer(servers) as producer:
+        assert f"<Producer for {servers}: open" in repr(producer)
+        assert (
+            Look(producer._driver, INTERRUPTED, "close", 1)
+            ._told()
+            .startswith(f"interrupted: waiting up to 1 s for the last answers of {servers};")
+        )
+    with ottla.Admin(servers) as admin:
+        assert f"<Admin for {servers}, open>" in repr(admin)
 
 
 def test_a_producer_of_coroutines_says_so(kafka_cluster: ottla.Cluster) -> None:

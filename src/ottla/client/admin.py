@@ -13,10 +13,10 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ottla.addresses import addresses_of
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
 from ottla.client.config_admin import ConfigAdmin, ConfigDescription, config_text
-from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.client.partition_admin import PartitionAdmin
 from ottla.client.topic_admin import ClusterDescription, TopicAdmin, TopicDescription
@@ -191,7 +191,7 @@ class Admin(OfOneProcess):
             raise no_attribute(self, name, OF_ADMIN)
 
     def __repr__(self) -> str:
-        return f"<Admin for {addresses_of(self._settings.connection)}, {self._driver.state}>"
+        return f"<Admin for {addresses_of(self._settings.connection.bootstrap_servers)}, {self._driver.state}>"
 
     def close(self) -> None:
         """Close the connections and end the I/O thread."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from ottla.connection.node import address_of
+from ottla.addresses import address_of
 
 _log = logging.getLogger("ottla.client")
 

@@ -17,16 +17,10 @@ from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security
 from ottla.client.waiting import Waiting
-from ottla.connection.node import address_of
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.standing import Standing
 from ottla.connection.traffic import LoopMeter
 from ottla.errors import ClosedError, OttlaError
-
-
-def addresses_of(connection: ConnectionSettings) -> str:
-    """The bootstrap addresses in one text, "host:port,host:port"."""
-    return ",".join(address_of(host, port) for host, port in connection.bootstrap_servers)
 
 
 def prepare(

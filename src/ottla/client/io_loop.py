@@ -22,6 +22,7 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
+from ottla.addresses import address_of
 from ottla.client.channel import Channel, SocketBuffers
 from ottla.client.connection_log import ConnectionLog
 from ottla.client.poller import GONE, READABLE, WRITABLE, Doorbell, Gone, is_readable, new_poller
@@ -531,7 +532,9 @@ class IoLoop:
     def _tell_of_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
         self._log_loss(channel, loss, now_us)
         self._core.receive(Disconnected(channel.connection_id, loss), now_us)
-        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, loss.detail)
+        _log.debug(
+            "connection %d to %s: %s", channel.connection_id, address_of(channel.host, channel.port), loss.detail
+        )
 
     def _log_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
         if not channel.is_idle:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.addresses import addresses_of
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Look:
         settings = self._driver.settings
         count = self._driver.appender.records_appended - self._settled
         what = f"{count} record{'' if count == 1 else 's'}" if count > 0 else "the last answers"
-        addresses = ",".join(f"{host}:{port}" for host, port in settings.connection.bootstrap_servers)
+        addresses = addresses_of(settings.connection.bootstrap_servers)
         where = f"for {what} {'to' if count > 0 else 'of'} {addresses}"
         if self._cause:
             return f"{self._cause}: waiting up to {self._timeout_s:g} s {where}{_WAYS_OUT.get(self._cause, '')}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
+from ottla.addresses import addresses_of
 from ottla.client.channel import SocketBuffers
 from ottla.client.client_ids import client_id_of
 from ottla.client.lifetime import OfOneProcess
@@ -124,7 +125,7 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         if not hasattr(self, "_abandon"):
             return f"<{kind} that was not made>"  # its settings were refused, and a traceback shows it
         settings = self._settings
-        addresses = ",".join(f"{host}:{port}" for host, port in settings.connection.bootstrap_servers)
+        addresses = addresses_of(settings.connection.bootstrap_servers)
         told = [*_standing(self._driver), f"client.id {settings.connection.client_id}"]
         identity = self._driver.core.transaction_identity
         if identity is not None:

@@ -13,9 +13,9 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ottla.addresses import addresses_of
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
-from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.client.reader_driver import ReaderDriver
 from ottla.connection.setting import named_in_help, shown
@@ -228,7 +228,7 @@ class Reader(OfOneProcess):
             raise no_attribute(self, name, OF_READER)
 
     def __repr__(self) -> str:
-        addresses, state = addresses_of(self._settings.connection), self._driver.state
+        addresses, state = addresses_of(self._settings.connection.bootstrap_servers), self._driver.state
         known, left = len(self._positions), self._unfinished
         return f"<Reader of {self._what} at {addresses}, {state}: {known} partitions located, {left} left to read>"
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from ottla.addresses import addresses_of
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.clock import Clock, read_clock
 from ottla.cluster.arguments import check_arguments
@@ -23,7 +24,7 @@ from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
 from ottla.faults.fields import SEED
 from ottla.sockets.control import ControlClient, child_environment
-from ottla.sockets.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
+from ottla.sockets.listener import DEFAULT_NAME, Listener, check_listeners
 
 if TYPE_CHECKING:
     import subprocess
@@ -106,14 +107,14 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         """The brokers' addresses on the first listener, "host:port,host:port"."""
-        return bootstrap(next(iter(self._addresses.values())))
+        return addresses_of(next(iter(self._addresses.values())))
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """The brokers' addresses on the listener of this name, "host:port,host:port"; raises ConfigError."""
         addresses = self._addresses.get(listener)
         if addresses is None:
             raise ConfigError(f"this Cluster has no listener {listener!r}, only {', '.join(self._addresses)}")
-        return bootstrap(addresses)
+        return addresses_of(addresses)
 
     @property
     def listeners(self) -> tuple[str, ...]:
@@ -405,7 +406,7 @@ class Cluster:
     def __repr__(self) -> str:
         state = "closed" if self._control is None else "running" if self.is_running else "ended by itself"
         addresses = getattr(self, "_addresses", None)
-        where = f" at {bootstrap(next(iter(addresses.values())))}" if addresses else ""
+        where = f" at {addresses_of(next(iter(addresses.values())))}" if addresses else ""
         return f"<Cluster of {self._brokers} broker{'' if self._brokers == 1 else 's'}{where}, {state}>"
 
     def __enter__(self) -> Self:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ottla.addresses import address_of
 from ottla.connection.loss import Loss, LossKind
-from ottla.connection.node import address_of
 from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
 
 Address = tuple[str, int]

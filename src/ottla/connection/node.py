@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from ottla.addresses import address_of
+
 if TYPE_CHECKING:
     from ottla.connection.authentication import SaslConversation
 
@@ -70,11 +72,6 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (ConnectionState.READY, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
     (ConnectionState.RESTING, ConnectionEvent.RESTED): ConnectionState.ABSENT,
 }
-
-
-def address_of(host: str, port: int) -> str:
-    """host:port, with the brackets an IPv6 address needs."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Node:

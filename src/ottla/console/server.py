@@ -9,11 +9,12 @@ from typing import Self
 
 import uvicorn
 
+from ottla.addresses import address_of
 from ottla.console.app import make_app
 from ottla.console.connection import Connection
 from ottla.console.console import Console
 from ottla.errors import OttlaError
-from ottla.remote.address import is_loopback, shown_address
+from ottla.remote.address import is_loopback
 from ottla.sockets.listening import ListeningSocket
 
 _START_S = 10.0
@@ -53,7 +54,7 @@ class ConsoleServer:
     @property
     def url(self) -> str:
         """Where the page is."""
-        return f"http://{shown_address(self._host, self._listening.port)}/"
+        return f"http://{address_of(self._host, self._listening.port)}/"
 
     def __enter__(self) -> Self:
         self._thread.start()

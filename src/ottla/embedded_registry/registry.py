@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.addresses import address_of, addresses_of
 from ottla.connection.setting import read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, parse_bootstrap
 from ottla.embedded_registry.topic import DEFAULT_TOPIC
@@ -61,10 +62,7 @@ class Registry:
         in_process: bool = False,
         **settings: Any,
     ) -> None:
-        servers = ",".join(
-            f"[{name}]:{number}" if ":" in name else f"{name}:{number}"
-            for name, number in parse_bootstrap(bootstrap_servers)
-        )
+        servers = addresses_of(parse_bootstrap(bootstrap_servers))
         listener = _read_listener(listener, host, port)
         settings = {
             name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in settings.items()
@@ -98,9 +96,8 @@ class Registry:
             self.close()
             raise
         name = listener.advertised_host or listener.host
-        name = f"[{name}]" if ":" in name else name
         port = told["port"] if listener.advertised_port is None else listener.advertised_port
-        self._url = f"{'https' if listener.is_tls else 'http'}://{name}:{port}"
+        self._url = f"{'https' if listener.is_tls else 'http'}://{address_of(name, port)}"
 
     @property
     def url(self) -> str:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.addresses import address_of
 from ottla.client.admin import Admin
 from ottla.client.topic_admin import BrokerDescription
 from ottla.connection.security_settings import SECURITY_SETTINGS
@@ -121,9 +122,10 @@ class ForeignKafka:
         try:
             socket.create_connection((broker.host, broker.port), _CONNECT_S).close()
         except OSError as error:
+            where = address_of(broker.host, broker.port)
             why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
             raise Unreachable(
-                f"{self.bootstrap_servers} says that its broker {broker.broker_id} is at {broker.host}:{broker.port}, "
+                f"{self.bootstrap_servers} says that its broker {broker.broker_id} is at {where}, "
                 f"and that cannot be reached from here ({why}): see advertised.listeners of that broker"
             ) from None
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.addresses import address_of
 from ottla.client.resolve import UNRESOLVABLE, resolve
 from ottla.client.resolve import Address as SocketAddress
 from ottla.errors import NotKafka, OttlaError, Unreachable
@@ -43,9 +44,8 @@ class Broker(NamedTuple):
 
 
 def shown(address: Address) -> str:
-    """ "host:9092", "[::1]:9092"."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    """A broker's address, "host:9092" or "[::1]:9092"."""
+    return address_of(*address)
 
 
 def look_at_upstream(addresses: list[Address], tls: ssl.SSLContext | None) -> list[Broker]:

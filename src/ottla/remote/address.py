@@ -38,8 +38,3 @@ def names_domain(host_header: str) -> bool:
     """Whether a page of the web may be there: a name with a dot, with or without a port, that is no IPv4 address."""
     name = host_header.partition(":")[0].strip(".")
     return "." in name and not all(part.isdecimal() for part in name.split("."))
-
-
-def shown_address(host: str, port: int) -> str:
-    """ "127.0.0.1:9190", "[::1]:9190"."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

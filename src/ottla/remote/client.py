@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ottla.addresses import address_of
 from ottla.errors import OttlaError, Unreachable, UserMistake
-from ottla.remote.address import shown_address
 
 # Somewhat longer than the cluster takes to answer that something is late: starting brokers may read their logs.
 _ANSWER_S = 75.0
@@ -89,7 +89,7 @@ class RemoteCluster:
         return OttlaError(sentence) if status >= _FAILED else UserMistake(sentence)
 
     def _where(self) -> str:
-        return shown_address(self._host, self._port)
+        return address_of(self._host, self._port)
 
     def _not_a_control(self) -> UserMistake:
         return UserMistake(

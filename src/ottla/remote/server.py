@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.remote.address import is_loopback, shown_address
+from ottla.addresses import address_of
+from ottla.remote.address import is_loopback
 from ottla.remote.api import ROUTES, carry_out
 from ottla.remote.http_connection import HttpConnection
 from ottla.remote.route import Held, Refusal, Route
@@ -57,7 +58,7 @@ class ControlServer:
     @property
     def address(self) -> str:
         """ "host:port"."""
-        return shown_address(self._host, self._listening.port)
+        return address_of(self._host, self._listening.port)
 
     def __enter__(self) -> Self:
         return self

@@ -189,8 +189,3 @@ def check_listeners(listeners: Mapping[str, Listener], brokers: int) -> dict[str
                     f"1 to {_PORT_MAX + 1 - brokers}"
                 )
     return dict(listeners)
-
-
-def bootstrap(addresses: list[tuple[str, int]]) -> str:
-    """Addresses as `bootstrap.servers`: "host:port,host:port", IPv6 in brackets."""
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 
+from ottla.addresses import address_of
 from ottla.errors import UserMistake
 
 _BACKLOG = 512
@@ -49,8 +50,7 @@ class ListeningSocket:
             raise NoRoom(error.strerror) from None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return sock, f"{host}:{address[1]}"
+        return sock, address_of(address[0], address[1])
 
     def shut(self) -> None:
         """Refuse connections, but keep the port."""
