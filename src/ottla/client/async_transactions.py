@@ -6,14 +6,14 @@ outcome. If a block is cancelled, its transaction is aborted, as if it had raise
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.client.async_leaving import INTERRUPTIONS, abort_cancelled
-from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
+from ottla.client.leaving import tell_of_commit
+from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
     from ottla.client.async_producer import AsyncProducer
@@ -43,9 +43,9 @@ class AsyncTransaction:
     async def __aenter__(self) -> AsyncProducer:
         try:
             await self._producer.begin_transaction()
-        except asyncio.CancelledError as cancelled:
+        except INTERRUPTIONS as cancelled:
             # The transaction may be open by now.
-            await self._abort(cancelled)
+            await self._abort(cancelled, is_open=False)
             raise
         return self._producer
 
@@ -59,17 +59,22 @@ class AsyncTransaction:
             await self._producer.commit_transaction()
         except (TransactionUnfinished, TransactionUnknown):
             raise  # it may be committed: nothing may be done but to ask again
+        except INTERRUPTIONS as interruption:
+            tell_of_commit(interruption)
+            raise
         except OttlaError as failure:
             if not failure.fatal:
                 await self._abort(failure)
             raise
 
-    async def _abort(self, cause: BaseException) -> None:
+    async def _abort(self, cause: BaseException, *, is_open: bool = True) -> None:
         try:
             if isinstance(cause, INTERRUPTIONS):
                 await abort_cancelled(self._producer, cause)
             else:
                 await self._producer.abort_transaction()
         except OttlaError as failure:
+            if isinstance(failure, TransactionMisuse) and not is_open:
+                return  # it had not begun
             # Only logged: the error that ended the block is the one that is raised.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.client.leaving import abort_interrupted, tell_of_commit
-from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
+from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
@@ -22,7 +22,12 @@ class Transaction:
         self._producer = producer
 
     def __enter__(self) -> Producer:
-        self._producer.begin_transaction()
+        try:
+            self._producer.begin_transaction()
+        except KeyboardInterrupt as interruption:
+            # The transaction may be open by now.
+            self._abort(interruption, is_open=False)
+            raise
         return self._producer
 
     def __exit__(
@@ -43,12 +48,14 @@ class Transaction:
                 self._abort(failure)
             raise
 
-    def _abort(self, cause: BaseException) -> None:
+    def _abort(self, cause: BaseException, *, is_open: bool = True) -> None:
         try:
             if isinstance(cause, KeyboardInterrupt):
                 abort_interrupted(self._producer, cause)
             else:
                 self._producer.abort_transaction()
         except OttlaError as failure:
+            if isinstance(failure, TransactionMisuse) and not is_open:
+                return  # it had not begun
             # Only logged: the error that ended the block is the one that is raised.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

@@ -1,0 +1,126 @@
+"""Ctrl+C, or a cancellation, while a transaction block begins or commits: the same for threads and for coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.client.in_time import run
+
+import ottla
+from ottla.client.coroutine_waits import CoroutineWaits
+from ottla.client.thread_waits import ThreadWaits
+
+
+def interrupt_the(nth: int, waits: Any, name: str, kind: type[BaseException]) -> None:
+    """Have the nth wait from now on end by this exception, when what was waited for has come."""
+    wait = getattr(waits, name)
+    left = [nth]
+
+    def is_due() -> bool:
+        left[0] -= 1
+        return left[0] == 0
+
+    def wait_for(*given: Any) -> Any:
+        waited = wait(*given)
+        if is_due():
+            raise kind
+        return waited
+
+    async def within(*given: Any) -> None:
+        await wait(*given)
+        if is_due():
+            raise kind
+
+    setattr(waits, name, within if name == "within" else wait_for)
+
+
+def in_a_thread(cluster: ottla.Cluster, topic: str, nth: int, kind: type[BaseException]) -> BaseException:
+    """What ended a block whose nth wait was interrupted; then a record is committed."""
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id=topic, linger_ms=0) as producer:
+        assert isinstance(producer._waits, ThreadWaits)
+        interrupt_the(nth, producer._waits, "wait_for", kind)
+        with pytest.raises(kind) as caught, producer.transaction():
+            producer.send(topic, b"first")
+        if nth == COMMIT:
+            producer.commit_transaction()
+        with producer.transaction():
+            producer.send(topic, b"second")
+    return caught.value
+
+
+def in_an_event_loop(cluster: ottla.Cluster, topic: str, nth: int, kind: type[BaseException]) -> BaseException:
+    """As `in_a_thread`."""
+
+    errors: list[BaseException] = []
+
+    async def block(producer: ottla.AsyncProducer) -> BaseException:
+        try:
+            async with producer.transaction():
+                await producer.send(topic, b"first")
+        except kind as error:
+            return error
+        raise AssertionError("nothing was interrupted")
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, transactional_id=topic, linger_ms=0) as producer:
+            assert isinstance(producer._waits, CoroutineWaits)
+            interrupt_the(nth, producer._waits, "within", kind)
+            errors.append(await block(producer))
+            if nth == COMMIT:
+                await producer.commit_transaction()
+            async with producer.transaction():
+                await producer.send(topic, b"second")
+
+    run(work())
+    return errors[0]
+
+
+# Which wait of the block is which: for an identity, for the beginning, for the end.
+IDENTITY, BEGIN, COMMIT = 1, 2, 3
+WAYS = [
+    pytest.param(in_a_thread, KeyboardInterrupt, id="thread"),
+    pytest.param(in_an_event_loop, KeyboardInterrupt, id="event-loop"),
+    pytest.param(in_an_event_loop, asyncio.CancelledError, id="event-loop-cancelled"),
+]
+
+
+def committed(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    found = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
+    return sorted(found["value"].to_pylist())
+
+
+@pytest.mark.parametrize(("block", "kind"), WAYS)
+@pytest.mark.parametrize("nth", [IDENTITY, BEGIN], ids=["identity", "begin"])
+def test_who_is_interrupted_while_beginning_leaves_nothing_open(
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    caplog: pytest.LogCaptureFixture,
+    block: Callable[..., BaseException],
+    kind: type[BaseException],
+    nth: int,
+) -> None:
+    with caplog.at_level(logging.WARNING, "ottla.producer"):
+        error = block(kafka_cluster, kafka_topic, nth, kind)
+    assert not hasattr(error, "__notes__")
+    assert caplog.messages == []
+    assert committed(kafka_cluster, kafka_topic) == [b"second"]
+
+
+@pytest.mark.parametrize(("block", "kind"), WAYS)
+def test_who_is_interrupted_while_committing_is_told_that_the_outcome_is_not_known(
+    kafka_cluster: ottla.Cluster,
+    kafka_topic: str,
+    caplog: pytest.LogCaptureFixture,
+    block: Callable[..., BaseException],
+    kind: type[BaseException],
+) -> None:
+    with caplog.at_level(logging.WARNING, "ottla.producer"):
+        error = block(kafka_cluster, kafka_topic, COMMIT, kind)
+    told = "interrupted while the transaction was being committed: it is not known whether it is committed"
+    assert getattr(error, "__notes__", None) == [told]
+    assert caplog.messages == [told]
+    assert committed(kafka_cluster, kafka_topic) == [b"first", b"second"]
