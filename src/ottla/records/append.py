@@ -99,12 +99,11 @@ _NO_NAME = cython.declare(object, object())
 class Appender:
     """All open batches of one producer.
 
-    `hooks` has `topic_missing(topic, call)`, `memory_wanted(call)`, `wake()`, `wait(batch, timeout_s)`,
-    `is_awaited(batch)` and `check_usable()`; with `is_eager` also `send_at_once()`; in an event loop also `send_later`,
-    which takes what `send` takes. `call` is a BlockedCall. `refusal`, an exception, says why no record is taken now.
-    `landing` is a deque for callbacks that an event loop runs. `clock_us` and `clock_ms` (callables) replace the
-    monotonic and the wall clock. `partitioner` is a short name of producer/partitioner_class.py. With `places`,
-    `hooks.place(topic, key, call)` returns each record's partition; None leaves it to the partitioner.
+    `hooks` has the methods of `Hooks`, `ProducerHooks` or, in an event loop, `CoroutineHooks` in append.pyi. `refusal`,
+    an exception, says why no record is taken now. `landing` is a deque for callbacks that an event loop runs.
+    `clock_us` and `clock_ms` (callables) replace the monotonic and the wall clock. `partitioner` is a short name of
+    producer/partitioner_class.py. With `places`, `hooks.place(topic, key, call)` returns each record's partition; None
+    leaves it to the partitioner.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")

@@ -9,7 +9,9 @@ from ottla.records.partitions import PartitionLoad
 
 BytesLike = bytes | bytearray | memoryview
 
+# What an appender calls depends on how it is used; tests/records/test_hooks.py calls all of it.
 class Hooks(Protocol):
+    # Wherever records are sent.
     def topic_missing(self, topic: str, call: BlockedCall) -> None: ...
     def memory_wanted(self, call: BlockedCall) -> None: ...
     def wake(self) -> None: ...
@@ -17,10 +19,23 @@ class Hooks(Protocol):
     def check_usable(self) -> None: ...
 
 class ProducerHooks(Hooks, Protocol):
-    # Also called: where a delivery is awaited, where records are sent one by one, and for a user's own partitioner.
+    # Also called: where a delivery is awaited, with `is_eager`, and with `places`.
     def is_awaited(self, batch: SealedBatch) -> None: ...
     def send_at_once(self) -> bool: ...
     def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None: ...
+
+class CoroutineHooks(ProducerHooks, Protocol):
+    # Also called by `send_async`, where it has to wait.
+    def send_later(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        on_delivery: Callable[[Delivery], object] | None,
+    ) -> Coroutine[Any, Any, Delivery]: ...
 
 class Appender:
     sleeping: bool
