@@ -6,6 +6,7 @@ import pytest
 
 from ottla.connection.events import Transmitted, Unsendable
 from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, failed, not_kafka
+from ottla.connection.node import ConnectionState
 from ottla.errors import NotKafka, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
@@ -256,6 +257,25 @@ def test_the_error_names_every_address_and_what_happened_there(make_line):
     line.run_to_deadline()
     line.agree()
     assert line.core.reach_error() is None
+
+
+def test_the_error_may_be_asked_for_while_another_thread_adds_brokers(make_line):
+    """Users' threads do so when a call of a transaction has no answer."""
+    line = make_line()
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.refuse()
+    by_id = line.core._nodes.by_id
+
+    class Slow:
+        @property
+        def state(self):
+            by_id[len(by_id)] = self
+            return ConnectionState.RESTING
+
+    by_id[len(by_id)] = Slow()
+    by_id[len(by_id)] = Slow()
+    assert isinstance(line.core.reach_error(), Unreachable)
 
 
 def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_were_tried(make_line):

@@ -144,7 +144,8 @@ class Nodes:
     def reach_error(self) -> OttlaError | None:
         """Return `AddressBook.error` where no broker can be reached; None when one can, or no attempt failed yet."""
         addresses = self._connections.addresses
-        if addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in self.by_id.values()):
+        # A copy, made in one step: users' threads ask while the core goes on.
+        if addresses.is_empty or any(node.state in (_READY, _RENEWING) for node in list(self.by_id.values())):
             return None
         return addresses.error()
 
