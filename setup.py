@@ -12,9 +12,9 @@ a class that stays Python's is no faster compiled. Interpreted, a batch of 16 Ki
 is as much as its 150 records cost in `send`. Attributes of these classes have types: a number that may be larger than
 64 bits (a timeout of "never" in microseconds) is declared `object`, and a new attribute needs a line in the `.pxd`.
 
-What is called less than once a request stays plain Python: it gains nothing. Without any group of the others a tenth
-of the speed is lost, and so it is if they are compiled for size (docs/performance.md has the figures). After a change
-of this file all is compiled again.
+What is called less than once a request gains nothing. Some of it is here all the same: it runs while a caller sends its
+own record, and no signal handler may get in there. docs/performance.md says how much speed is lost without some groups
+of the others, or if they are compiled for size. After a change of this file all is compiled again.
 """
 
 import os

@@ -26,7 +26,9 @@ while without records, and where something else blocks the event loop: `thread_l
 two seconds, so answers are in time for every request with a longer timeout. Callbacks and waiting coroutines run in the
 event loop as always, right after the turn.
 
-The loop knows only its `Guest`, and which channels are `borrowed`.
+Of all this the loop knows a `Guest` and which channels are `borrowed`. It offers the guest `is_idle`, `enqueue`,
+`push_all`, `read`, `watch_again` and `fail`, tells it when it wakes (`wakes_us`), and lets it say for how long at most
+it sleeps (`sleep_max_s`).
 """
 
 from __future__ import annotations

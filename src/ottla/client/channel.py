@@ -6,8 +6,8 @@ requests, so the queue `awaited` says what the next frame is; an answer out of t
 
 With TLS (`client/tls.py`) a channel counts as connected once the handshake is done.
 
-Nothing here decides anything: what breaks a connection is raised once as `Lost` (`pull` returns it), and the core
-decides.
+A channel finds out what broke its connection, and raises that once as `Lost` (`pull` returns it). What follows from it,
+the core decides.
 """
 
 from __future__ import annotations
