@@ -108,7 +108,7 @@ class RequestChannel:
             reason = f"API {api_key} version {event.version} is not supported"
             self._connections.hang_up(event.connection_id, reason)
             return
-        if event.version >= TOPIC_IDS_FROM_VERSION and api_key <= FETCH and not from_peer:
+        if event.version >= TOPIC_IDS_FROM_VERSION and api_key in (PRODUCE, FETCH) and not from_peer:
             if api_key == PRODUCE:
                 self._topic_ids.name_all(message.topic_data, "name")
             else:

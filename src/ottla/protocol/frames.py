@@ -12,6 +12,7 @@ from struct import Struct, error, unpack_from
 from typing import Any
 
 from ottla.protocol.apis import REQUESTS, RESPONSES
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import (
     FrameTooLarge,
     InvalidValue,
@@ -31,8 +32,8 @@ STAGE_BYTES = 65536
 # The first buffer of a large frame has at most this size, until the connection has sent a larger frame.
 FIRST_TRUST_BYTES = 65536
 
-# Error code 35 as the first field of an answer.
-_UNSUPPORTED_VERSION = b"\x00\x23"
+# The error code as the first field of an answer.
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 _LENGTH = Struct(">i")
 _LENGTH_AND_CORRELATION = Struct(">ii")
