@@ -284,3 +284,8 @@ def test_a_batch_that_had_no_leader_for_a_moment_leaves_when_linger_is_over(make
     assert sent(world, values) == []
     world.pass_ms(1)
     assert sent(world, values) == [["a"]]
+
+
+def test_the_fast_way_is_refused_where_there_are_transactions(make_world):
+    with pytest.raises(RuntimeError, match="transactions"):
+        make_world(transactional_id="billing").core.usual_outputs()

@@ -2,8 +2,10 @@
 
 `ProducerCore` joins the files of this room: `partitioner` (how many partitions topics have), `accumulator` (the queues,
 and what can be sent), `batch` and `in_flight` (what is known of one batch, one request), `sender` (requests, answers),
-`idempotence` (sequence numbers). `receive` and `tick` only note what happened. The work is done once for all events, by
-the next `outputs` or `deadline_us`: so many events make few requests.
+`idempotence` (sequence numbers), `partition_load` (how long queues are) and `metrics`; where they are wanted also
+`transactions`, `telemetry` (metrics for brokers) and `cluster_view` (for a user's partitioner). `receive` and `tick`
+only note what happened. The work is done once for all events, by the next `outputs` or `deadline_us`: so many events
+make few requests.
 
 Invariant: every batch that came in by `BatchesAdded` comes out in exactly one of `BatchAcked`, `BatchFailed`,
 `BatchUnknown`, or in `BatchSplit`, then each of its parts does; at the latest at its delivery timeout or at the
@@ -48,6 +50,7 @@ from ottla.producer.partition_load import PartitionLoads
 from ottla.producer.partitioner import TopicPartitions
 from ottla.producer.sender import Sender
 from ottla.producer.settings import ProducerSettings
+from ottla.protocol.messages import GET_TELEMETRY_SUBSCRIPTIONS
 from ottla.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
     from ottla.producer.transactions import Transactions
 
 _CLOSING_QUESTION = object()
-_GET_TELEMETRY_SUBSCRIPTIONS = 71
 _VERBS = frozenset((InitializeTransactions, BeginTransaction, CommitOffsets, EndTransaction))
 
 
@@ -244,9 +246,11 @@ class ProducerCore:
     def usual_outputs(self) -> list[Any]:
         """Return the outputs of taking answers and sending alone; all other work is left to `outputs`.
 
-        For producers without transactions, when no deadline has come. It calls nothing that is not compiled: it is the
-        fast way.
+        For producers without transactions (RuntimeError), when no deadline has come. It calls nothing that is not
+        compiled: it is the fast way.
         """
+        if self._transactions is not None:
+            raise RuntimeError("usual_outputs leaves out what transactions want")
         self._take_answers(self._now_us)
         self._sender.send_ready(self._now_us, may_connect=False)
         taken = self._outputs + self._sender.settled + self._connection.outputs()
@@ -342,7 +346,7 @@ class ProducerCore:
         if (
             self._telemetry is None
             and self.settings.enable_metrics_push
-            and self._connection.speaking(_GET_TELEMETRY_SUBSCRIPTIONS)
+            and self._connection.speaking(GET_TELEMETRY_SUBSCRIPTIONS)
         ):
             # Imported here: few brokers ask for metrics.
             from ottla.producer.telemetry import Telemetry
