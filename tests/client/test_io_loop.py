@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.client.conftest import Peer
 
-from ottla.client import io_loop
+from ottla.client import connecting
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import beginning_after
@@ -212,7 +212,7 @@ def test_an_address_that_stalled_is_tried_after_the_others_of_its_name(
         with socket.create_server(("127.0.0.2", port)):
             places = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
             # The one thing that a name server would have to be set up for.
-            monkeypatch.setattr(io_loop, "resolve", lambda host, port, done: done(list(places), None))
+            monkeypatch.setattr(connecting, "resolve", lambda host, port, done: done(list(places), None))
             for event in (Connect(1, "two-addresses", port), Disconnect(1), Connect(2, "two-addresses", port)):
                 recorder.loop.post(event)
             recorder.until(lambda: Connected(2) in recorder.events)

@@ -15,8 +15,8 @@ cdef class IoLoop:
     cdef public object _core
     cdef public object _front
     cdef public object _client_id
-    cdef public object _buffers
     cdef public object _security
+    cdef public object _connecting
     cdef public object _poller
     cdef public object _doorbell
     cdef public bint _sleeping
@@ -34,7 +34,6 @@ cdef class IoLoop:
     cdef public dict _by_fd
     cdef public list _dirty
     cdef public bint _stopping
-    cdef public dict _stalled
     cdef public object addresses
     cdef public object _connection_log
     cdef public list _came_back

@@ -24,9 +24,9 @@ from typing import Any, Protocol
 
 from ottla.addresses import address_of
 from ottla.client.channel import Channel, SocketBuffers
+from ottla.client.connecting import Connecting
 from ottla.client.connection_log import ConnectionLog
 from ottla.client.poller import GONE, READABLE, WRITABLE, Doorbell, Gone, is_readable, new_poller
-from ottla.client.resolve import Address, beginning_after, resolve
 from ottla.client.security import Security
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
 from ottla.connection.address_book import AddressBook
@@ -146,17 +146,15 @@ class IoLoop:
         self._front = front
         self.addresses = core.addresses
         self._client_id = client_id
-        self._buffers = buffers
         self._security = security
+        self._connecting = Connecting(buffers, security, core.addresses)
+        self._resolved, self._explained = self._connecting.resolved, self._connecting.explained
         self._poller = new_poller()
         doorbell = Doorbell()
         self._poller.watch_doorbell(doorbell)
         self._doorbell: Doorbell | Gone = doorbell
         self._sleeping = False
         self._posted: deque[Any] = deque()
-        self._resolved: deque[tuple[int, list[Address], Loss | None]] = deque()
-        # Results of `listener_probe.py`: (connection that was lost, why).
-        self._explained: deque[tuple[Channel, Loss]] = deque()
         self.turn = threading.Lock()
         # What else takes the turn, if anything does.
         self.guest: Guest | None = None
@@ -171,8 +169,6 @@ class IoLoop:
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
         self._stopping = False
-        # (host, port) -> the address of that name that last did not connect within the setup timeout.
-        self._stalled: dict[tuple[str, int], Address] = {}
         self._connection_log = ConnectionLog(client_id)
         # Connections that got an answer from an address for which a warning was logged.
         self._came_back: list[Channel] = []
@@ -463,31 +459,20 @@ class IoLoop:
     # ---- connections ------------------------------------------------------------------------------------------
 
     def _connect(self, output: Connect, now_us: int) -> None:
-        channel = Channel(output.connection_id, output.host, output.port, self._buffers, output.meter, self._security)
-        self._channels[output.connection_id] = channel
-
-        def resolved(addresses: list[Address], loss: Loss | None) -> None:
-            self._resolved.append((output.connection_id, addresses, loss))
-            self.wake()
-
-        resolve(output.host, output.port, resolved)
+        self._channels[output.connection_id] = self._connecting.begin(output, self.wake)
         self._take_resolved(now_us)
 
     def _take_resolved(self, now_us: int) -> None:
         while self._resolved:
-            connection_id, addresses, loss = self._resolved.popleft()
-            channel = self._channels.get(connection_id)
-            if channel is None:
+            channel, addresses, loss = self._resolved.popleft()
+            if channel.connection_id not in self._channels:
                 continue
-            if loss is not None:
-                self._lose(channel, loss, now_us)
-                continue
-            try:
-                channel.connect(beginning_after(addresses, self._stalled.get((channel.host, channel.port))))
-            except Lost as lost:
-                self._lose(channel, lost.loss, now_us)
-            else:
+            if loss is None:
+                loss = self._connecting.connect(channel, addresses)
+            if loss is None:
                 self._watch(channel)
+            else:
+                self._lose(channel, loss, now_us)
 
     def _watch(self, channel: Channel) -> None:
         self._by_fd[channel.fd] = channel
@@ -526,7 +511,7 @@ class IoLoop:
     def _lose(self, channel: Channel, loss: Loss, now_us: int) -> None:
         """The connection is lost or could not be made: close it, and give the core `Disconnected`."""
         self._remove(channel)
-        if not self._asks_why(channel, loss):
+        if not self._connecting.asks_why(channel, loss, self.wake):
             self._tell_of_loss(channel, loss, now_us)
 
     def _tell_of_loss(self, channel: Channel, loss: Loss, now_us: int) -> None:
@@ -544,26 +529,6 @@ class IoLoop:
         came_back, self._came_back = self._came_back, []
         for channel in came_back:
             self._connection_log.back(channel.host, channel.port, now_us)
-
-    def _asks_why(self, channel: Channel, loss: Loss) -> bool:
-        """Whether `listener_probe.py` looks for the cause first; the core gets `Disconnected` after that."""
-        is_tls_refused, is_early = loss.kind is LossKind.CLOSED_IN_TLS_HANDSHAKE, loss.kind is LossKind.CLOSED_EARLY
-        if self.addresses.answered or channel.address is None or not (is_tls_refused or is_early):
-            return False
-        tls, is_sasl = (None, False) if self._security is None else (self._security.tls, self._security.is_sasl)
-        if is_early and is_sasl:
-            return False
-        from ottla.client.listener_probe import ask_for_sasl, ask_in_plaintext  # few clients ever meet such a listener
-
-        def told(why: Loss | None) -> None:
-            self._explained.append((channel, why or loss))
-            self.wake()
-
-        if is_tls_refused:
-            ask_in_plaintext(channel.address, told)
-        else:
-            ask_for_sasl(channel.address, tls, channel.host, told)
-        return True
 
     def _take_explained(self, now_us: int) -> None:
         while self._explained:
@@ -584,9 +549,7 @@ class IoLoop:
             self._security.forget_token()
         if channel is None:
             return
-        if not channel.connected and channel.address is not None:
-            # Do not begin with it the next time: another address of the same name may answer.
-            self._stalled[channel.host, channel.port] = channel.address
+        self._connecting.given_up(channel)
         if loss is not None:
             self._log_loss(channel, loss, now_us)
         self._remove(channel)
