@@ -41,6 +41,7 @@ LOOPS = [
     "ottla.records.encode_columns",
     "ottla.records.intake",
     "ottla.records.key_column",
+    "ottla.records.keys_and_times",
     "ottla.records.memory",
     "ottla.records.partitions",
     "ottla.records.record_parts",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,30 @@ def test_begin_end_and_times(world: World) -> None:
     assert ask(world, 1003) == (0, 3, 5000)
     assert ask(world, 5001) == (0, 4, 5001)
     assert ask(world, 5002) == (0, -1, -1)
+
+
+def test_a_partition_named_twice_is_looked_up_for_neither(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.produce(batch_of(b"a", timestamp_ms=1000))
+    monkeypatch.setattr("ottla.broker.apis.list_offsets._search", None)
+    twice = [ListOffsetsPartition(partition_index=0, timestamp=timestamp) for timestamp in (0, 1)]
+    for topics in (
+        [ListOffsetsTopic(name=TOPIC, partitions=twice)],
+        [ListOffsetsTopic(name=TOPIC, partitions=[each]) for each in twice],
+    ):
+        answer = world.ask(1, ListOffsetsRequest(replica_id=-1, topics=topics), version=8)
+        found = [each for topic in answer.topics for each in topic.partitions]
+        assert [(each.error_code, each.offset) for each in found] == [(ErrorCode.INVALID_REQUEST, -1)] * 2
+
+
+def test_a_time_is_looked_up_without_an_object_for_each_header(world: World) -> None:
+    """A batch of a kilobyte may hold millions of headers: what is taken of memory is what its bytes take."""
+    headers = (("", None),) * 200_000
+    world.produce(encode_batch([Record(0, 1000, b"k", None, headers)], codec="zstd"))
+    tracemalloc.start()
+    assert ask(world, 1000) == (0, 0, 1000)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 3_000_000
 
 
 def test_deleted_records_are_not_found(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
 import pytest
@@ -120,6 +121,43 @@ def test_records_that_are_refused_are_named_with_what_is_wrong_with_each() -> No
     assert str(told[2]).startswith(f"timestamp {WALL_MS - 5000} is more than 1000 ms before")
     assert world.end_offset().offset == 0
     assert world.produce(encode_batch(rows[:1])).record_errors == []
+
+
+def test_one_answer_names_a_bounded_number_of_records_and_the_first_of_each_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kilobyte may hold a million records without a key: the answer would have a hundred megabytes."""
+    monkeypatch.setattr("ottla.broker.apis.produce.NAMED_MAX", 5)
+    monkeypatch.setattr("ottla.broker.log.validation.NAMED_MAX", 5)
+    world = World(1)
+    assert world.create_topic(TOPIC, 3, 1, cleanup_policy="compact") == 0
+    batches = [encode_batch([Record(n, WALL_MS, None, b"v") for n in range(count)]) for count in (4, 9, 3)]
+    answer = world.ask(1, produce_request({(TOPIC, number): batch for number, batch in enumerate(batches)}))
+    found = answer.responses[0].partition_responses
+    assert [list(refused_records(each)) for each in found] == [[0, 1, 2, 3], [0], [0]]
+    assert [str(each.error_message).split(";")[0] for each in found] == [
+        f"{count} of {count} records are refused" for count in (4, 9, 3)
+    ]
+
+
+def test_headers_and_keys_are_looked_at_without_an_object_for_each() -> None:
+    """A batch of a kilobyte may hold millions of headers: what is taken of memory is what its bytes take."""
+    world = made(cleanup_policy="compact")
+    headers = encode_batch([Record(0, WALL_MS, b"k", None, ((("", None),) * 200_000))], codec="zstd")
+    records = encode_batch([Record(n, WALL_MS, b"k", None) for n in range(50_000)], codec="zstd")
+    for batch in (headers, records):
+        tracemalloc.start()
+        assert world.produce(batch).error_code == 0
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak_bytes < 3_000_000
+
+
+@pytest.mark.parametrize(("count", "code"), [(16_384, 0), (16_385, ErrorCode.MESSAGE_TOO_LARGE)])
+def test_a_record_counts_as_64_bytes_at_least(monkeypatch: pytest.MonkeyPatch, count: int, code: int) -> None:
+    monkeypatch.setattr("ottla.broker.apis.produce.DECODED_BYTES_MAX", 1 << 20)
+    batch = encode_batch([Record(n, WALL_MS, b"k", None) for n in range(count)], codec="zstd")
+    assert made(cleanup_policy="compact").produce(batch).error_code == code
 
 
 def test_a_record_of_the_future_is_named() -> None:

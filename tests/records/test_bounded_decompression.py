@@ -15,7 +15,7 @@ import pytest
 from ottla.records.batch_header import CODECS, HEADER_BYTES, CorruptBatch, stamp_crc
 from ottla.records.compression import PART_BYTES, Allowance, BatchTooLarge, compress, decompress
 from ottla.records.decode_columns import decode_columns
-from ottla.records.plain import RECORD_BYTES_MIN, Record, decode_batches, encode_batch
+from ottla.records.plain import OBJECT_BYTES_MIN, Record, decode_batches, encode_batch
 
 COMPRESSED = [codec for codec in CODECS if codec != "none"]
 ROWS = [Record(0, 1000, b"key", b"value " * 50)]
@@ -171,7 +171,25 @@ def test_batches_share_an_allowance(codec: str) -> None:
 def test_a_record_counts_however_small_it_is() -> None:
     rows = [Record(number, 1000, None, None) for number in range(100)]
     batch = encode_batch(rows)
-    [(_, found)] = decode_batches(batch, allowance=Allowance(100 * RECORD_BYTES_MIN))
+    [(_, found)] = decode_batches(batch, allowance=Allowance(100 * OBJECT_BYTES_MIN))
     assert len(found) == 100
     with pytest.raises(BatchTooLarge):
-        list(decode_batches(batch, allowance=Allowance(100 * RECORD_BYTES_MIN - 1)))
+        list(decode_batches(batch, allowance=Allowance(100 * OBJECT_BYTES_MIN - 1)))
+
+
+def test_a_header_counts_however_small_it_is() -> None:
+    """And none is made before it has been counted: few bytes may hold millions of them in one record."""
+    rows = [Record(number, 1000, b"k", None, ((("", None),) * 500)) for number in range(2)]
+    batch = encode_batch(rows)
+    objects = 2 + 2 * 500
+    [(_, found)] = decode_batches(batch, allowance=Allowance(objects * OBJECT_BYTES_MIN))
+    assert found == rows
+    with pytest.raises(BatchTooLarge):
+        list(decode_batches(batch, allowance=Allowance(objects * OBJECT_BYTES_MIN - 1)))
+
+
+def test_records_and_headers_with_bytes_of_their_own_cost_no_more_than_these() -> None:
+    rows = [Record(number, 1000, b"k" * 64, b"v" * 64, ((("name " * 13, b"x" * 64),) * 3)) for number in range(5)]
+    batch = encode_batch(rows)
+    [(_, found)] = decode_batches(batch, allowance=Allowance(len(batch) - HEADER_BYTES))
+    assert found == rows

@@ -29,9 +29,8 @@ from ottla.records.batch_header import (
 )
 from ottla.records.compression import Allowance, compress, decompress
 
-# What a record costs at least, in bytes of the allowance: as an object it takes memory, however short it is.
-RECORD_BYTES_MIN = 64
-_RECORD_SIZE_MIN = 7
+# What a record or a header costs at least, in bytes of the allowance: an object takes memory, however short it is.
+OBJECT_BYTES_MIN = 64
 _RECORD_BYTES_MIN = 7
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -106,9 +105,7 @@ def decode_batches(
         section = bytes(buffer[header.position + HEADER_BYTES : header.position + header.size_bytes])
         left = Allowance() if allowance is None else allowance
         section = bytes(decompress(header.codec, section, left))
-        count = min(header.record_count, len(section) // _RECORD_SIZE_MIN)
-        left.spend(max(0, RECORD_BYTES_MIN * count - len(section)), header.codec)
-        yield header, _decode_records(header, section)
+        yield header, _decode_records(header, section, left)
 
 
 def _zigzag(number: int) -> bytes:
@@ -143,10 +140,20 @@ def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> byt
 class _Section:
     """A bounded cursor over one records section."""
 
-    def __init__(self, header: BatchHeader, data: bytes) -> None:
+    def __init__(self, header: BatchHeader, data: bytes, allowance: Allowance) -> None:
         self.header = header
         self.data = data
         self.position = 0
+        self.allowance = allowance
+        # What the bytes have paid for.
+        self.spare_bytes = len(data)
+
+    def pay(self, count: int) -> None:
+        """Take so many objects from the allowance, before they are made; those that the bytes pay for are free."""
+        self.spare_bytes -= OBJECT_BYTES_MIN * count
+        if self.spare_bytes < 0:
+            over, self.spare_bytes = -self.spare_bytes, 0
+            self.allowance.spend(over, self.header.codec)
 
     def corrupt(self, what: str) -> CorruptBatch:
         return CorruptBatch(f"The batch at offset {self.header.base_offset}: {what} at byte {self.position}.")
@@ -185,10 +192,11 @@ class _Section:
         return None if size == -1 else self.take(size)
 
 
-def _decode_records(header: BatchHeader, data: bytes) -> list[Record]:
-    section = _Section(header, data)
+def _decode_records(header: BatchHeader, data: bytes, allowance: Allowance) -> list[Record]:
+    section = _Section(header, data, allowance)
     if header.record_count * _RECORD_BYTES_MIN > len(data):
         raise section.corrupt(f"{header.record_count} records are claimed in {len(data)} bytes")
+    section.pay(header.record_count)
     records = [_decode_record(header, section) for _ in range(header.record_count)]
     if section.position != len(data):
         raise section.corrupt("bytes follow the last record")
@@ -210,6 +218,8 @@ def _decode_record(header: BatchHeader, section: _Section) -> Record:
     header_count = section.varint()
     if not 0 <= header_count <= (len(section.data) - section.position) // 2:
         raise section.corrupt(f"a record claims {header_count} headers")
+    if header_count:
+        section.pay(header_count)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(header_count):
         name = section.blob()

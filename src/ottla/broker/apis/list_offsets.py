@@ -8,14 +8,14 @@ KIP-1023); other negative times, and these in versions that did not have them ye
 With replica id -2 (tools that compare replicas) a follower answers, too, and the end is that replica's log end offset,
 which may be beyond the high watermark.
 
-A time from 0 on gives the first record with that timestamp or a later one; its batch is decoded for that. A new leader
-whose high watermark has not reached the start of its epoch answers OFFSET_NOT_AVAILABLE for the end, which clients
-retry (KIP-207).
+A time from 0 on gives the first record with that timestamp or a later one; its batch is decompressed for that, so a
+partition that is named more than once gets INVALID_REQUEST, as in Apache Kafka. A new leader whose high watermark has
+not reached the start of its epoch answers OFFSET_NOT_AVAILABLE for the end, which clients retry (KIP-207).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.log import Log
@@ -29,9 +29,9 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.records.plain import Record
+from ottla.records.batch_header import HEADER_BYTES, check_crc, read_header
+from ottla.records.compression import Allowance, decompress
+from ottla.records.keys_and_times import first_since
 
 LATEST = -1
 EARLIEST = -2
@@ -57,13 +57,18 @@ _DEBUGGING = -2
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer a ListOffsets request."""
     topics = []
+    named = Counter(
+        (topic.name, asked.partition_index) for topic in request.message.topics for asked in topic.partitions
+    )
     for topic in request.message.topics:
         partitions = broker.topics.get(topic.name, {})
         answers = []
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             partition = partitions.get(asked.partition_index)
-            if partition is None or not (partition.is_leader or request.message.replica_id == _DEBUGGING):
+            if named[topic.name, asked.partition_index] > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            elif partition is None or not (partition.is_leader or request.message.replica_id == _DEBUGGING):
                 answer.error_code = broker.why_not_here(topic.name, asked.partition_index).error_code
             else:
                 _look_up(partition, asked, request, answer)
@@ -116,25 +121,20 @@ def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartit
         wanted = log.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
         # A batch may begin in front of the log's start, or its header have a timestamp that none of its records has.
         found = (_first_since(batch, wanted, log.log_start_offset) for batch in log.batches_since(wanted))
-        record = next(filter(None, found), None)
+        first = next(filter(None, found), None)
     except OSError:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
     except OttlaError:
         answer.error_code = ErrorCode.CORRUPT_MESSAGE
         return
-    if record is not None and record.offset < end_offset:
-        answer.offset = record.offset
-        answer.timestamp = record.timestamp_ms
-        answer.leader_epoch = log.epochs.at(record.offset)
+    if first is not None and first[0] < end_offset:
+        answer.offset, answer.timestamp = first
+        answer.leader_epoch = log.epochs.at(answer.offset)
 
 
-def _first_since(batch: bytes, timestamp: int, offset: int) -> Record | None:
-    # Imported here: decoding records is nothing a broker needs otherwise.
-    from ottla.records.plain import decode_batches
-
-    for _, records in decode_batches(batch):
-        for record in records:
-            if record.timestamp_ms >= timestamp and record.offset >= offset:
-                return record
-    return None
+def _first_since(batch: bytes, timestamp: int, offset: int) -> tuple[int, int] | None:
+    header = read_header(batch)
+    check_crc(batch, header)
+    section = decompress(header.codec, memoryview(batch)[HEADER_BYTES:], Allowance())
+    return first_since(header, section, timestamp, offset)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.client_quotas import PRODUCED
-from ottla.broker.log.validation import DECODED_BYTES_MAX, is_plain, prepare
+from ottla.broker.log.validation import DECODED_BYTES_MAX, NAMED_MAX, is_plain, prepare
 from ottla.broker.partition import Partition
 from ottla.broker.refused import Refused
 from ottla.broker.request import Request
@@ -131,6 +131,7 @@ def _append_all(
     acks = message.acks
     wall_ms = broker.wall_ms(now_us)
     allowance = Allowance(DECODED_BYTES_MAX)
+    names_left = NAMED_MAX
     failed = False
     stored: list[tuple[str, int]] = []
     waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
@@ -149,9 +150,11 @@ def _append_all(
                 failed = True
                 _count_failed(broker, topic.name)
                 _fail(answer, refused.error_code, str(refused))
+                named = refused.records[: max(1, names_left)]
+                names_left -= len(named)
                 answer.record_errors = [
                     BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=told)
-                    for number, told in refused.records
+                    for number, told in named
                 ]
                 continue
             stored.append((topic.name, data.index))

@@ -11,8 +11,8 @@ For most topics the header is enough (`is_plain`). Otherwise:
 - `compression.type` other than `producer`: the records are compressed anew.
 
 Invariants: a batch that comes out has a right CRC; one that needed no change comes out as it went in. The batches of a
-request that must be decompressed may hold `DECODED_BYTES_MAX` together; the one that goes beyond is refused as too
-large.
+request whose records must be read may hold `DECODED_BYTES_MAX` together, with `RECORD_BYTES_MIN` for each record; the
+one that goes beyond is refused as too large. Of the records that are refused, `NAMED_MAX` are named.
 """
 
 from __future__ import annotations
@@ -32,12 +32,20 @@ from ottla.records.batch_header import (
     stamp_crc,
 )
 from ottla.records.compression import Allowance, BatchTooLarge, compress, decompress
+from ottla.records.keys_and_times import refused_rows
 
 NO_TIMESTAMP = -1
 # As much as the largest request can bring without compression (socket.request.max.bytes): compressed records cost a
 # broker no more work than others. MESSAGE_TOO_LARGE makes producers divide a batch and send its parts one by one.
 DECODED_BYTES_MAX = 104_857_600
+# A record is an object where its log is compacted, and there it takes memory and time, however short it is.
+RECORD_BYTES_MIN = 64
+SMALLEST_RECORD_BYTES = 7
+# So many refused records the answer to a request names, and the first of each batch in any case.
+NAMED_MAX = 10_000
+_INT64_MAX = (1 << 63) - 1
 _CODEC_MASK = 0x07
+_KEYLESS = "a record without a key, in a topic with cleanup.policy=compact"
 
 
 def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool:
@@ -83,23 +91,28 @@ def prepare(
 def _check_records(
     records: bytearray | memoryview, settings: TopicSettings, wall_ms: int, allowance: Allowance, *, with_times: bool
 ) -> None:
-    # Imported here: decoding records is nothing a broker needs for most topics.
-    from ottla.records.plain import decode_batches
-
-    keyed = "compact" in settings.cleanup_policy
-    refused: list[tuple[int, str]] = []
-    code = ErrorCode.INVALID_RECORD
-    rows = [row for _, found in decode_batches(records, verify=False, allowance=allowance) for row in found]
-    for number, row in enumerate(rows):
-        if keyed and row.key is None:
-            refused.append((number, "a record without a key, in a topic with cleanup.policy=compact"))
-        elif with_times and (why := _wrong_time(row.timestamp_ms, settings, wall_ms)):
-            refused.append((number, why))
-            code = ErrorCode.INVALID_TIMESTAMP
+    header = read_header(records)
+    section = decompress(header.codec, records[HEADER_BYTES:], allowance)
+    # Where more are claimed than there is room for, the batch is corrupt, which is found next.
+    count = min(header.record_count, len(section) // SMALLEST_RECORD_BYTES)
+    allowance.spend(max(0, RECORD_BYTES_MIN * count - len(section)), header.codec)
+    oldest_ms, newest_ms = -_INT64_MAX - 1, _INT64_MAX
+    if with_times:
+        oldest_ms = max(oldest_ms, wall_ms - settings.message_timestamp_before_max_ms)
+        newest_ms = min(newest_ms, wall_ms + settings.message_timestamp_after_max_ms)
+    refused, late, rows = refused_rows(
+        header,
+        section,
+        keyed="compact" in settings.cleanup_policy,
+        oldest_ms=oldest_ms,
+        newest_ms=newest_ms,
+        named_max=NAMED_MAX,
+    )
     if refused:
-        number, why = refused[0]
-        detail = f"{len(refused)} of {len(rows)} records are refused; the first is number {number}: {why}"
-        raise Refused(code, detail, refused)
+        named = [(number, _KEYLESS if time is None else _wrong_time(time, settings, wall_ms)) for number, time in rows]
+        number, why = named[0]
+        detail = f"{refused} of {header.record_count} records are refused; the first is number {number}: {why}"
+        raise Refused(ErrorCode.INVALID_TIMESTAMP if late else ErrorCode.INVALID_RECORD, detail, named)
 
 
 def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:
