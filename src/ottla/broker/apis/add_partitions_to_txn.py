@@ -45,10 +45,13 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         )
         asked = [one]
     codes: list[Codes | None] = [None] * len(asked)
+    missing = len(asked)
 
     def done(number: int, found: Codes, later_us: int) -> None:
+        nonlocal missing
+        missing -= codes[number] is None
         codes[number] = found
-        if all(each is not None for each in codes):
+        if not missing:
             broker.answer(request, _response(asked, codes, many), later_us)
 
     if not asked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.apis.incremental_alter_configs import Refusal, merged, refusal_of, told_by_controller
+from ottla.broker.apis.incremental_alter_configs import Refusal, merged, refusals_of, told_by_controller
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.messages.alter_configs import (
@@ -22,7 +22,7 @@ from ottla.protocol.messages.alter_configs import (
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Check the resources here; those without a fault go to the controller."""
     message = request.message
-    refusals = [refusal_of(broker.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
+    refusals = refusals_of(broker.broker_id, message, legacy=True)
     well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]
     if not well:
         broker.answer(request, _response(message, refusals, []), now_us)

@@ -9,6 +9,7 @@ Subscriptions to clients' metrics (KIP-714) are resources like topics.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ottla.broker.apis.port import BrokerPort
@@ -29,7 +30,7 @@ Refusal = tuple[int, str]
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Check the resources here; those without a fault go to the controller."""
     message = request.message
-    refusals = [refusal_of(broker.broker_id, message, number) for number in range(len(message.resources))]
+    refusals = refusals_of(broker.broker_id, message)
     well = [resource for resource, refusal in zip(message.resources, refusals, strict=True) if refusal is None]
     if not well:
         broker.answer(request, _response(message, refusals, []), now_us)
@@ -68,12 +69,20 @@ def told_by_controller(answer: Any, count: int) -> list[tuple[int, str | None]]:
     return [(result.error_code, result.error_message) for result in answer.responses]
 
 
-def refusal_of(broker_id: int, message: Any, number: int, *, legacy: bool = False) -> Refusal | None:
-    """What this broker finds wrong with one resource of the request; None: the controller checks the rest."""
-    resource = message.resources[number]
+def refusals_of(broker_id: int, message: Any, *, legacy: bool = False) -> list[Refusal | None]:
+    """What this broker finds wrong with each resource of the request; None: the controller checks the rest."""
+    named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+    twice = (ErrorCode.INVALID_REQUEST, "each resource may be named once only")
+    return [
+        twice
+        if named[resource.resource_type, resource.resource_name] > 1
+        else _refusal_of(broker_id, resource, legacy=legacy)
+        for resource in message.resources
+    ]
+
+
+def _refusal_of(broker_id: int, resource: Any, *, legacy: bool) -> Refusal | None:
     kind, name = resource.resource_type, resource.resource_name
-    if sum(other.resource_type == kind and other.resource_name == name for other in message.resources) > 1:
-        return ErrorCode.INVALID_REQUEST, "each resource may be named once only"
     names = [config.name for config in resource.configs]
     if len(dict.fromkeys(names)) != len(names):
         return ErrorCode.INVALID_REQUEST, "each setting may be named once only"

@@ -7,6 +7,9 @@ exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are no e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.consumer_group import ConsumerGroup
 from ottla.broker.groups.coordinated_group import CoordinatedGroup
@@ -33,13 +36,14 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not group.members.is_empty and group.members.protocol_type != _CONSUMERS:
             raise Refused(ErrorCode.NON_EMPTY_GROUP)
+        is_subscribed = _subscriptions(group)
         topics = [
             OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=[
                     OffsetDeleteResponsePartition(
                         partition_index=each.partition_index,
-                        error_code=_fault(broker, group, topic.name, each.partition_index),
+                        error_code=_fault(broker, is_subscribed, topic.name, each.partition_index),
                     )
                     for each in topic.partitions
                 ],
@@ -54,26 +58,28 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     broker.answer(request, OffsetDeleteResponse(topics=topics), now_us)
 
 
-def _fault(broker: BrokerPort, group: CoordinatedGroup, topic: str, index: int) -> int:
+def _fault(broker: BrokerPort, is_subscribed: Callable[[str], bool], topic: str, index: int) -> int:
     image = broker.image.topics.get(topic)
     if image is None or not 0 <= index < len(image.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not group.members.is_empty and _subscribed(group, topic):
-        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    return 0
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(topic) else 0
 
 
-def _subscribed(group: CoordinatedGroup, topic: str) -> bool:
-    """Whether a consumer subscribes to the topic; one whose metadata cannot be read counts as subscribed."""
+def _subscriptions(group: CoordinatedGroup) -> Callable[[str], bool]:
+    """Whether a consumer subscribes to a topic; one whose metadata cannot be read counts as subscribed to all.
+
+    What members say is read once, whatever the request names.
+    """
     if isinstance(group.members, ConsumerGroup):
-        return group.members.subscribes_to(topic)
+        return cache(group.members.subscriptions())
+    names: dict[str, None] = {}
     for member in group.members.members.values():
         for metadata in member.protocols.values():
             try:
                 decoder = Decoder(metadata)
                 decoder.int16()
-                if any(decoder.string() == topic for _ in range(decoder.count(2))):
-                    return True
+                for _ in range(decoder.count(2)):
+                    names[decoder.string()] = None
             except MalformedMessage:
-                return True
-    return False
+                return lambda topic: True
+    return lambda topic: topic in names

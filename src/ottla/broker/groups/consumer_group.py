@@ -165,12 +165,12 @@ class ConsumerGroup:
         if (member_id is not None or epoch >= 0) and self._known(member_id or "").epoch != epoch:
             raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
 
-    def subscribes_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return any(
-            topic in member.topic_names or (member.topic_regex and matching(member.topic_regex, [topic]))
-            for member in self.members.values()
-        )
+    def subscriptions(self) -> Callable[[str], bool]:
+        """Tells of a topic whether a member subscribes to it, as of now."""
+        members = self.members.values()
+        names = dict.fromkeys(name for member in members for name in member.topic_names)
+        patterns = list(dict.fromkeys(member.topic_regex for member in members if member.topic_regex))
+        return lambda topic: topic in names or any(matching(pattern, [topic]) for pattern in patterns)
 
     # Around the requests.
 
