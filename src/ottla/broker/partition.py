@@ -363,7 +363,7 @@ class Partition:
         if follower is not None and follower.log_start_offset != log_start_offset:
             follower.log_start_offset = log_start_offset
             for waiter in list(self.deletions_waiting):
-                waiter.log_start_moved(now_us)
+                waiter.log_start_moved(self, now_us)
 
     def log_start_moved(self) -> None:
         """The log begins later: those who fetch from it get that with an answer, its leader with the next Fetch."""
@@ -389,6 +389,8 @@ class Partition:
             # No follower in sync needs recent batches, and from now on they are not kept.
             self._forget_recent()
         self.advance_high_watermark(now_us)
+        for deletion in list(self.deletions_waiting):
+            deletion.log_start_moved(self, now_us)
 
     def drop_laggards(self, now_us: int) -> None:
         """As leader: propose to go on without the followers that have stayed behind for too long."""
@@ -550,7 +552,7 @@ class Partition:
         for fetch in (*self.consumers_waiting, *self.followers_waiting):
             fetch.wake()
         for deletion in list(self.deletions_waiting):
-            deletion.log_start_moved(now_us)
+            deletion.log_start_moved(self, now_us)
 
     def close(self) -> None:
         """Close the log's files."""

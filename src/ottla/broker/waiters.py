@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.broker.partition import Partition
 
 
 class AckWaiter(Protocol):
@@ -32,6 +35,6 @@ class FetchWaiter(Protocol):
 class LogStartWaiter(Protocol):
     """A request that waits until records are deleted on all replicas."""
 
-    def log_start_moved(self, now_us: int) -> None:
-        """A replica's log begins later now, or this one leads no more."""
+    def log_start_moved(self, partition: Partition, now_us: int) -> None:
+        """A replica's log begins later now or is not waited for any more, or the leader leads no more."""
         ...

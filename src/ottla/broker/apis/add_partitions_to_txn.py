@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.refused import Refused
 from ottla.broker.request import Request
-from ottla.broker.transactions.transaction import Place, verify
+from ottla.broker.transactions.transaction import Place, check_verifiable
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -29,6 +29,8 @@ _MANY_FROM_VERSION = 4
 _FENCED_FROM_VERSION = 2
 _CLIENT_VERSION_2_FROM_VERSION = 5
 Codes = dict[Place, int]
+# Transactional id -> the partitions of its transaction, and these by place.
+Inside = dict[str, tuple[tuple[Place, ...], dict[Place, None]]]
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
@@ -54,16 +56,18 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         if not missing:
             broker.answer(request, _response(asked, codes, many), later_us)
 
+    inside: Inside = {}
     if not asked:
         broker.answer(request, AddPartitionsToTxnResponse(), now_us)
     for number, transaction in enumerate(asked):
-        _one(broker, request, transaction, lambda found, later_us, n=number: done(n, found, later_us), now_us)  # type: ignore[misc]
+        _one(broker, request, transaction, inside, lambda found, later_us, n=number: done(n, found, later_us), now_us)  # type: ignore[misc]
 
 
 def _one(
     broker: BrokerPort,
     request: Request,
     asked: AddPartitionsToTxnTransaction,
+    inside: Inside,
     done: Callable[[Codes, int], None],
     now_us: int,
 ) -> None:
@@ -83,7 +87,7 @@ def _one(
     client_version = 2 if request.version >= _CLIENT_VERSION_2_FROM_VERSION else 0
     try:
         if asked.verify_only:
-            done(_verified(broker, asked.transactional_id, producer, places, now_us), now_us)
+            done(_verified(broker, asked.transactional_id, producer, places, inside, now_us), now_us)
         else:
             broker.transactions.add(asked.transactional_id, producer, places, client_version, all_of_them, now_us)
     except Refused as refusal:
@@ -91,17 +95,20 @@ def _one(
 
 
 def _verified(
-    broker: BrokerPort, transactional_id: str, producer: tuple[int, int], places: list[Place], now_us: int
+    broker: BrokerPort,
+    transactional_id: str,
+    producer: tuple[int, int],
+    places: list[Place],
+    inside: Inside,
+    now_us: int,
 ) -> Codes:
     transaction = broker.transactions.known(transactional_id, now_us)
-    codes: Codes = {}
-    for place in places:
-        try:
-            verify(transaction, *producer, place)
-            codes[place] = 0
-        except Refused as refusal:
-            codes[place] = refusal.error_code
-    return codes
+    check_verifiable(transaction, *producer)
+    partitions = transaction.data.partitions
+    found = inside.get(transactional_id)
+    if found is None or found[0] is not partitions:
+        found = inside[transactional_id] = (partitions, dict.fromkeys(partitions))
+    return {place: 0 if place in found[1] else int(ErrorCode.TRANSACTION_ABORTABLE) for place in places}
 
 
 def _exists(broker: BrokerPort, place: Place) -> bool:

@@ -1,8 +1,9 @@
 """ConsumerGroupDescribe, versions 0 and 1: state, epochs and members of consumer groups (KIP-848).
 
 GROUP_ID_NOT_FOUND for groups that do not exist and for those of the classic protocol, which DescribeGroups describes. A
-member's assignment includes the partitions that it has still to give up. Members' hosts are not known to a broker core
-and are empty. With the broker setting `group.version=0`: UNSUPPORTED_VERSION.
+group that is named twice is described once. A member's assignment includes the partitions that it has still to give up.
+Members' hosts are not known to a broker core and are empty. With the broker setting `group.version=0`:
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CONSUMER_MEMBER = 1
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
-    groups = [_describe(broker, group_id, now_us) for group_id in request.message.group_ids]
+    groups = [_describe(broker, group_id, now_us) for group_id in dict.fromkeys(request.message.group_ids)]
     if request.message.include_authorized_operations:
         grant_all(groups)
     broker.answer(request, ConsumerGroupDescribeResponse(groups=groups), now_us)

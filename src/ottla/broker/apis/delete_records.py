@@ -34,36 +34,42 @@ class PendingDeletion:
         self._broker = broker
         self._request = request
         self._response = response
-        self._waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
+        self._waiting: dict[Partition, list[tuple[int, DeleteRecordsPartitionResult]]] = {}
 
     def add(self, partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> None:
         """Wait for this partition's replicas to begin at `offset`."""
-        self._waiting.append((partition, offset, result))
+        self._waiting.setdefault(partition, []).append((offset, result))
         partition.deletions_waiting[self] = None
 
-    def log_start_moved(self, now_us: int) -> None:
+    def log_start_moved(self, partition: Partition, now_us: int) -> None:
         """Look whether there is still something to wait for."""
-        left = []
-        for partition, offset, result in self._waiting:
+        waiting = self._waiting.pop(partition, [])
+        if partition.is_leader:
             low_watermark = partition.low_watermark
-            if not partition.is_leader:
-                _fail(result, self._broker.why_not_here(partition.topic, partition.index).error_code)
-            elif low_watermark >= offset:
-                result.low_watermark = low_watermark
-            else:
-                left.append((partition, offset, result))
-                continue
-            partition.deletions_waiting.pop(self, None)
-        self._waiting = left
-        if not left:
+            left = []
+            for offset, result in waiting:
+                if low_watermark >= offset:
+                    result.low_watermark = low_watermark
+                else:
+                    left.append((offset, result))
+            if left:
+                self._waiting[partition] = left
+                return
+        else:
+            error_code = self._broker.why_not_here(partition.topic, partition.index).error_code
+            for _, result in waiting:
+                _fail(result, error_code)
+        partition.deletions_waiting.pop(self, None)
+        if not self._waiting:
             self._broker.purgatory.remove(self)
             self._broker.answer(self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
         """Not all replicas have followed in time; the leader's log begins at the new offset all the same."""
-        for partition, _, result in self._waiting:
+        for partition, waiting in self._waiting.items():
             partition.deletions_waiting.pop(self, None)
-            _fail(result, ErrorCode.REQUEST_TIMED_OUT)
+            for _, result in waiting:
+                _fail(result, ErrorCode.REQUEST_TIMED_OUT)
         self._broker.answer(self._request, self._response, now_us)
 
 

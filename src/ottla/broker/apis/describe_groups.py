@@ -1,8 +1,8 @@
 """DescribeGroups, versions 0 to 6: state, protocol and members of groups.
 
 A group that does not exist is Dead, from version 6 on with GROUP_ID_NOT_FOUND, and so are consumer groups (KIP-848),
-which ConsumerGroupDescribe describes. Members' metadata and assignments are in the answer while the group is stable.
-Members' hosts are not known to a broker core and are empty.
+which ConsumerGroupDescribe describes. A group that is named twice is described once. Members' metadata and assignments
+are in the answer while the group is stable. Members' hosts are not known to a broker core and are empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _NOT_FOUND_FROM_VERSION = 6
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
-    described = [_describe(broker, group_id, request.version, now_us) for group_id in request.message.groups]
+    described = [
+        _describe(broker, group_id, request.version, now_us) for group_id in dict.fromkeys(request.message.groups)
+    ]
     if request.message.include_authorized_operations:
         grant_all(described)
     broker.answer(request, DescribeGroupsResponse(groups=described), now_us)

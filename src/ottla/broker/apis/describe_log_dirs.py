@@ -29,7 +29,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     topics = []
     for name, indexes in wanted.items():
         held = broker.topics.get(name, {})
-        found = [_measured(held[index]) for index in indexes if index in held]
+        found = [_measured(held[index]) for index in dict.fromkeys(indexes) if index in held]
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     result = DescribeLogDirsResult(topics=topics)

@@ -17,7 +17,8 @@ from ottla.protocol.messages.describe_transactions import TransactionState as De
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Look the ids up."""
-    states = [_described(broker, transactional_id, now_us) for transactional_id in request.message.transactional_ids]
+    asked = dict.fromkeys(request.message.transactional_ids)
+    states = [_described(broker, transactional_id, now_us) for transactional_id in asked]
     broker.answer(request, DescribeTransactionsResponse(transaction_states=states), now_us)
 
 

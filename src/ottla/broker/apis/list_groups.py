@@ -13,8 +13,8 @@ from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """List them."""
-    states = [name.lower() for name in request.message.states_filter]
-    types = [name.lower() for name in request.message.types_filter]
+    states = dict.fromkeys(name.lower() for name in request.message.states_filter)
+    types = dict.fromkeys(name.lower() for name in request.message.types_filter)
     try:
         groups = [
             ListedGroup(

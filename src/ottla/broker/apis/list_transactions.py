@@ -2,16 +2,17 @@
 
 Filters narrow the list: states, producer ids, from version 1 on those open for longer than so many milliseconds
 (KIP-994), from version 2 on a pattern for transactional ids (KIP-1152; else INVALID_REGULAR_EXPRESSION).
-States that do not exist are named in the answer. Patterns have Python's syntax, Kafka's have RE2's: simple ones mean
-the same.
+States that do not exist are named in the answer. Patterns are those that consumer groups may subscribe by
+(`groups/topic_patterns.py`); the time they take is bounded for ids of up to 249 characters, and longer ones match none.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Container
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.groups.topic_patterns import PatternError, compile_pattern
 from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import TransactionState
@@ -20,7 +21,20 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest, L
 from ottla.protocol.messages.list_transactions import TransactionState as Listed
 
 if TYPE_CHECKING:
+    import re
+
     from ottla.broker.transactions.transaction import Transaction
+
+_MATCHED_CHARACTERS_MAX = 249
+
+
+class _Filters(NamedTuple):
+    """What a request asks for; what is empty, negative or None is not asked for."""
+
+    states: Container[str]
+    producer_ids: Container[int]
+    duration_ms: int
+    pattern: re.Pattern[str] | None
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
@@ -29,10 +43,12 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     names = [state.value for state in TransactionState]
     unknown = [name for name in message.state_filters if name not in names]
     try:
-        pattern = re.compile(message.transactional_id_pattern) if message.transactional_id_pattern else None
-    except re.error:
+        pattern = compile_pattern(message.transactional_id_pattern) if message.transactional_id_pattern else None
+    except PatternError:
         broker.answer(request, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION), now_us)
         return
+    states, producer_ids = dict.fromkeys(message.state_filters), dict.fromkeys(message.producer_id_filters)
+    filters = _Filters(states, producer_ids, message.duration_filter, pattern)
     try:
         listed = [
             Listed(
@@ -41,7 +57,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
                 transaction_state=each.data.state.value,
             )
             for each in broker.transactions.all_transactions(now_us)
-            if _passes(message, pattern, each, broker.wall_ms(now_us))
+            if _passes(filters, each, broker.wall_ms(now_us))
         ]
         answer = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
     except Refused as refusal:
@@ -49,16 +65,16 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     broker.answer(request, answer, now_us)
 
 
-def _passes(
-    message: ListTransactionsRequest, pattern: re.Pattern[str] | None, transaction: Transaction, wall_ms: int
-) -> bool:
-    data = transaction.data
+def _passes(filters: _Filters, transaction: Transaction, wall_ms: int) -> bool:
+    data, transactional_id = transaction.data, transaction.transactional_id
     if data.state is TransactionState.DEAD:
         return False
-    if message.producer_id_filters and data.producer_id not in message.producer_id_filters:
+    if filters.producer_ids and data.producer_id not in filters.producer_ids:
         return False
-    if message.state_filters and data.state.value not in message.state_filters:
+    if filters.states and data.state.value not in filters.states:
         return False
-    if message.duration_filter >= 0 and (data.started_ms < 0 or wall_ms - data.started_ms <= message.duration_filter):
+    if filters.duration_ms >= 0 and (data.started_ms < 0 or wall_ms - data.started_ms <= filters.duration_ms):
         return False
-    return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
+    if filters.pattern is None:
+        return True
+    return len(transactional_id) <= _MATCHED_CHARACTERS_MAX and filters.pattern.fullmatch(transactional_id) is not None

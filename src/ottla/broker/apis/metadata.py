@@ -1,10 +1,10 @@
 """Metadata, versions 0 to 13: the brokers, and the leader and replicas of each partition.
 
-All topics, or those named (from version 10 on also by topic id). Unknown topics get UNKNOWN_TOPIC_OR_PARTITION or
-UNKNOWN_TOPIC_ID; where `auto.create.topics.enable` is set and the client allows it, they are made first, with the
-broker's number of partitions and replicas (Apache Kafka answers "unknown" while it makes them). Internal topics are not
-made here. Authorized operations, where asked for, are all, as with a broker without an authorizer. The controller's id
-is that of a broker that passes administrative requests on; every broker does.
+All topics, or those named (from version 10 on also by topic id), each once. Unknown topics get
+UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID; where `auto.create.topics.enable` is set and the client allows it, they
+are made first, with the broker's number of partitions and replicas (Apache Kafka answers "unknown" while it makes
+them). Internal topics are not made here. Authorized operations, where asked for, are all, as with a broker without an
+authorizer. The controller's id is that of a broker that passes administrative requests on; every broker does.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _answer(broker: BrokerPort, request: Request, now_us: int) -> None:
     if asked is None or (not asked and request.version < _NULL_MEANS_ALL_FROM_VERSION):
         topics = [_known(topic) for topic in image.topics.values()]
     else:
-        topics = [_find(image, topic, request.version) for topic in asked]
+        # Once each, as in Apache Kafka: a topic may have ten thousand partitions.
+        once = {(topic.name, topic.topic_id): topic for topic in asked}
+        topics = [_find(broker, topic, request.version) for topic in once.values()]
     response = MetadataResponse(
         brokers=[_broker(address, request.listener) for address in image.brokers],
         cluster_id=image.cluster_id,
@@ -80,14 +82,15 @@ def _broker(address: BrokerAddress, listener: str) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=address.broker_id, host=host, port=port, rack=address.rack)
 
 
-def _find(image: ClusterImage, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+def _find(broker: BrokerPort, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+    topics = broker.image.topics
     if asked.name is None or asked.topic_id != ZERO_UUID:
-        for topic in image.topics.values():
-            if topic.topic_id == asked.topic_id:
-                return _known(topic)
+        known = broker.topic_ids.name_of(asked.topic_id)
+        if known is not None:
+            return _known(topics[known])
         name = asked.name if version >= _NULL_NAMES_FROM_VERSION else asked.name or ""
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=asked.topic_id)
-    found = image.topics.get(asked.name)
+    found = topics.get(asked.name)
     if found is not None:
         return _known(found)
     wrong = topic_name_fault(asked.name) is not None

@@ -94,6 +94,7 @@ def _group(
     except Refused as refusal:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.error_code)
     offsets = group.offsets if group is not None else {}
+    unstable = group.unstable_places() if require_stable and group is not None else {}
     if asked is None:
         places: dict[str, list[int]] = {}
         for name, index in offsets:
@@ -104,7 +105,7 @@ def _group(
             name=name,
             partitions=[
                 _unstable(index)
-                if require_stable and group is not None and group.is_unstable((name, index))
+                if (name, index) in unstable
                 else _partition(index, offsets.get((name, index), _NOTHING))
                 for index in indexes
             ],

@@ -196,9 +196,10 @@ def changed_configs(
                 word = _WORDS[operation]
                 raise Refused(ErrorCode.INVALID_CONFIG, f"cannot {word} to {name}: it is not a list")
             words = [word for word in changed.get(name, text_of(setting.default)).split(",") if word]
-            given = [word.strip() for word in (value or "").split(",")]
+            given = dict.fromkeys(word.strip() for word in (value or "").split(","))
             if operation == APPEND:
-                words += [word for word in dict.fromkeys(given) if word not in words]
+                present_words = dict.fromkeys(words)
+                words += [word for word in given if word not in present_words]
             else:
                 words = [word for word in words if word not in given]
             changed[name] = ",".join(words)

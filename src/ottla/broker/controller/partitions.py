@@ -70,6 +70,9 @@ class Partitions:
         if asked.count > PARTITIONS_MAX:
             detail = f"{asked.count} partitions; a topic may have {PARTITIONS_MAX}"
             raise Refused(ErrorCode.INVALID_PARTITIONS, detail)
+        together = made - self._state.partitions_made + added
+        if together > PARTITIONS_MAX:
+            raise Refused(ErrorCode.POLICY_VIOLATION, f"{together} partitions; {PARTITIONS_MAX} are allowed at a time")
         factor = len(topic.partitions[0].replicas)
         if asked.assignments is None:
             holders = self._topics.spread(added, factor, made)

@@ -123,8 +123,10 @@ class Topics:
             count = self._settings.num_partitions
         if factor == DEFAULT:
             factor = self._settings.default_replication_factor or min(_REPLICAS_WHERE_NOT_SAID, len(brokers))
-        if count > PARTITIONS_MAX:
-            raise Refused(ErrorCode.POLICY_VIOLATION, f"{count} partitions; {PARTITIONS_MAX} are allowed at a time")
+        # As many in one request, as in Apache Kafka.
+        together = made - self._state.partitions_made + count
+        if together > PARTITIONS_MAX:
+            raise Refused(ErrorCode.POLICY_VIOLATION, f"{together} partitions; {PARTITIONS_MAX} are allowed at a time")
         if count < 1:
             raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {PARTITIONS_MAX} are allowed, or -1")
         if not 1 <= factor <= len(brokers):

@@ -154,6 +154,6 @@ class CoordinatedGroup:
             for place, (offset, position) in offsets.items():
                 self.take(place, offset, position)
 
-    def is_unstable(self, place: Place) -> bool:
-        """Whether an open transaction commits an offset of this partition."""
-        return any(place in offsets for offsets in self.undecided.values())
+    def unstable_places(self) -> dict[Place, None]:
+        """The partitions of which an open transaction commits an offset."""
+        return dict.fromkeys(place for offsets in self.undecided.values() for place in offsets)

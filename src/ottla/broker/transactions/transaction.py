@@ -190,14 +190,11 @@ def added_data(
     )
 
 
-def verify(transaction: Transaction, producer_id: int, epoch: int, place: Place) -> None:
-    """Refused unless the partition is in the transaction."""
-    data = transaction.data
+def check_verifiable(transaction: Transaction, producer_id: int, epoch: int) -> None:
+    """Refused where it cannot be told which partitions are in this producer's transaction."""
     _check_owner(transaction, producer_id, epoch)
-    if data.state in PREPARED:
+    if transaction.data.state in PREPARED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if place not in data.partitions:
-        raise Refused(ErrorCode.TRANSACTION_ABORTABLE)
 
 
 def fenced_data(transaction: Transaction, server_version: int, now_ms: int) -> TransactionData:
