@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
 from random import Random
 
 import pytest
 
 from ottla.broker.log.cleaning_round import CleaningRound
-from ottla.broker.log.compaction import DELETE_HORIZON, Aborted, Pass, horizon_of
+from ottla.broker.log.compaction import DELETE_HORIZON, Aborted, Pass, horizon_of, take_keys
 from ottla.broker.log.end_markers import end_marker_batch
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
 from ottla.broker.log.producer_state import EndMarker
@@ -50,6 +51,22 @@ def compacted(rules: Pass, content: bytes, *, keep: bool = False) -> bytes | Non
 
 def records(content: bytes) -> list[Record]:
     return [record for _, rows in decode_batches(content) for record in rows]
+
+
+def test_a_batch_is_compacted_without_an_object_for_each_record() -> None:
+    """A batch of a kilobyte may hold more than a million: here each is a tombstone, and gets the horizon."""
+    keys = [b"%06d" % number for number in range(30_000)]
+    content = batch(*[(key, None) for key in keys], codec="zstd")
+    latest: dict[bytes, int] = {}
+    assert take_keys(read_header(content), content, 0, latest) == (len(keys), 6 * len(keys))
+    rules = passing(latest)
+    tracemalloc.start()
+    left = compacted(rules, content)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert left is not None
+    assert len(records(left)) == len(keys)
+    assert peak_bytes < 6_000_000
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

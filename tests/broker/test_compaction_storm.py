@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from ottla.broker.log.cleaning_round import CleaningRound
-from ottla.broker.log.compaction import Pass, StoredRecord
 from ottla.broker.log.directory import CLEANED, RECOVERY_POINTS, LogDirectory
 from ottla.broker.log.end_markers import end_marker_batch, read_end_marker
 from ottla.broker.log.log import Log
@@ -18,8 +17,9 @@ from ottla.broker.log_cleaner import cleanable
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_settings import TopicSettings
 from ottla.cluster.storage import DiskStorage
-from ottla.records.batch_header import check_crc, read_header
+from ottla.records.batch_header import BatchHeader, Buffer, check_crc, read_header
 from ottla.records.plain import Record, decode_batches, encode_batch
+from ottla.records.record_walk import staying
 
 from .deadly_disk import DeadlyDisk, Death
 
@@ -237,10 +237,10 @@ def test_nothing_committed_is_lost_and_nothing_old_comes_back(seed: int) -> None
 
 
 def test_a_cleaner_that_drops_the_last_record_of_a_key_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stays(self: Pass, record: StoredRecord, *, expired: bool) -> bool:
-        return record.key is not None and record.offset != self._latest.get(record.key)
+    def wrong(header: BatchHeader, section: Buffer, latest: dict[bytes, int], expired: bool) -> Any:
+        return staying(header, section, {key: offset + 1 for key, offset in latest.items()}, expired)
 
-    monkeypatch.setattr(Pass, "_stays", stays)
+    monkeypatch.setattr("ottla.broker.log.compaction.staying", wrong)
     with pytest.raises(AssertionError):
         [live(seed) for seed in range(5)]
 

@@ -31,7 +31,7 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.records.batch_header import HEADER_BYTES, check_crc, read_header
 from ottla.records.compression import Allowance, decompress
-from ottla.records.keys_and_times import first_since
+from ottla.records.record_walk import first_since
 
 LATEST = -1
 EARLIEST = -2

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Iterator
 
 from ottla.broker.log import swap
-from ottla.broker.log.compaction import Aborted, Pass, keys_of
+from ottla.broker.log.compaction import Aborted, Pass, take_keys
 from ottla.broker.log.files import write_transaction_index
 from ottla.broker.log.log import Log
 from ottla.broker.log.segment import Segment, scan
@@ -93,10 +93,8 @@ class CleaningRound:
                 continue
             for header, batch in _batches(segment):
                 if not header.is_control and not aborted.holds(header):
-                    for key, offset in keys_of(header, batch):
-                        if offset >= begin:
-                            used_bytes += len(key) + _BYTES_PER_KEY if key not in latest else 0
-                            latest[key] = offset
+                    new_keys, new_bytes = take_keys(header, batch, begin, latest)
+                    used_bytes += new_bytes + new_keys * _BYTES_PER_KEY
                 if self._is_step_over(header.size_bytes):
                     yield
             if used_bytes > _KEYS_BYTES_MAX:

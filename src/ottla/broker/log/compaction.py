@@ -17,29 +17,18 @@ given in the log's order, each once in a pass.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from ottla.broker.log.end_markers import read_end_marker
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
 from ottla.broker.storage import Buffer
-from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, pack_like, stamp_crc
+from ottla.records.batch_header import HEADER_BYTES, BatchHeader, pack_like, stamp_crc
 from ottla.records.compression import Allowance, compress, decompress
+from ottla.records.record_walk import map_keys, rewritten, staying
 
 DELETE_HORIZON = 0x40
 _KEPT_WHEN_EMPTY = 0x38  # timestamp type, transactional, control: not the compression, nothing is left to compress
 _NO_TIMESTAMP = -1
-
-
-class StoredRecord(NamedTuple):
-    """A record as it lies in its batch; `rest` is everything behind the timestamp delta, as bytes."""
-
-    offset: int
-    timestamp_delta: int
-    attributes: int
-    key: bytes | None
-    is_tombstone: bool
-    rest: bytes
 
 
 class Aborted:
@@ -70,7 +59,7 @@ class Pass:
 
     def __init__(
         self,
-        latest: Mapping[bytes, int],
+        latest: dict[bytes, int],
         aborted: Aborted,
         producers: Iterable[ProducerSnapshotEntry],
         *,
@@ -101,17 +90,13 @@ class Pass:
         horizon_ms = horizon_of(header)
         expired = horizon_ms is not None and horizon_ms <= self._now_ms
         section = _section(header, batch)
-        records = [record for record in stored_records(header, section) if self._stays(record, expired=expired)]
-        if not records:
+        flags, count, has_tombstone = staying(header, section, self._latest, expired)
+        if not count:
             return _empty(header, batch) if keep else None
-        wants_horizon = horizon_ms is None and any(record.is_tombstone for record in records)
-        if len(records) == header.record_count and not wants_horizon:
+        wants_horizon = horizon_ms is None and has_tombstone
+        if count == header.record_count and not wants_horizon:
             return batch
-        return _rewrite(header, records, self._horizon_ms if wants_horizon else None)
-
-    def _stays(self, record: StoredRecord, *, expired: bool) -> bool:
-        key = record.key
-        return key is not None and record.offset >= self._latest.get(key, -1) and not (record.is_tombstone and expired)
+        return _rewrite(header, section, flags, self._horizon_ms if wants_horizon else None)
 
     def _compact_marker(self, header: BatchHeader, batch: Buffer, *, keep: bool) -> Buffer | None:
         if not header.record_count:
@@ -124,7 +109,8 @@ class Pass:
         self.discarded_markers.append(header.base_offset)
         horizon_ms = horizon_of(header)
         if horizon_ms is None:
-            return _rewrite(header, list(stored_records(header, _section(header, batch))), self._horizon_ms)
+            every = bytearray(b"\1") * header.record_count
+            return _rewrite(header, _section(header, batch), every, self._horizon_ms)
         if horizon_ms > self._now_ms:
             return batch
         return _empty(header, batch) if keep else None
@@ -147,42 +133,13 @@ def horizon_of(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 
-def keys_of(header: BatchHeader, batch: Buffer) -> Iterator[tuple[bytes, int]]:
-    """The (key, offset) of each record that has a key; CorruptBatch."""
-    for record in stored_records(header, _section(header, batch)):
-        if record.key is not None:
-            yield record.key, record.offset
+def take_keys(header: BatchHeader, batch: Buffer, begin: int, latest: dict[bytes, int]) -> tuple[int, int]:
+    """Note the last offset of each key, from offset `begin` on: (keys that are new, their bytes); CorruptBatch."""
+    return map_keys(header, _section(header, batch), begin, latest)
 
 
-def stored_records(header: BatchHeader, section: bytes) -> Iterator[StoredRecord]:
-    """The records in a batch's decompressed section; CorruptBatch."""
-    at = 0
-    try:
-        for _ in range(header.record_count):
-            size, at = _read_varint(section, at)
-            end = at + size
-            timestamp_delta, behind = _read_varint(section, at + 1)
-            offset_delta, position = _read_varint(section, behind)
-            key_size, position = _read_varint(section, position)
-            key = None if key_size < 0 else section[position : position + key_size]
-            value_size, _ = _read_varint(section, position + max(0, key_size))
-            if not behind < end <= len(section) or not 0 <= offset_delta <= header.last_offset_delta:
-                raise _corrupt(header)
-            offset = header.base_offset + offset_delta
-            yield StoredRecord(offset, timestamp_delta, section[at], key, value_size < 0, section[behind:end])
-            at = end
-    except IndexError:
-        raise _corrupt(header) from None
-    if at != len(section):
-        raise _corrupt(header)
-
-
-def _corrupt(header: BatchHeader) -> CorruptBatch:
-    return CorruptBatch(f"The batch at offset {header.base_offset} does not hold the records it claims.")
-
-
-def _section(header: BatchHeader, batch: Buffer) -> bytes:
-    return bytes(decompress(header.codec, bytes(batch[HEADER_BYTES:]), Allowance()))
+def _section(header: BatchHeader, batch: Buffer) -> Buffer:
+    return decompress(header.codec, bytes(batch[HEADER_BYTES:]), Allowance())
 
 
 def _empty(header: BatchHeader, batch: Buffer) -> Buffer:
@@ -192,21 +149,16 @@ def _empty(header: BatchHeader, batch: Buffer) -> Buffer:
     return bytes(out)
 
 
-def _rewrite(header: BatchHeader, records: list[StoredRecord], horizon_ms: int | None) -> bytes:
+def _rewrite(header: BatchHeader, section: Buffer, flags: bytearray, horizon_ms: int | None) -> bytes:
     """The batch with these of its records; `horizon_ms` is its new delete horizon, where it gets one."""
     base, attributes = header.base_timestamp, header.attributes
     if horizon_ms is not None:
         base, attributes = horizon_ms, attributes | DELETE_HORIZON
-    shift = header.base_timestamp - base
-    parts: list[bytes] = []
-    for record in records:
-        delta = _varint(record.timestamp_delta + shift)
-        parts += (_varint(1 + len(delta) + len(record.rest)), bytes((record.attributes,)), delta, record.rest)
-    newest = header.max_timestamp
-    if not header.log_append_time:
-        newest = max(header.base_timestamp + record.timestamp_delta for record in records)
-    section = bytes(compress(header.codec, None, b"".join(parts)))
-    return bytes(_pack(header, section, len(records), attributes, base, newest))
+    left, newest = rewritten(header, section, flags, base)
+    if header.log_append_time:
+        newest = header.max_timestamp
+    packed = bytes(compress(header.codec, None, left))
+    return bytes(_pack(header, packed, sum(flags), attributes, base, newest))
 
 
 def _pack(
@@ -223,25 +175,3 @@ def _pack(
     batch += section
     stamp_crc(batch)
     return batch
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends; IndexError where the data end first."""
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-        shift += 7
-
-
-def _varint(number: int) -> bytes:
-    number = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

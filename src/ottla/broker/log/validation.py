@@ -32,13 +32,13 @@ from ottla.records.batch_header import (
     stamp_crc,
 )
 from ottla.records.compression import Allowance, BatchTooLarge, compress, decompress
-from ottla.records.keys_and_times import refused_rows
+from ottla.records.record_walk import refused_rows
 
 NO_TIMESTAMP = -1
 # As much as the largest request can bring without compression (socket.request.max.bytes): compressed records cost a
 # broker no more work than others. MESSAGE_TOO_LARGE makes producers divide a batch and send its parts one by one.
 DECODED_BYTES_MAX = 104_857_600
-# A record is an object where its log is compacted, and there it takes memory and time, however short it is.
+# Where a log is compacted the keys of its records are kept in memory, and each takes some, however short it is.
 RECORD_BYTES_MIN = 64
 SMALLEST_RECORD_BYTES = 7
 # So many refused records the answer to a request names, and the first of each batch in any case.

@@ -1,8 +1,8 @@
-"""What a broker wants to know of the records in a batch: which have no key, and which times they have (compiled).
+"""What a broker wants of the records in a batch: their keys and times, and those that compaction leaves (compiled).
 
-No object is made per record or per header, and nothing is copied: a batch of a kilobyte may hold a hundred megabytes
-of records when it is decompressed, and millions of headers in one of them. What is a record is what plain.py takes for
-one.
+No object is made per record or per header, except for a key that is looked up: a batch of a kilobyte may hold a hundred
+megabytes of records when it is decompressed, and millions of headers in one of them. What is a record is what plain.py
+takes for one.
 
 Invariant: no length, count or number is used before it was checked against the bytes that are left.
 """
@@ -10,16 +10,36 @@ Invariant: no length, count or number is used before it was checked against the 
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.ottla.records.wire import get_int32_varint, get_varint, unzigzag
+from cython.cimports.libc.string import memcpy
+from cython.cimports.ottla.records.wire import (
+    get_int32_varint,
+    get_varint,
+    put_varint,
+    unzigzag,
+    varint_bytes,
+    zigzag,
+)
 
 from ottla.records.batch_header import CorruptBatch
 
 _RECORD_BYTES_MIN = cython.declare(int64_t, 7)
 _NO_TIMESTAMP = cython.declare(int64_t, -1)
 
-# What is read of a record.
-_Record = cython.struct(timestamp_delta=uint64_t, offset_delta=int64_t, key_bytes=int64_t)
+# The most bytes by which a record grows that gets another timestamp delta: its length and that delta.
+_GROWTH_BYTES = cython.declare(int64_t, 15)
+
+# What is read of a record; sizes of null are -1. `rest` is where it goes on behind the timestamp delta.
+_Record = cython.struct(
+    attributes=cython.char,
+    timestamp_delta=uint64_t,
+    offset_delta=int64_t,
+    key=cython.p_const_char,
+    key_bytes=int64_t,
+    value_bytes=int64_t,
+    rest=cython.p_const_char,
+)
 
 
 @cython.final
@@ -82,6 +102,12 @@ class _Walk:
         return cython.cast(int64_t, self._base_timestamp + cython.cast(uint64_t, delta))
 
     @cython.cfunc
+    @cython.inline
+    def _key(self) -> bytes:
+        """The key of the record that was read last, which has one."""
+        return self._record.key[: self._record.key_bytes]
+
+    @cython.cfunc
     def _corrupt(self) -> object:
         return CorruptBatch(
             f"The batch at offset {self._header.base_offset} is not made of {self._count} records: what stands at byte "
@@ -103,15 +129,18 @@ def _read(
     if at == cython.NULL or number < _RECORD_BYTES_MIN - 1 or number > end - at:
         return cython.NULL
     end = at + number
+    record.attributes = at[0]
     at = get_varint(at + 1, end, cython.address(record.timestamp_delta))
     if at == cython.NULL:
         return cython.NULL
+    record.rest = at
     at = get_int32_varint(at, end, cython.address(record.offset_delta))
     if at == cython.NULL or record.offset_delta < 0 or record.offset_delta > last_offset_delta:
         return cython.NULL
     at = _skip_blob(at, end, cython.address(record.key_bytes))
     if at != cython.NULL:
-        at = _skip_blob(at, end, cython.address(number))
+        record.key = at - record.key_bytes
+        at = _skip_blob(at, end, cython.address(record.value_bytes))
     if at != cython.NULL:
         at = get_int32_varint(at, end, cython.address(headers))
     if at == cython.NULL or headers < 0 or headers > (end - at) // 2:
@@ -178,3 +207,78 @@ def first_since(header: object, section: object, timestamp_ms: int64_t, offset: 
         if found is None and walk._timestamp() >= timestamp_ms and base_offset + walk._record.offset_delta >= offset:
             found = base_offset + walk._record.offset_delta, walk._timestamp()
     return found
+
+
+def map_keys(header: object, section: object, begin: int64_t, latest: dict) -> tuple:
+    """Note each key's last offset, from offset `begin` on; (number of keys that are new, their bytes). CorruptBatch."""
+    walk: _Walk = _Walk(header, section)
+    base_offset: int64_t = header.base_offset
+    before: cython.Py_ssize_t = len(latest)
+    known: cython.Py_ssize_t = before
+    new_bytes: int64_t = 0
+    while walk._next():
+        if walk._record.key_bytes < 0 or base_offset + walk._record.offset_delta < begin:
+            continue
+        latest[walk._key()] = base_offset + walk._record.offset_delta
+        if len(latest) != known:
+            known = len(latest)
+            new_bytes += walk._record.key_bytes
+    return known - before, new_bytes
+
+
+def staying(header: object, section: object, latest: dict, expired: cython.bint) -> tuple:
+    """Return (a byte for each record: whether it stays, how many do, whether there is a tombstone among these).
+
+    A record stays if it has a key, `latest` has no later offset of that key, and it is no tombstone that is `expired`.
+    CorruptBatch.
+    """
+    walk: _Walk = _Walk(header, section)
+    base_offset: int64_t = header.base_offset
+    flags: bytearray = bytearray(walk._count)
+    flag: cython.p_char = PyByteArray_AS_STRING(flags)
+    count: int64_t = 0
+    tombstones: int64_t = 0
+    row: int64_t = -1
+    while walk._next():
+        row += 1
+        if walk._record.key_bytes < 0 or (expired and walk._record.value_bytes < 0):
+            continue
+        last = latest.get(walk._key())
+        if last is None or base_offset + walk._record.offset_delta >= cython.cast(int64_t, last):
+            flag[row] = 1
+            count += 1
+            tombstones += walk._record.value_bytes < 0
+    return flags, count, tombstones > 0
+
+
+def rewritten(header: object, section: object, flags: bytearray, base_timestamp: int64_t) -> tuple:
+    """The records whose flag is set, with deltas from another base timestamp; (their section, the latest time)."""
+    walk: _Walk = _Walk(header, section)
+    flag: cython.p_char = PyByteArray_AS_STRING(flags)
+    if len(flags) != walk._count:
+        raise ValueError(f"{len(flags)} flags for {walk._count} records")
+    room: cython.Py_ssize_t = (walk._end - walk._begin) + _GROWTH_BYTES * cython.cast(int64_t, flags.count(1))
+    made: bytearray = PyByteArray_FromStringAndSize(cython.NULL, room)
+    to: cython.p_char = PyByteArray_AS_STRING(made)
+    shift: uint64_t = walk._base_timestamp - cython.cast(uint64_t, base_timestamp)
+    newest: int64_t = cython.cast(int64_t, cython.cast(uint64_t, 1) << 63)
+    timestamp: int64_t
+    delta: uint64_t
+    rest: int64_t
+    row: int64_t = -1
+    while walk._next():
+        row += 1
+        if not flag[row]:
+            continue
+        delta = cython.cast(uint64_t, unzigzag(walk._record.timestamp_delta))
+        timestamp = cython.cast(int64_t, walk._base_timestamp + delta)
+        newest = max(newest, timestamp)
+        delta = zigzag(cython.cast(int64_t, delta + shift))
+        rest = walk._at - walk._record.rest
+        to = put_varint(to, zigzag(1 + varint_bytes(delta) + rest))
+        to[0] = walk._record.attributes
+        to = put_varint(to + 1, delta)
+        memcpy(to, walk._record.rest, rest)
+        to += rest
+    del made[to - PyByteArray_AS_STRING(made) :]
+    return made, newest

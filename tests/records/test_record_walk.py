@@ -1,4 +1,7 @@
-"""The compiled walk over a batch's records finds what the plain decoder finds, and refuses what it refuses."""
+"""The compiled walk over a batch's records finds what the plain decoder finds, and refuses what it refuses.
+
+What compaction leaves of a batch is what the plain decoder reads of it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records.batch_header import HEADER_BYTES, CorruptBatch, iterate_headers, stamp_crc
-from ottla.records.keys_and_times import first_since, refused_rows
+from ottla.records.batch_header import HEADER_BYTES, CorruptBatch, iterate_headers, pack_like, stamp_crc
 from ottla.records.plain import Record, decode_batches, encode_batch
+from ottla.records.record_walk import first_since, map_keys, refused_rows, rewritten, staying
 
 ALWAYS = {"oldest_ms": -(1 << 63), "newest_ms": (1 << 63) - 1}
 blobs = st.none() | st.binary(max_size=9)
@@ -54,6 +57,51 @@ def test_the_first_record_since_a_time_is_that_of_the_plain_decoder(
     late = [(each.offset, each.timestamp_ms) for each in records]
     late = [each for each in late if each[0] >= offset and each[1] >= timestamp]
     assert first_since(header, batch[HEADER_BYTES:], timestamp, offset) == (late[0] if late else None)
+
+
+keyed_rows = st.lists(
+    st.tuples(times, st.none() | st.sampled_from([b"", b"a", b"bb"]), blobs, headers), min_size=1, max_size=9
+)
+
+
+@given(keyed_rows, st.integers(0, 12))
+def test_keys_are_mapped_to_their_last_offsets(found: list[tuple[Any, ...]], begin: int) -> None:
+    batch = batch_of(found, 3)
+    [(header, records)] = decode_batches(batch)
+    latest = {b"a": 1}
+    expected = latest | {each.key: each.offset for each in records if each.key is not None and each.offset >= begin}
+    new = expected.keys() - latest.keys()
+    assert map_keys(header, batch[HEADER_BYTES:], begin, latest) == (len(new), sum(map(len, new)))
+    assert latest == expected
+
+
+@given(keyed_rows, st.dictionaries(st.sampled_from([b"", b"a", b"bb"]), st.integers(0, 14)), st.booleans(), times)
+def test_records_that_stay_are_what_they_were(
+    found: list[tuple[Any, ...]], latest: dict[bytes, int], expired: bool, base_ms: int
+) -> None:
+    batch = batch_of(found, 3)
+    [(header, records)] = decode_batches(batch)
+    section = memoryview(batch)[HEADER_BYTES:]
+    expected = [
+        each
+        for each in records
+        if each.key is not None and each.offset >= latest.get(each.key, -1) and not (expired and each.value is None)
+    ]
+    flags, count, has_tombstone = staying(header, section, latest, expired)
+    assert [record for record, flag in zip(records, flags, strict=True) if flag] == expected
+    assert (count, has_tombstone) == (len(expected), any(each.value is None for each in expected))
+    left, newest = rewritten(header, section, flags, base_ms)
+    assert newest == max((each.timestamp_ms for each in expected), default=-(1 << 63))
+    again = pack_like(header, len(left), attributes=0, max_timestamp=0, base_timestamp=base_ms, record_count=count)
+    [(_, kept)] = decode_batches(bytes(again + left), verify=False)
+    assert kept == expected
+
+
+def test_flags_of_other_records_are_refused() -> None:
+    batch = batch_of([(0, b"k", b"v", ())])
+    [header] = iterate_headers(batch)
+    with pytest.raises(ValueError, match="2 flags for 1 records"):
+        rewritten(header, batch[HEADER_BYTES:], bytearray(2), 0)
 
 
 @given(rows, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3), st.integers(-2, 2))

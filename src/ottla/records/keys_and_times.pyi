@@ -1,6 +1,0 @@
-from ottla.records.batch_header import BatchHeader, Buffer
-
-def refused_rows(
-    header: BatchHeader, section: Buffer, *, keyed: bool, oldest_ms: int, newest_ms: int, named_max: int
-) -> tuple[int, int, list[tuple[int, int | None]]]: ...
-def first_since(header: BatchHeader, section: Buffer, timestamp_ms: int, offset: int) -> tuple[int, int] | None: ...
