@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from ottla.broker.partition import Partition
+from typing import Any, Protocol
 
 
 class AckWaiter(Protocol):
@@ -35,6 +32,9 @@ class FetchWaiter(Protocol):
 class LogStartWaiter(Protocol):
     """A request that waits until records are deleted on all replicas."""
 
-    def log_start_moved(self, partition: Partition, now_us: int) -> None:
-        """A replica's log begins later now or is not waited for any more, or the leader leads no more."""
+    def log_start_moved(self, partition: Any, now_us: int) -> None:
+        """A replica's log begins later now or is not waited for any more, or the leader leads no more.
+
+        `partition` is the one that this waiter was noted in.
+        """
         ...
