@@ -200,6 +200,22 @@ def test_a_deletion_waits_for_replicas_that_are_alive_until_its_time_is_over() -
     assert delete_records(world, 4) == (0, 4)
 
 
+def test_a_deletion_waits_no_more_for_a_replica_that_has_died() -> None:
+    world = retaining(3)
+    fill(world)
+    leader = world.leader()
+    cut_off = next(broker_id for broker_id in world.brokers if broker_id != leader)
+    world.unreachable = {cut_off}
+    connection = world.send(leader, delete_request(4), version=2)
+    world.pass_time(1_000)
+    assert connection not in world.answers
+    world.kill(cut_off)
+    world.pass_time(20_000)
+    [answer] = world.answers[connection]
+    deleted = answer.topics[0].partitions[0]
+    assert (deleted.error_code, deleted.low_watermark) == (0, 4)
+
+
 def test_a_follower_that_was_away_begins_where_its_leader_begins() -> None:
     world = retaining(3)
     fill(world, 2)
