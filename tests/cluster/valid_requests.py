@@ -75,7 +75,8 @@ def fetch(at: Situation) -> dict[str, Any]:
 
 
 def list_offsets(at: Situation) -> dict[str, Any]:
-    partitions = [{"partition_index": n, "timestamp": when} for n in range(2) for when in (-1, -2, 1_700_000_000_001)]
+    # Each partition once: named twice it is refused.
+    partitions = [{"partition_index": n, "timestamp": when} for n, when in enumerate((1_700_000_000_001, -1))]
     return {"replica_id": -1, "topics": [{"name": at.topic, "partitions": partitions}], "timeout_ms": _TIMEOUT_MS}
 
 
