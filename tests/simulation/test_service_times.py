@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from ottla.host.crossing import Crossing
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
@@ -127,3 +134,42 @@ def test_a_broker_that_is_fast_again_answers_what_waits() -> None:
     producer.flush()
     assert [each.result(0).offset for each in deliveries] == [1, 2, 3, 4, 5]
     assert all(apart_us < TAKES_US for apart_us in seen.apart_us)
+
+
+def test_a_committed_offset_waits_for_a_slow_disk() -> None:
+    world = World(1, brokers=1)
+    world.create_topic(TOPIC, replication_factor=1)
+    admin = world.admin()
+
+    def ask(message: Any) -> Any:
+        token = admin.ask(message, 0, 60_000_000)
+        world.run_until(admin.is_answered)
+        return admin.answers[token].message
+
+    def commit() -> int:
+        """How long the offset took until it was committed."""
+        committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=0)
+        topic = OffsetCommitRequestTopic(name=TOPIC, partitions=[committed])
+        begun_us = world.scheduler.now_us
+        answer = ask(OffsetCommitRequest(group_id="g", topics=[topic]))
+        assert answer.topics[0].partitions[0].error_code == 0
+        return world.scheduler.now_us - begun_us
+
+    assert world.run_until(lambda: not ask(FindCoordinatorRequest(key="g")).error_code)
+    assert commit() < TAKES_US
+    slow = world.host.slow_down(0, TAKES_US)
+    assert commit() >= TAKES_US
+    assert slow.fired == 1
+
+
+def test_a_follower_that_gets_no_records_writes_nothing() -> None:
+    world = World(1, brokers=3)
+    world.create_topic(TOPIC)
+    leader = world.controller.core.image.topics[TOPIC].partitions[0].leader  # type: ignore[attr-defined]
+    slow = world.host.slow_down((leader + 1) % 3, TAKES_US)
+    world.run_until(lambda: False, limit_us=5_000_000)
+    assert slow.fired == 0
+    producer = world.producer(SimulatedProducer)
+    producer.send(TOPIC, b"x")
+    producer.flush()
+    assert slow.fired == 1

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class SlowDisk(DiskFault):
-    """A broker's writes come `delay_ms` late, as leader and as follower; requests of a connection keep their order."""
+    """A broker's writes come `delay_ms` late, as leader and as follower; requests of a connection keep their order.
+
+    Writes are what appends to its logs: records, committed offsets, members of groups, the states of transactions.
+    """
 
     kind = "slow_disk"
     wanted = (BROKER, DELAY)

@@ -15,14 +15,11 @@ from ottla.broker.events import (
     HangUp,
     ImagePublished,
     LetGo,
-    PeerAnswered,
-    RequestReceived,
     Respond,
 )
 from ottla.host.runner import Runner
 from ottla.host.station import Station
-from ottla.protocol.messages.fetch import FetchResponse
-from ottla.protocol.messages.produce import ProduceRequest
+from ottla.host.writes import makes_write
 
 if TYPE_CHECKING:
     from ottla.host.links import Links
@@ -101,7 +98,7 @@ class BrokerRunner(Runner):
 
     def late_us(self, event: Any) -> int:
         """By how much slow disks delay this event; they count it if they do."""
-        if not self.slow_disks or not _makes_write(event):
+        if not self.slow_disks or not makes_write(event):
             return 0
         late_us = 0
         for slow in self.slow_disks:
@@ -156,9 +153,3 @@ class ControllerRunner(Runner):
             self._links.answer_from_controller(output)
         else:
             raise TypeError(f"the controller gave {kind.__name__}, which no host knows")
-
-
-def _makes_write(event: Any) -> bool:
-    if type(event) is RequestReceived:
-        return type(event.message) is ProduceRequest
-    return type(event) is PeerAnswered and type(event.message) is FetchResponse
