@@ -198,6 +198,14 @@ def test_what_is_held_up_keeps_its_order_on_its_connection(three: ottla.Cluster,
     assert come_to(three, topic, 50) == [str(number) for number in range(50)]
 
 
+def test_a_fault_that_cannot_begin_uses_up_no_number(three: ottla.Cluster) -> None:
+    with three.faults.lose_ack(nth=1) as before:
+        with pytest.raises(UserMistake, match="for simulated clients"):
+            three.faults.add(make_fault("drift_clock", client_id="a", drift_ppm=1))
+        with three.faults.lose_ack(nth=1) as after:
+            assert after.id == before.id + 1
+
+
 @pytest.mark.parametrize("kind", ["kill", "pause"])
 def test_a_broker_that_falls_after_its_fault_was_healed_is_back_at_once(
     three: ottla.Cluster, topic: str, kind: str

@@ -51,13 +51,21 @@ class FaultsInForce:
         host.on_fault_fired = self._fault_fired
 
     def add(self, fault: Fault, began: Callable[[Effect], None] | None = None) -> Effect:
-        """Put a fault in force; `began` is called when it is, or when it has nothing to apply to (`Effect.missed`)."""
+        """Put a fault in force; `began` is called when it is, or when it has nothing to apply to (`Effect.missed`).
+
+        If it cannot begin (UserMistake, OSError), it is forgotten: nothing of it stays in force.
+        """
         effect = Effect(fault, len(self._effects) + 1, began)
         self._effects[effect.fault_id] = effect
         if isinstance(fault, RequestFault) and fault.applies_to_requests:
             self._plan.add(fault, self._host.schedule.now_us, effect.fault_id)
             effect.add(_RequestEffects(self._plan, self._host, effect.fault_id))
-        fault.begin(self._site, effect)
+        try:
+            fault.begin(self._site, effect)
+        except Exception:
+            effect.heal()
+            del self._effects[effect.fault_id]
+            raise
         if not effect.is_pending:
             effect.begun()
         return effect
