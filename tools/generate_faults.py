@@ -74,6 +74,10 @@ nothing more. Every fault that applies to requests has `await_fired()`, which wa
 `await_fired(3, timeout=10)` waits until it has fired 3 times, for 10 seconds at most; the defaults are 1 and 60. If it
 has not fired so often by then, the call raises `ottla.OttlaError`. `await_reached` takes the same.
 
+A request that its client has given up stays held, and goes on when it is released, like a request that arrives late.
+What the client sends in its place is held, too, and counts once more. If a test is to hold each request once, give the
+client a `request.timeout.ms` that is longer than the test.
+
 ```python
 import ottla
 

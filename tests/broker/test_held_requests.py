@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.events import Released
+from ottla.broker.events import ConnectionLost, Released
 from ottla.faults.fault import make_fault
 
 from .world import TOPIC, World, batch_of, produce_request
@@ -43,6 +43,16 @@ def test_another_fault_that_is_healed_releases_nothing(world: World) -> None:
     fault_id = world.faults.add(make_fault("hold", nth=1))
     world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}))
     release(world, world.faults.add(make_fault("hold", topic="other")))
+    assert values(world) == []
+    release(world, fault_id)
+    assert values(world) == [b"a"]
+
+
+def test_what_a_client_has_given_up_is_handled_when_it_is_released(world: World) -> None:
+    fault_id = world.faults.add(make_fault("hold", nth=1))
+    world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}), connection=7)
+    world.brokers[1].receive(ConnectionLost(7), world.now_us)
+    world.drain()
     assert values(world) == []
     release(world, fault_id)
     assert values(world) == [b"a"]

@@ -152,7 +152,10 @@ class Hold(Fault):
     """A fault that holds requests, or their answers, back: a barrier for tests."""
 
     def await_reached(self, count: int = 1, *, timeout: float = 60) -> int:
-        """Wait until so many are held, and return how many; OttlaError after `timeout` seconds."""
+        """Wait until so many are held, and return how many; OttlaError after `timeout` seconds.
+
+        A request that the client has given up stays held, and its retry is one more.
+        """
         return self.await_fired(count, timeout=timeout)
 
     def release(self) -> None:
