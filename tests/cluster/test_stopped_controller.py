@@ -35,3 +35,11 @@ def test_brokers_that_are_all_started_again_have_a_controller() -> None:
     with ottla.Cluster(2) as cluster, cluster.faults.cut_power(moment="now"):
         cluster.start()
         cluster.create_topic("orders")
+
+
+def test_after_a_power_cut_and_a_start_only_what_stops_the_controller_keeps_it_down() -> None:
+    with ottla.Cluster(2) as cluster, cluster.faults.cut_power(moment="now"):
+        cluster.start()
+        with cluster.faults.stop_controller(), pytest.raises(UserMistake, match="the controller is down"):
+            cluster.create_topic("orders")
+        cluster.create_topic("orders")

@@ -72,7 +72,6 @@ class EmbeddedBrokers:
         self.acceptors = acceptors
         self.disks = disks
         self._controller_disk = controller_disk
-        self._rng = rng
         self._numbers = itertools.count(1)
         self.clients = EmbeddedClients(self.server, list(disks), Random(rng.random()))
         self.schedule = LoopSchedule(loop)
@@ -134,13 +133,8 @@ class EmbeddedBrokers:
             raise ConfigError(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
 
     def start(self, broker_id: int | None) -> None:
-        """Start a broker that is down, or all of those; also the controller, unless a fault keeps it down."""
-        starting = self._those(broker_id, DOWN, "started")
-        if any(effect.fault.kind == "stop_controller" and not effect.is_over for effect in self.faults.effects):
-            for each in starting:
-                self.host.start(each)
-        else:
-            self.host.boot(starting)
+        """Start a broker that is down, or all of those; also the controller, unless `stop_controller` keeps it down."""
+        self._site.start(self._those(broker_id, DOWN, "started"))
 
     def why_no_orders(self) -> str:
         """Why the controller cannot carry out commands, and what the user can do."""
@@ -242,7 +236,7 @@ class EmbeddedBrokers:
 
     def _end(self, broker_id: int, *, power: bool, seed: int | None) -> None:
         if power:
-            self.host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
+            self._site.power_off(broker_id, seed)
         else:
             self.host.kill(broker_id)
 

@@ -45,7 +45,7 @@ class CutPower(BrokerFault):
         """The power of all is cut; when the fault is healed, all run again."""
         effect.when_healed(site.mend_all)
         if self.controller:
-            effect.when_healed(site.stop_controller().end)
+            effect.when_healed(site.stop_controller(until_started=True).end)
         for each in site.broker_ids:
             site.power_off(each, seed_of(self))
 

@@ -59,8 +59,8 @@ class Site(Cast, Protocol):
         """Whether there is a controller."""
         ...
 
-    def stop_controller(self) -> Part:
-        """Cut the controller's power until the end; what it had written is safe."""
+    def stop_controller(self, *, until_started: bool = False) -> Part:
+        """Cut the controller's power until the end (or until brokers are started); what it had written is safe."""
         ...
 
     # Disks and clocks.

@@ -17,17 +17,19 @@ _TIMEOUT_MS = 10_000
 
 
 class StoppedController:
-    """A fault that keeps the controller down; it may run again when all such faults have ended."""
+    """A fault that keeps the controller down; it may run again when all such faults have ended.
 
-    def __init__(self, ended: Callable[[], None], *, was_running: bool) -> None:
-        self._ended: Callable[[], None] | None = ended
+    `until_started`: it is over as well when brokers are started by hand.
+    """
+
+    def __init__(self, ended: Callable[[StoppedController], None], *, until_started: bool, was_running: bool) -> None:
+        self._ended = ended
+        self.until_started = until_started
         self.fired = int(was_running)
 
     def end(self) -> None:
         """End the fault."""
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended()
+        self._ended(self)
 
 
 class HostSite:
@@ -41,7 +43,8 @@ class HostSite:
         self._clients = clients
         self._rng = rng
         self._looks: list[Callable[[], None]] = []
-        self._stopped_controllers = 0
+        # The faults that keep the controller down.
+        self._stopped: list[StoppedController] = []
         # Called before the power of a broker is cut.
         self.powering_off: Callable[[int], None] | None = None
 
@@ -100,44 +103,57 @@ class HostSite:
 
     def mend(self, broker_id: int) -> None:
         """Let a broker run: start it if it is down, resume it if it is frozen."""
-        if self.is_down(broker_id) and not self._stopped_controllers:
-            self._host.boot([broker_id])
-        elif self.is_down(broker_id):
-            self._host.start(broker_id)
+        if self.is_down(broker_id):
+            self._boot([broker_id])
         elif self.is_frozen(broker_id):
             self._host.resume(broker_id)
 
     def mend_all(self) -> None:
         """Let all brokers run; with those that are down the controller starts, too, unless a fault keeps it down."""
         down = [broker_id for broker_id in self.broker_ids if self.is_down(broker_id)]
-        if down and not self._stopped_controllers:
-            self._host.boot(down)
+        if down:
+            self._boot(down)
         for broker_id in self.broker_ids:
             self.mend(broker_id)
+
+    def start(self, broker_ids: Sequence[int]) -> None:
+        """Start brokers by hand; after a power cut the controller starts with them, unless another fault stopped it."""
+        self._stopped = [each for each in self._stopped if not each.until_started]
+        self._boot(broker_ids)
+
+    def _boot(self, broker_ids: Sequence[int]) -> None:
+        """Start brokers that are down; the controller starts, too, unless a fault keeps it down."""
+        if not self._stopped:
+            self._host.boot(broker_ids)
+            return
+        for broker_id in broker_ids:
+            self._host.start(broker_id)
 
     @property
     def has_controller(self) -> bool:
         """Whether there is a controller."""
         return self._host.has_controller
 
-    def stop_controller(self) -> StoppedController:
-        """Cut the controller's power; what it had written is kept."""
+    def stop_controller(self, *, until_started: bool = False) -> StoppedController:
+        """Cut the controller's power; what it had written is kept. `until_started`: until brokers are started."""
         was_running = self._host.has_controller
         if was_running:
             self._host.kill_controller()
-        self._stopped_controllers += 1
-        return StoppedController(self._let_controller_run, was_running=was_running)
+        stopped = StoppedController(self._let_controller_run, until_started=until_started, was_running=was_running)
+        self._stopped.append(stopped)
+        return stopped
 
-    def _let_controller_run(self) -> None:
-        self._stopped_controllers -= 1
-        self.mend_controller()
+    def _let_controller_run(self, ended: StoppedController) -> None:
+        if ended in self._stopped:
+            self._stopped.remove(ended)
+            self.mend_controller()
 
     def mend_controller(self) -> None:
         """Start the controller if it is down, unless a fault keeps it down.
 
         If no broker runs, it is started together with them later.
         """
-        if not self._stopped_controllers and not self._host.has_controller and self._host.cores():
+        if not self._stopped and not self._host.has_controller and self._host.cores():
             self._host.start_controller()
 
     # ---- disks and clocks ---------------------------------------------------------------------------------------
