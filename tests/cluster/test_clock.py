@@ -7,6 +7,8 @@ import pytest
 import ottla
 from ottla.errors import ConfigError
 
+from .patience import until
+
 
 @pytest.mark.parametrize("in_process", [False, True])
 def test_a_transaction_times_out_by_the_clock(in_process: bool) -> None:
@@ -47,6 +49,30 @@ def test_a_log_is_given_the_clocks_time() -> None:
             assert producer.send("orders", b"value").result(60).timestamp_ms == clock.wall_ms()
             clock.advance(60)
             assert producer.send("orders", b"value").result(60).timestamp_ms == clock.wall_ms()
+
+
+def test_what_is_held_up_comes_when_its_time_has_come(kafka_name: str) -> None:
+    """A stopped clock: what another client sends later is stored first, and the other one when the clock is set."""
+    clock = ottla.Clock(stopped=True)
+    an_hour_ms, patient = 3_600_000, {"request_timeout_ms": 40_000, "delivery_timeout_ms": 45_000}
+    with ottla.Cluster(1, clock=clock, settings={"broker_session_timeout_ms": 4 * an_hour_ms}) as cluster:
+        cluster.create_topic(kafka_name)
+        with (
+            ottla.Producer(cluster.bootstrap_servers, client_id="late", **patient) as late,
+            ottla.Producer(cluster.bootstrap_servers, client_id="later", **patient) as later,
+        ):
+            assert late.send(kafka_name, b"first").result(20).offset == 0
+            with cluster.faults.stall(probability=1.0, delay_max_ms=an_hour_ms) as stall:
+                delivery = late.send(kafka_name, b"late")
+                until(
+                    lambda: ("late", "Produce") in [(x["client_id"], x["request"]) for x in cluster.connections()],
+                    "the request did not come to the broker",
+                )
+            assert stall.fired >= 1
+            assert later.send(kafka_name, b"later").result(20).offset == 1
+            assert not delivery.done()
+            clock.advance(an_hour_ms / 1000)
+            assert delivery.result(20).offset == 2
 
 
 def test_a_closed_cluster_leaves_nothing_at_the_clock() -> None:

@@ -117,7 +117,10 @@ class Faults(Verbs):
         return self._impose("lose_messages", probability=probability)
 
     def stall(self, *, probability: float, delay_max_ms: int) -> Fault:
-        """Delay this share of what clients send, and of the messages between brokers, by at most `delay_max_ms`."""
+        """Delay this share of what clients send, and of messages among brokers and controller, by up to `delay_max_ms`.
+
+        `fired` counts them: brokers send some without any client.
+        """
         return self._impose("stall", probability=probability, delay_max_ms=delay_max_ms)
 
     # Faults of logs and leaders.

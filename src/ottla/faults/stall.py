@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Stall(Fault):
-    """A share of what clients send, and of the messages between brokers, is delayed by at most `delay_max_ms`.
+    """A share of what clients send, and of messages among brokers and controller, is delayed by at most `delay_max_ms`.
 
     What follows on a client's connection is delayed with it. So what a client sent on a connection that it gave up can
-    arrive after what it sent on the next one.
+    arrive after what it sent on the next one. `fired` counts what was delayed; brokers send some without any client.
     """
 
     kind = "stall"
