@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ottla.errors import ConfigError
 from ottla.faults.effect import Effect, Part
 from ottla.faults.fault import OF_REQUESTS, Fault
+from ottla.faults.in_force import FaultsById
 from ottla.faults.plan import FaultPlan
 from ottla.faults.request_fault import RequestFault
 from ottla.nearest import nearest_name
@@ -37,64 +37,21 @@ class Connections(Protocol):
         ...
 
 
-class _AffectedRequests:
-    """What a fault of the plan counts."""
-
-    def __init__(self, plan: FaultPlan, connections: Connections, fault_id: int) -> None:
-        self._plan = plan
-        self._connections = connections
-        self._fault_id = fault_id
-
-    @property
-    def fired(self) -> int:
-        """How many requests it has fired."""
-        return self._plan.fired(self._fault_id)
-
-    def end(self) -> None:
-        """It fires no more, and what it held goes on."""
-        self._plan.heal(self._fault_id)
-        self._connections.release(self._fault_id)
-
-
-class FaultsInForce:
-    """All faults that have been added; ids count from 1."""
+class FaultsInForce(FaultsById):
+    """All faults that have been added to a proxy."""
 
     def __init__(self, plan: FaultPlan, connections: Connections, now_us: Callable[[], int]) -> None:
-        self._plan = plan
+        super().__init__(plan, now_us, connections.release)
         self._connections = connections
-        self._now_us = now_us
-        self._effects: dict[int, Effect] = {}
-
-    @property
-    def effects(self) -> list[Effect]:
-        """All of them, healed or not, in the order in which they were added."""
-        return list(self._effects.values())
 
     def add(self, fault: Fault) -> Effect:
         """Put a fault in force; ConfigError for one that a proxy cannot carry out."""
         check_proxied(fault)
-        effect = Effect(fault, len(self._effects) + 1)
-        self._effects[effect.fault_id] = effect
-        if isinstance(fault, RequestFault):
-            self._plan.add(fault, self._now_us(), effect.fault_id)
-            effect.add(_AffectedRequests(self._plan, self._connections, effect.fault_id))
-        else:
+        effect = self._make(fault)
+        if not isinstance(fault, RequestFault):
             site: Any = self._connections
             fault.begin(site, effect)
         return effect
-
-    def effect(self, fault_id: int) -> Effect:
-        """The fault with this id, healed or not; ConfigError for an unknown id."""
-        found = self._effects.get(fault_id)
-        if found is None:
-            raise ConfigError(f"there is no fault with id {fault_id}; ids come from add()")
-        return found
-
-    def counts(self, fault_id: int) -> dict[str, int]:
-        """How often it has fired, and how many requests it was about."""
-        effect = self.effect(fault_id)
-        is_planned = isinstance(effect.fault, RequestFault)
-        return {"fired": effect.fired, "matched": self._plan.matched(fault_id) if is_planned else effect.fired}
 
 
 def check_proxied(fault: Fault) -> None:
