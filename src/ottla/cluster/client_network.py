@@ -7,6 +7,7 @@ from random import Random
 
 from ottla.cluster.server import BrokerServer
 from ottla.errors import UserMistake
+from ottla.host.stall import Stall, stalled_us
 
 
 class Silence:
@@ -27,20 +28,6 @@ class Silence:
         self._ended(self)
 
 
-class Stall:
-    """A fault that delays a share of all messages; `fired` counts them."""
-
-    def __init__(self, probability: float, delay_max_us: int, ended: Callable[[Stall], None]) -> None:
-        self.probability = probability
-        self.delay_max_us = delay_max_us
-        self.fired = 0
-        self._ended = ended
-
-    def end(self) -> None:
-        """Delay no further messages."""
-        self._ended(self)
-
-
 class EmbeddedClients:
     """The connections between clients and all brokers; `server` returns a broker's server, None while it is down."""
 
@@ -56,12 +43,7 @@ class EmbeddedClients:
 
     def delay_us(self) -> int:
         """How long the next message is delayed."""
-        delay_us = 0
-        for stall in self.stalls:
-            if self._rng.random() < stall.probability:
-                stall.fired += 1
-                delay_us += self._rng.randint(0, stall.delay_max_us)
-        return delay_us
+        return stalled_us(self.stalls, self._rng)
 
     def unplug(self, broker_id: int, client_id: str | None) -> Silence:
         """Make this client's connections to a broker silent, present and new ones, until the fault ends."""
@@ -99,8 +81,7 @@ class EmbeddedClients:
 
     def stall(self, probability: float, delay_max_us: int) -> Stall:
         """Delay a share of all messages to brokers, and between them, until the fault ends."""
-        self.stalls.append(Stall(probability, delay_max_us, self.stalls.remove))
-        return self.stalls[-1]
+        return Stall(self.stalls, probability, delay_max_us)
 
     def drift_clock(self, client_id: str, drift_ppm: int) -> None:
         """UserMistake: real clients have clocks of their own."""

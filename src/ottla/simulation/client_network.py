@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.host.machine_clock import OwnClock
-from ottla.simulation.network import Network, Silence, Stall
+from ottla.host.stall import Stall
+from ottla.simulation.network import Network, Silence
 from ottla.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
 from ottla.connection.loss import CLOSED_BY_BROKER, REFUSED, failed
 from ottla.host.crossing import NEVER, Crossing
+from ottla.host.stall import Stall, stalled_us
 from ottla.protocol.frames import decode_request, decode_response, encode_request, encode_response
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
@@ -105,25 +106,6 @@ class Silence:
         self._ended(self)
 
 
-class Stall:
-    """Delays a share of the messages, and with them later ones of the same connection; `fired` counts the drawn ones.
-
-    So what a client sent on a connection that it gave up may arrive after what it sent on the next one.
-    """
-
-    __slots__ = ("_network", "delay_max_us", "fired", "probability")
-
-    def __init__(self, network: Network, probability: float, delay_max_us: int) -> None:
-        self._network = network
-        self.probability = probability
-        self.delay_max_us = delay_max_us
-        self.fired = 0
-
-    def end(self) -> None:
-        """Delay no further messages."""
-        self._network.stalls = [each for each in self._network.stalls if each is not self]
-
-
 class SimulatedConnections:
     """The connections that clients have to one broker."""
 
@@ -191,10 +173,8 @@ class Network:
     def delay_us(self) -> int:
         """How long the next message takes."""
         delay_us = _DELAY_US_LEAST + self._randrange(_DELAY_US_SPAN)
-        for stall in self.stalls:
-            if self._rng.random() < stall.probability:
-                stall.fired += 1
-                delay_us += self._rng.randint(0, stall.delay_max_us)
+        if self.stalls:
+            delay_us += stalled_us(self.stalls, self._rng)
         return delay_us
 
     def copy(self, message: Any) -> Any:
@@ -245,8 +225,7 @@ class Network:
 
     def stall(self, probability: float, delay_max_us: int) -> Stall:
         """From now on delay this share of the messages by up to `delay_max_us`, and with them later ones there."""
-        self.stalls.append(Stall(self, probability, delay_max_us))
-        return self.stalls[-1]
+        return Stall(self.stalls, probability, delay_max_us)
 
     def _silence_on(self, link: Link) -> Silence | None:
         return next((each for each in self._silences if each.is_on(link)), None)
