@@ -92,6 +92,98 @@ def test_what_a_test_leaves_broken_does_not_reach_the_next_one(tmp_path: Path) -
     assert "12 passed" in done.stdout
 
 
+_ENDED = """
+import os, signal, pytest, ottla
+
+pids = []
+
+@pytest.fixture(scope="session")
+def made_once(kafka_cluster):
+    kafka_cluster.create_topic("made-once")
+    return kafka_cluster.pid
+
+@pytest.mark.parametrize("left", ["close", "kill", "nothing"])
+def test_the_next_one_has_a_cluster(kafka_cluster, kafka_topic, made_once, left):
+    assert made_once == kafka_cluster.pid
+    assert kafka_cluster.pid not in pids
+    pids.append(kafka_cluster.pid)
+    assert len(kafka_cluster.brokers()) == 2
+    assert sorted(kafka_cluster.topics()) == sorted([kafka_topic, "made-once"])
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send(kafka_topic, b"value").result(30)
+    if left == "kill":
+        os.kill(kafka_cluster.pid, signal.SIGKILL)
+    elif left == "close":
+        kafka_cluster.close()
+
+@pytest.mark.parametrize("left", ["close", "nothing"])
+def test_that_names_no_fixture(request, left):
+    kafka_cluster = request.getfixturevalue("kafka_cluster")
+    assert set(kafka_cluster.brokers().values()) == {"running"}
+    if left == "close":
+        kafka_cluster.close()
+
+def test_without_a_cluster():
+    pass
+
+def test_that_closes_its_own(own_kafka_cluster):
+    own_kafka_cluster.close()
+
+def test_the_last_one(kafka_cluster):
+    kafka_cluster.close()
+"""
+
+_A_CLUSTER_OF_THE_PROJECT = """
+import ottla, pytest
+
+@pytest.fixture(scope="module")
+def kafka_cluster():
+    with ottla.Cluster(brokers=1) as cluster:
+        yield cluster
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_it_is_made_again(kafka_cluster, time):
+    kafka_cluster.create_topic("new")
+    kafka_cluster.close()
+"""
+
+
+def test_a_test_that_ends_the_cluster_is_named_and_the_next_one_gets_another(tmp_path: Path) -> None:
+    done = _run_project(tmp_path, _ENDED, "--kafka-brokers", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 passed, 3 warnings" in done.stdout
+    for name, what in (
+        ("the_next_one_has_a_cluster[close]", "it was closed"),
+        ("the_next_one_has_a_cluster[kill]", "the brokers' process ended by itself (killed by signal 9)"),
+        ("that_names_no_fixture[close]", "it was closed"),
+    ):
+        assert f"kafka_cluster did not outlive test_project.py::test_{name}: {what}" in done.stdout
+
+
+def test_a_cluster_of_the_projects_own_fixture_is_made_again(tmp_path: Path) -> None:
+    done = _run_project(tmp_path, _A_CLUSTER_OF_THE_PROJECT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "did not outlive test_project.py::test_it_is_made_again[1]" in done.stdout
+
+
+def test_a_registry_is_made_again_with_its_cluster(tmp_path: Path) -> None:
+    done = _run_project(tmp_path, _A_REGISTRY_OF_AN_ENDED_CLUSTER, "--kafka-brokers", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed, 1 warning" in done.stdout
+
+
+_A_REGISTRY_OF_AN_ENDED_CLUSTER = """
+import os, signal, urllib.request, pytest
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_it_answers(schema_registry, kafka_cluster, time):
+    with urllib.request.urlopen(f"{schema_registry.url}/subjects", timeout=30) as answer:
+        assert answer.read() == b"[]"
+    if time == 1:
+        os.kill(kafka_cluster.pid, signal.SIGKILL)
+"""
+
+
 _A_CLUSTER_AS_TOLD = """
 import glob, os, ottla
 

@@ -8,7 +8,8 @@ and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the comm
 every worker has a cluster of its own. A project that needs more defines a fixture `kafka_cluster` itself.
 
 What a test breaks in `kafka_cluster` does not affect the next one: after each test faults are healed, paused brokers
-are resumed, and brokers that are down are started.
+are resumed, and brokers that are down are started. If a test has closed the cluster, or its process has ended, a new
+one takes its place, and a warning names the test.
 """
 
 from __future__ import annotations
@@ -89,13 +90,12 @@ def _is_ours(variables: dict[str, object]) -> bool:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A cluster in a process of its own, shared by all tests of the session; three brokers by default.
 
     log.retention.ms is -1 by default: tests often have old timestamps, and such records must not be deleted.
     """
     with _make_cluster(pytestconfig, "kafka_cluster") as cluster:
-        request.session.stash[_SHARED] = cluster
         yield cluster
 
 
@@ -117,26 +117,59 @@ def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
         pytest.fail(f"{fixture}: {error}", pytrace=False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Note every fixture `kafka_cluster`: ours, and one of the project, which may stand on ours."""
+    if fixturedef.argname == "kafka_cluster":
+        request.session.stash.setdefault(_CLUSTERS, {})[fixturedef] = request
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Repair the shared cluster after a test and its fixtures.
+    """Repair the shared cluster after a test and its fixtures, or have the next test make another one.
 
     It is done after every test: one that uses `request.getfixturevalue` does not have the cluster in its arguments.
     """
     try:
         return (yield)
     finally:
-        shared = item.session.stash.get(_SHARED, None)
-        cluster = getattr(item, "funcargs", {}).get("kafka_cluster", shared)
-        if cluster is not None:
-            _mend(cluster)
+        for fixturedef, request in item.session.stash.get(_CLUSTERS, {}).items():
+            # None once the fixture itself is over: then it was the fixture that closed the cluster, as it should.
+            made = fixturedef.cached_result
+            if made is not None:
+                _mend_or_forget(made[0], fixturedef, request, item)
+
+
+def _mend_or_forget(cluster: Any, fixturedef: Any, request: pytest.FixtureRequest, item: pytest.Item) -> None:
+    from ottla.errors import ClosedError, ForkError, OttlaError
+
+    try:
+        _mend(cluster)
+    except ForkError:
+        # The test ran in a fork (pytest-forked): the cluster belongs to the process that made it.
+        return
+    except OttlaError as error:
+        if cluster.is_running:
+            raise
+        what = "it was closed" if isinstance(error, ClosedError) else str(error).rstrip(".")
+        try:
+            # Ends the fixtures that use it as well: they know the addresses of this cluster.
+            fixturedef.finish(request)
+        finally:
+            # A line in pytest's summary; pytest-xdist hands it on.
+            item.warn(
+                pytest.PytestWarning(
+                    f"kafka_cluster did not outlive {item.nodeid}: {what}. The next test gets a new one. "
+                    "A test that ends its cluster should use own_kafka_cluster."
+                )
+            )
 
 
 def _mend(cluster: Any) -> None:
     from ottla.cluster.cluster import Cluster
 
     # A project may have another fixture of this name.
-    if not isinstance(cluster, Cluster) or not cluster.is_running:
+    if not isinstance(cluster, Cluster):
         return
     healed = cluster.faults.heal()
     states = cluster.brokers()
@@ -200,7 +233,7 @@ def kafka_topic(kafka_cluster: Cluster, request: pytest.FixtureRequest) -> Itera
 
 
 def _delete(cluster: Cluster, topic: str) -> None:
-    from ottla.errors import KafkaError, UserMistake
+    from ottla.errors import KafkaError, OttlaError, UserMistake
 
     try:
         cluster.delete_topic(topic)
@@ -212,7 +245,12 @@ def _delete(cluster: Cluster, topic: str) -> None:
         # The test may have deleted it.
         if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
             raise
+    except OttlaError:
+        # The test may have ended the cluster, and the topic with it.
+        if cluster.is_running:
+            raise
 
 
-_SHARED = pytest.StashKey["Cluster"]()
+# Each fixture `kafka_cluster` that was set up, with the request it was set up for.
+_CLUSTERS = pytest.StashKey[dict[pytest.FixtureDef[Any], pytest.FixtureRequest]]()
 _TOPICS_MADE = pytest.StashKey[int]()
