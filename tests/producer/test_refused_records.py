@@ -59,6 +59,21 @@ def test_records_that_follow_in_flight_are_stored_behind_the_neighbours(make_wor
     assert all(len(batch.leaves()) == 3 for batch in sent)
 
 
+def test_a_neighbour_that_is_never_sent_again_fails_with_what_was_refused(make_world):
+    world = make_world(max_in_flight_requests_per_connection=1)
+    world.refused = {"bad": "it has no key"}
+    whole = world.send("a", "bad", "b")
+    world.ack()
+    last = whole.leaves()[-1]
+    # The part with "a" is in flight, and the one with "b" waits behind it.
+    world.down = {1}
+    world.hang_up()
+    world.run_until(lambda: world.outcome(last))
+    error = str(world.outcome(last).error)
+    assert "the last attempt ended with INVALID_RECORD" in error
+    assert "record 1 of 3 in its batch: it has no key" in error
+
+
 def test_a_batch_of_refused_records_alone_fails_record_by_record(world):
     world.refused = {"x": "one", "y": None}
     whole = world.send("x", "y")

@@ -381,7 +381,7 @@ class Sender:
     def _too_late(self, batch: Batch, now_us: int) -> OttlaError:
         queue = batch.queue
         if batch.error is not None:
-            why = f"the last of {batch.attempts} attempts ended with {batch.error}"
+            why = f"the last attempt ended with {batch.error}"
         elif batch.attempts:
             why = "no answer had come by then"
         elif self._idempotence.error is not None:
