@@ -182,6 +182,8 @@ def test_snapshots_bring_back_sequences_and_open_transactions() -> None:
     end(states, 107, producer_id=3, epoch=9)
     rows = states.entries()
     assert read_producer_snapshot(write_producer_snapshot(rows)) == rows
+    # As Apache Kafka writes it of a producer of which there is only a marker.
+    assert (rows[2].last_sequence, rows[2].last_offset, rows[2].offset_delta) == (-1, -1, 0)
     again = ProducerStates()
     again.restore(rows)
     assert again.entries() == rows
