@@ -311,6 +311,20 @@ def test_tools_that_read_like_replicas_move_no_high_watermark(replicated: World)
     assert len(seen.records) == 0
 
 
+def test_a_follower_that_names_no_broker_epoch_may_be_in_sync(replicated: World) -> None:
+    """Before version 15 a Fetch has none (KIP-903)."""
+    follower = min(followers(replicated))
+    replicated.kill(follower)
+    replicated.pass_time(2000)
+    replicated.produce(batch_of(b"a"))
+    replicated.cut = {follower}
+    replicated.start(follower)
+    replicated.pass_time(500)
+    assert follower not in replicated.partition().isr
+    replicated.ask(replicated.leader(), fetch_request(1, replica_id=follower, max_wait_ms=0), version=14)
+    assert follower in replicated.partition().isr
+
+
 def test_a_follower_whose_empty_log_lies_beyond_the_leaders_end_begins_where_the_leader_does(
     replicated: World,
 ) -> None:
