@@ -27,6 +27,18 @@ _FROZEN = "nobody assigns to it; it is frozen so that nobody begins to"
 
 SURVIVORS: list[Survivor] = [
     Survivor(
+        replace(
+            "broker/log/log.py",
+            "and segment.next_offset < end_offset\n            and segment.ends_before(offset)",
+            "and segment.next_offset <= end_offset\n            and segment.ends_before(offset)",
+        ),
+        "where the segment ends at `end_offset`, the next one has nothing below it: what is found is the same nothing",
+    ),
+    Survivor(
+        replace("broker/partition.py", "self.log_start_offset = -1", "self.log_start_offset = -2"),
+        "a follower has not said yet where its log begins: no deletion waits for an offset below 0",
+    ),
+    Survivor(
         replace("sink/commit.py", "plan = known[0].plan", "plan = known[(-1)].plan"),
         "all messages of a batch name the same plan",
     ),
