@@ -189,6 +189,28 @@ def test_a_truncation_to_nothing_forgets_all_producers_and_their_open_transactio
     world.check()
 
 
+def test_a_truncation_at_the_end_cuts_nothing() -> None:
+    world = filled()
+    segments = [*world.log.segments, world.log.roll()]
+    world.log.truncate(world.log.log_end_offset)
+    assert world.log.segments == segments
+    assert world.log.cuts == 0
+    world.append(producer=(1, 1, 0))
+    world.check()
+
+
+def test_a_truncation_in_front_of_the_first_segment_begins_the_log_anew() -> None:
+    world = filled()
+    world.log.advance_log_start(world.log.segments[2].base_offset)
+    world.log.drop_segments(2)
+    offset = world.log.segments[0].base_offset - 2
+    world.log.truncate(offset)
+    assert (world.log.log_start_offset, world.log.log_end_offset) == (offset, offset)
+    world.model.clear()
+    assert world.append(producer=(1, 1, 0)) == offset
+    world.check()
+
+
 def test_a_log_somebody_touched_after_its_clean_end_is_checked() -> None:
     world = filled()
     world.close()
