@@ -47,7 +47,7 @@ def test_each_of_the_last_five_batches_is_known_again(world: World) -> None:
 def test_a_gap_is_refused_until_it_is_filled(world: World) -> None:
     world.produce(numbered(0))
     refused = world.produce(numbered(2))
-    assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert "sequence 2 after 0" in refused.error_message
     assert world.produce(numbered(1)).base_offset == 1
     assert world.produce(numbered(2)).base_offset == 2
