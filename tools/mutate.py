@@ -12,17 +12,23 @@ seed in which something is found with the unchanged source as well is named, and
 through `--seeds` seeds of the simulation and then through the tests of its room (`TESTS`), each for a bounded time, up
 to the first who finds it. Printed is who that was. What survives both is looked up in `tools/mutation/survivors.py`;
 the exit status is 1 if there is no reason for it there.
+
+Ctrl+C, or SIGTERM, ends the processes that it has started, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from multiprocessing.pool import ThreadPool
+from typing import Never
 
 from tools.mutation.control import Control, ControlFailed
 from tools.mutation.mechanical import Mutant, draw
@@ -54,6 +60,10 @@ _UNTRACED = ("sink", "audit")
 # Of seeds that are compared with those of the unchanged source, where nothing was found in any.
 _COMPARED = 20
 _PATIENCE_S = 900
+# The line of pytest's report behind which the tests that failed are listed.
+_SUMMARY = "short test summary info"
+# The process groups of tests that run.
+_groups: set[int] = set()
 # A single test that takes so long never ends.
 _TEST_PATIENCE_S = 180
 _PYTEST = (
@@ -126,24 +136,37 @@ def _killed_by_simulation(control: Control, seeds: range) -> str:
 
 def killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
     """Which of these tests fails in the control; "": none."""
-    try:
-        done = subprocess.run(
-            [sys.executable, *_PYTEST, *tests],
-            cwd=ROOT,
-            env=control.environment,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"tests: no end after {_PATIENCE_S} s"
-    if not done.returncode:
+    with subprocess.Popen(
+        [sys.executable, *_PYTEST, *tests],
+        cwd=ROOT,
+        env=control.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A group of its own, which is ended with all that the tests have started.
+        start_new_session=True,
+    ) as pytest:
+        _groups.add(pytest.pid)
+        try:
+            output, errors = pytest.communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return f"tests: no end after {_PATIENCE_S} s"
+        finally:
+            _end_group(pytest.pid)
+    if not pytest.returncode:
         return ""
-    if "Timeout (" in done.stderr:
+    if "Timeout (" in errors:
         return f"tests: one does not end in {_TEST_PATIENCE_S} s"
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return f"tests: {failed[0] if failed else _last_line(done.stdout + done.stderr)}"
+    # What was logged is shown in front of it, and may begin with ERROR as well.
+    listed = output.rpartition(_SUMMARY)[2] if _SUMMARY in output else ""
+    failed = [line for line in listed.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return f"tests: {failed[0] if failed else _last_line(output + errors)}"
+
+
+def _end_group(group: int) -> None:
+    _groups.discard(group)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _last_line(text: str) -> str:
@@ -196,7 +219,17 @@ def main() -> int:
     drawn.add_argument("files", nargs="*", default=list(FILES))
     given = parser.parse_args()
     run: Callable[[argparse.Namespace], bool] = given.run
-    return 0 if run(given) else 1
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return 0 if run(given) else 1
+    finally:
+        # Where it is stopped, the threads that wait for these go no further.
+        for group in [*_groups]:
+            _end_group(group)
+
+
+def _stop(number: int, _: object) -> Never:
+    sys.exit(128 + number)
 
 
 def _weaknesses(given: argparse.Namespace) -> bool:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
+import subprocess
+import sys
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from tests.client.in_time import wait_until
 from tools.mutate import killed_by_tests
 from tools.mutation.control import Control, ControlFailed
 from tools.mutation.mechanical import draw, mutants
 from tools.mutation.seeds import kinds_found, trace_hash
-from tools.mutation.source import PACKAGE, SourceChanged, changed, insert_after, insert_before, replace
+from tools.mutation.source import PACKAGE, ROOT, SourceChanged, changed, insert_after, insert_before, replace
 from tools.mutation.survivors import SURVIVORS
 from tools.mutation.weaknesses import WEAKNESSES, weakened
 
@@ -143,6 +147,61 @@ def test_tests_run_the_changed_module(file: str, name: str, tmp_path: Path) -> N
     with Control({file: text}) as sound, Control({file: other}) as mutant:
         assert killed_by_tests(sound, chosen) == ""
         assert "test_value" in killed_by_tests(mutant, chosen)
+
+
+def test_the_test_that_failed_is_named_and_no_line_that_it_has_logged(tmp_path: Path) -> None:
+    test = tmp_path / "test_logged.py"
+    test.write_text("import logging\ndef test_it():\n    logging.error('FAILED to do it')\n    assert 0\n")
+    with Control({}) as control:
+        killer = killed_by_tests(control, ("-p", "tests.tiers", str(test)))
+    assert killer.startswith("tests: FAILED ")
+    assert killer.endswith("test_logged.py::test_it")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_tests_do_not_outlive_a_run_that_is_stopped(number: int, tmp_path: Path) -> None:
+    test = tmp_path / "test_waiting.py"
+    test.write_text(_WAITING)
+    told = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", _STOPPED, str(test)], cwd=ROOT) as run:
+        wait_until(lambda: told.exists() or run.poll() is not None)
+        run.send_signal(number)
+        assert run.wait(60) != 0
+    pid = int(told.read_text())
+    wait_until(lambda: not is_running(pid))
+
+
+_WAITING = """
+import os, pathlib, time
+def test_it():
+    fresh = pathlib.Path(__file__).with_name("fresh")
+    sound = fresh.with_name("sound")
+    if not sound.exists():
+        sound.touch()
+        return
+    fresh.write_text(str(os.getpid()))
+    fresh.rename(fresh.with_name("pid"))
+    while True:
+        time.sleep(1)
+"""
+# The tests are that one: it passes without a change, and waits with the mutant.
+_STOPPED = """
+import signal, sys
+from tools import mutate
+signal.signal(signal.SIGINT, signal.default_int_handler)
+mutate.TESTS["sink"] = "-p", "tests.tiers", sys.argv[1]
+sys.argv[1:] = ["mutants", "--each", "1", "sink/commit.py"]
+sys.exit(mutate.main())
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_control_in_which_nothing_is_changed_leaves_the_same_trace() -> None:
