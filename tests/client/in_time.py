@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -24,13 +25,17 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(in_time())
 
 
-def wait_until(true: Callable[[], T]) -> T:
-    """Look again and again, and return what it came to; AssertionError after half a minute."""
-    for _ in range(3000):
-        if found := true():
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it did not come to that")
+def wait_until(
+    true: Callable[[], T],
+    otherwise: Callable[[], object] | str = "it did not come to that",
+    patience_s: float = 30,
+) -> T:
+    """Look again and again, and return what it came to; AssertionError with what is `otherwise` where it never does."""
+    give_up_s = time.monotonic() + patience_s
+    while not (found := true()):
+        assert time.monotonic() < give_up_s, otherwise() if callable(otherwise) else otherwise
+        time.sleep(0.01)
+    return found
 
 
 class Calling(threading.Thread):

@@ -15,9 +15,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.client.in_time import run
+from tests.client.in_time import run, wait_until
 from tests.client.request_faults import REQUEST_FAULTS
-from tests.cluster.patience import until
 from tests.drawn import fixed_seeds
 from tests.read_back import stored
 
@@ -121,7 +120,7 @@ def test_what_is_awaited_late_is_the_io_threads(kafka_cluster: ottla.Cluster, ka
             turn = turns(producer)
             with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=3000):
                 delivery = await producer.send(kafka_topic, b"late", partition=0)
-                until(lambda: not turn._lent, "the connection taken back")
+                wait_until(lambda: not turn._lent, "the connection taken back")
                 awaiting = asyncio.ensure_future(_outcome(delivery))
                 await asyncio.sleep(0)
                 assert not turn._lent
@@ -280,7 +279,7 @@ def test_while_the_event_loop_is_held_up_the_io_thread_takes_the_answer(
             delivery = await producer.send(kafka_topic, b"meanwhile", partition=0)
             awaiting = asyncio.ensure_future(_outcome(delivery))
             await asyncio.sleep(0)
-            until(delivery.done, "the record acknowledged")
+            wait_until(delivery.done, "the record acknowledged")
             assert (await awaiting).offset == first
             await get_alone(producer, kafka_topic)
 

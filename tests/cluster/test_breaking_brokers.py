@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
+from tests.client.in_time import wait_until
 from tests.read_back import stored
 
 from ottla.client.producer import Producer
@@ -18,8 +19,6 @@ from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError, DeliveryError, KafkaError, OttlaError, UserMistake
-
-from .patience import until
 
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
@@ -174,7 +173,7 @@ def test_topics_tell_who_leads_what(cluster: Cluster) -> None:
     assert sorted(flights["isr"]) == sorted(flights["replicas"]) == [1, 2, 3]
     cluster.kill(trains[1]["leader"])
     assert cluster.await_leader("trains", 0) == trains[0]["leader"]
-    until(lambda: cluster.topics()["trains"][1]["leader"] == -1, "a broker that is down leads")
+    wait_until(lambda: cluster.topics()["trains"][1]["leader"] == -1, "a broker that is down leads")
     assert cluster.topics()["trains"][1]["replicas"] == trains[1]["replicas"]
 
 

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.cluster.faults import Faults
 from ottla.faults.fault import KINDS, OF_BROKERS, OF_REQUESTS
 from ottla.faults.fields import CONTROLLER, MOMENTS
 from ottla.faults.verbs import Fault, Verbs
-
-from .patience import until
 
 pytestmark = pytest.mark.prove
 
@@ -44,7 +43,7 @@ class Scene(NamedTuple):
 def _elect_unclean(at: Scene) -> Fault:
     """Nobody but the leader is in sync, and the leader dies. What it acknowledged all have had before."""
     with at.faults.isolate(at.others[0]), at.faults.isolate(at.others[1]):
-        until(lambda: at.cluster.isr(at.topic, 0) == (at.leader,), "the followers stay in sync")
+        wait_until(lambda: at.cluster.isr(at.topic, 0) == (at.leader,), "the followers stay in sync")
         fault = at.faults.unclean_election(at.topic, 0)
         at.cluster.kill(at.leader)
     return fault
@@ -186,7 +185,7 @@ def test_a_healed_fault_fires_no_more_and_all_is_well(three: ottla.Cluster, kafk
         traffic.send().result(PATIENCE_S)
         fault = (CASES | ENDED_BROKERS)[name](scene)
         sent = traffic.send()
-        until(lambda: fault.fired > 0, f"{fault} never fired")
+        wait_until(lambda: fault.fired > 0, f"{fault} never fired")
         fault.heal()
         healed = counted(three, fault)
         assert healed["fired"] == fault.fired > 0

@@ -9,12 +9,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.errors import DeliveryError, OttlaError, UserMistake
 from ottla.faults.fault import make_fault
-
-from .patience import until
 
 SHORT = {"request_timeout_ms": 400, "retry_backoff_ms": 20, "linger_ms": 0, "delivery_timeout_ms": 20_000}
 # For what must not be sent again because a machine that is busy answers late.
@@ -222,7 +221,7 @@ def test_a_broker_that_falls_after_its_fault_was_healed_is_back_at_once(
         for link in links:
             link.heal()
         delivery.result(20)
-    until(lambda: three.brokers()[leader] == "running", f"broker {leader} stays {kind}d")
+    wait_until(lambda: three.brokers()[leader] == "running", f"broker {leader} stays {kind}d")
     assert come_to(three, topic, 1)[:1] == ["a"]
 
 
@@ -311,7 +310,7 @@ def test_a_whole_cluster_without_power_keeps_what_was_synced() -> None:
         with cluster.faults.cut_power(topic="flights", nth=1, moment="append") as fault:
             sender = producer(cluster, **UNHURRIED)
             late = sender.send("flights", "late")
-            until(lambda: fault.fired == 1, "the power stays on")
+            wait_until(lambda: fault.fired == 1, "the power stays on")
             # TimeoutError where the thread is late, too.
             with pytest.raises((DeliveryError, TimeoutError)):
                 sender.close(0)
@@ -408,7 +407,7 @@ def test_one_client_is_parted_from_a_broker_and_the_others_are_not(three: ottla.
             with ottla.Producer(address, client_id="parted", max_block_ms=300) as late:
                 with pytest.raises(OttlaError, match="no Kafka broker could be reached"):
                     late.send(topic, "nobody knows where to")
-                until(lambda: fault.fired > fired, "nobody hears whose connection it is")
+                wait_until(lambda: fault.fired > fired, "nobody hears whose connection it is")
             assert not held.done()
         assert held.result(20).offset == 7
     assert values(three, topic) == ["before", "before", "0", "1", "2", "3", "4", "held"]
@@ -423,7 +422,7 @@ def test_a_replica_out_of_sync_is_elected_as_long_as_the_fault_is_in_force(
     with producer(three, acks=1, **UNHURRIED) as sender:
         sender.send(topic, "all have it").result(20)
         with three.faults.isolate(others[0]), three.faults.isolate(others[1]):
-            until(lambda: three.isr(topic, 0) == (leader,), "the followers stay in sync")
+            wait_until(lambda: three.isr(topic, 0) == (leader,), "the followers stay in sync")
             sender.send(topic, "the leader alone has it").result(20)
             fault = three.faults.unclean_election(topic, 0)
             if healed:
@@ -431,7 +430,7 @@ def test_a_replica_out_of_sync_is_elected_as_long_as_the_fault_is_in_force(
             three.kill(leader)
     if healed:
         states = {"running", "down"}
-        until(lambda: three.leader(topic, 0) == -1 and set(three.brokers().values()) == states, "somebody leads")
+        wait_until(lambda: three.leader(topic, 0) == -1 and set(three.brokers().values()) == states, "somebody leads")
     else:
         assert three.await_leader(topic, 0, other_than=leader) in others
     assert fault.fired == (0 if healed else 1)

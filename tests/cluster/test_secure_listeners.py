@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from tests.client.in_time import wait_until
 from tests.papers import Papers
 
 import ottla
@@ -23,8 +24,6 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
-
-from .patience import until
 
 pytest.importorskip("scramp")
 
@@ -86,7 +85,7 @@ def _stays_out(config: dict[str, Any], *reasons: str) -> None:
         admin.poll(0)
         return all(reason in " ".join(said) for reason in reasons)
 
-    until(told_all, f"never said: {reasons}")
+    wait_until(told_all, f"never said: {reasons}")
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), [("SSL", "PLAIN"), *BY_SASL])
@@ -267,7 +266,7 @@ def test_librdkafka_renews_a_short_session(cluster: ottla.Cluster, kafka_name: s
             producer.poll(0.05)
             return proofs[0] >= times
 
-        until(has_proved, "the session was not renewed")
+        wait_until(has_proved, "the session was not renewed")
         producer.produce(kafka_name, str(renewals).encode(), on_delivery=lambda error, _: told.append(error))
         assert producer.flush(30) == 0
     assert told == [None] * 3

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.client.in_time import wait_until
 from tests.tiers import some_tested
 
 import ottla
@@ -69,10 +70,7 @@ class Registering:
                     self.refused.append(told)
 
     def await_ids(self, count: int) -> None:
-        end_s = time.monotonic() + _PATIENCE_S
-        while len(self.ids) < count:
-            assert time.monotonic() < end_s, (len(self.ids), self.refused[-1:])
-            time.sleep(0.005)
+        wait_until(lambda: len(self.ids) >= count, lambda: (len(self.ids), self.refused[-1:]), _PATIENCE_S)
 
     def join(self) -> dict[int, int]:
         self._thread.join(_PATIENCE_S + 30)

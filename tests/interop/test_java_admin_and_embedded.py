@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.client.in_time import wait_until
 from tests.wire import Wire
 
 import ottla
@@ -355,10 +356,3 @@ def test_kafka_reassign_partitions_moves_replicas_and_cancels_a_move(
     assert listed() == "No partition reassignments found."
     assert cluster.partition("moved", 0)["replicas"] == [second]
     cluster.start(third)
-
-
-def wait_until(came_true: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + _PATIENCE_S
-    while not came_true():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.patience import until
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -69,12 +69,12 @@ def test_javas_consumer_has_a_fetch_session_while_it_waits_for_records(java: Any
         with ThreadPoolExecutor(1) as pool:
             said = pool.submit(java.run, f"{_TOOLS}.consumer.ConsoleConsumer", *where, *shown)
             try:
-                until(lambda: alone.metrics(1)[sessions]["Value"] == 1, "the consumer begins no session")
+                wait_until(lambda: alone.metrics(1)[sessions]["Value"] == 1, "the consumer begins no session")
                 assert alone.metrics(1)[kept]["Value"] == 1
             finally:
                 producer.send("waited-for", b"second").result(30)
             assert said.result().decode().splitlines() == ["first", "second"]
-        until(lambda: alone.metrics(1)[sessions]["Value"] == 0, "the session does not end with the consumer")
+        wait_until(lambda: alone.metrics(1)[sessions]["Value"] == 0, "the session does not end with the consumer")
 
 
 def test_ottla_reads_what_javas_console_producer_sent(cluster: Cluster, java: Any, exchange: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
+from tests.client.in_time import wait_until
 from tools.apache_kafka import ApacheKafka
 from tools.kafka_jars import JarsUnavailable
 
@@ -60,10 +61,7 @@ class Session:
         self._first_epoch = self.partition().leader_epoch
 
     def until(self, came_true: Callable[[], bool]) -> None:
-        give_up = time.monotonic() + _PATIENCE_S
-        while not came_true():
-            assert time.monotonic() < give_up, self.seen
-            time.sleep(0.05)
+        wait_until(came_true, lambda: self.seen, _PATIENCE_S)
 
     def metadata(self) -> Any:
         return self._wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=_TOPIC)]), 12)

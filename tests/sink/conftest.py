@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests import exactly_once
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
@@ -77,10 +78,10 @@ class Engine:
         """Wait for either, and tell whether it is held there."""
         assert self._process is not None
         held = self._folder / f"{barrier}.{self._process.pid}.held"
-        deadline = time.monotonic() + _PATIENCE_S
-        while not held.exists() and self._process.poll() is None:
-            assert time.monotonic() < deadline, f"{barrier} was not reached"
-            time.sleep(0.005)
+        process = self._process
+        wait_until(
+            lambda: held.exists() or process.poll() is not None, f"{barrier} was not reached", patience_s=_PATIENCE_S
+        )
         return held.exists()
 
     def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
@@ -154,10 +155,7 @@ def open_tasks(job: Job) -> list[str]:
 
 def await_quiet(job: Job) -> None:
     """Wait until no transaction is open; that takes moments, for most of these tests' timeout is a minute."""
-    deadline = time.monotonic() + 30
-    while busy(job):
-        assert time.monotonic() < deadline, busy(job)
-        time.sleep(0.005)
+    wait_until(lambda: not busy(job), lambda: busy(job))
 
 
 def assert_every_row_once(job: Job, batches: int | None = None) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tests import exactly_once
+from tests.client.in_time import wait_until
 from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, ROWS, Job
 
@@ -52,14 +53,6 @@ class Roles(NamedTuple):
     driver: bool
     tasks: tuple[bool, ...]
     decision: bool
-
-
-def await_true(question: Callable[[], bool], otherwise: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
-    """Wait until something is so; AssertionError with the words for what is not."""
-    deadline = time.monotonic() + patience_s
-    while not question():
-        assert time.monotonic() < deadline, otherwise()
-        time.sleep(0.01)
 
 
 class Driver:
@@ -112,7 +105,7 @@ class Driver:
             assert ended is None, self._told(f"{otherwise}: it ended with {ended}")
             return False
 
-        await_true(answered, lambda: self._told(otherwise))
+        wait_until(answered, lambda: self._told(otherwise), PATIENCE_S)
 
     def _told(self, otherwise: str) -> str:
         """What did not come, before and behind the end of what it said: of a long text often one end alone is shown."""
@@ -416,7 +409,7 @@ class Engine:
         def busy() -> list[object]:
             return exactly_once.busy(self.job.bootstrap_servers, prefix)
 
-        await_true(lambda: not busy(), lambda: f"still open: {busy()}", patience_s)
+        wait_until(lambda: not busy(), lambda: f"still open: {busy()}", patience_s)
 
     def assert_every_row_once(self, name: str) -> None:
         """Every row of every file once for a read_committed reader, each key's rows in order."""

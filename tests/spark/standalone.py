@@ -6,8 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
+from tests.client.in_time import wait_until
 from tests.spark.sink_driver import QUICK_JAVA
-from tests.spark.sink_engine import await_true
+from tests.spark.sink_engine import PATIENCE_S
 
 from ottla.spark.java import find_java as java_of_this_machine
 from ottla.spark.java import lay_java_home
@@ -46,7 +47,7 @@ class Daemons:
                     stderr=subprocess.STDOUT,
                 )
             )
-        await_true(lambda: said in words.read_text(), words.read_text)
+        wait_until(lambda: said in words.read_text(), words.read_text, PATIENCE_S)
 
     def stop(self) -> None:
         """Workers first; they end their executors."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
-from tests.spark.sink_engine import await_true
+from tests.client.in_time import wait_until
+from tests.spark.sink_engine import PATIENCE_S
 
 from ottla.client.tables import read_table
 from ottla.errors import UserMistake
@@ -75,7 +76,7 @@ def test_no_epoch_is_committed_where_the_options_do_not_name_the_checkpoint(
     checkpoint = tmp_path / "continuous"
     try:
         # Epochs go by.
-        await_true((checkpoint / "offsets" / "5").exists, lambda: str(query.exception()))
+        wait_until((checkpoint / "offsets" / "5").exists, lambda: str(query.exception()), PATIENCE_S)
     finally:
         query.stop()
     assert not list(checkpoint.glob("commits/[0-9]*"))
