@@ -39,6 +39,10 @@ SURVIVORS: list[Survivor] = [
         "a follower has not said yet where its log begins: no deletion waits for an offset below 0",
     ),
     Survivor(
+        replace("broker/partition.py", "self.epoch_start_offset = 0", "self.epoch_start_offset = (-1)"),
+        "it is set again with the first leader epoch, before this replica can lead",
+    ),
+    Survivor(
         replace("sink/commit.py", "plan = known[0].plan", "plan = known[(-1)].plan"),
         "all messages of a batch name the same plan",
     ),
