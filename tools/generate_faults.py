@@ -46,7 +46,7 @@ with ottla.Cluster(brokers=3) as cluster:
 
 A fault is in force from the call until `heal()`, or until the end of its `with` block. Then the brokers that it killed,
 paused or stopped run again, even if another fault has ended them meanwhile. A fault that would end or freeze a broker
-at once is refused if that broker is down already.
+at once is refused if that broker is down already. A fault that is over cannot be used again: make a new one.
 
 `fired` counts how often a fault really fired. Assert it: if the fault never fired, the test has tested nothing.
 

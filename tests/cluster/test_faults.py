@@ -455,3 +455,19 @@ def test_a_coordinator_is_moved_as_a_fault(three: ottla.Cluster, topic: str) -> 
     with pytest.raises(UserMistake, match="there is no nowhere-0"):
         three.faults.move_leader("nowhere", 0)
     assert values(three, topic) == ["before", "after"]
+
+
+def test_a_fault_that_is_over_is_not_entered_again(three: ottla.Cluster, topic: str) -> None:
+    with three.faults.lose_ack(topic=topic, nth=1) as fault:
+        pass
+    again = r"the fault lose_ack\(.*\) is over: make a new one with faults\.lose_ack\(\.\.\.\)"
+    with pytest.raises(UserMistake, match=again), fault:
+        pass
+
+
+def test_a_fault_has_one_block_at_a_time(three: ottla.Cluster, topic: str) -> None:
+    with three.faults.hold(topic=topic) as fault:
+        with pytest.raises(UserMistake, match=r"is in a `with` block already: make another with faults\.hold"), fault:
+            pass
+        assert not fault.is_over
+    assert fault.is_over

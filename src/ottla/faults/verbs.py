@@ -74,6 +74,7 @@ class Fault:
         self.what = what
         self._ask = ask
         self._last: dict[str, int] | None = None
+        self._in_block = False
         self._fault_id: int = ask("add_fault", fault=what.to_dict())
 
     @property
@@ -133,9 +134,17 @@ class Fault:
         self._last = self.counts()
 
     def __enter__(self) -> Self:
+        made = f"faults.{self.what.kind}(...)"
+        if self.is_over:
+            raise UserMistake(f"the fault {self.what!r} is over: make a new one with {made}.")
+        if self._in_block:
+            # The end of the inner block would heal it, and the rest of the outer one would run without it.
+            raise UserMistake(f"the fault {self.what!r} is in a `with` block already: make another with {made}.")
+        self._in_block = True
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._in_block = False
         try:
             self.heal()
         except OttlaError as unhealed:
