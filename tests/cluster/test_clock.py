@@ -40,6 +40,32 @@ def test_brokers_of_a_stopped_clock_live_on(kafka_name: str) -> None:
         assert set(cluster.brokers().values()) == {"running"}
 
 
+@pytest.mark.parametrize("seconds", [3, 60, 86_400])
+@pytest.mark.parametrize("stopped", [True, False])
+def test_one_advance_ends_the_session_of_a_dead_broker_and_no_other(
+    kafka_name: str, stopped: bool, seconds: int
+) -> None:
+    clock = ottla.Clock(stopped=stopped)
+    with ottla.Cluster(3, clock=clock, settings={"broker_session_timeout_ms": 2500}) as cluster:
+        cluster.create_topic(kafka_name, configs={"min.insync.replicas": "2"})
+        leader = cluster.leader(kafka_name, 0)
+        cluster.pause(leader)
+        clock.advance(seconds)
+        assert cluster.await_leader(kafka_name, 0, other_than=leader, timeout=20) != leader
+        (partition,) = cluster.topics()[kafka_name]
+        assert sorted(partition["isr"]) == sorted({1, 2, 3} - {leader})
+
+
+def test_a_day_that_passes_at_once_ends_no_session_of_a_broker_that_runs(kafka_name: str) -> None:
+    clock = ottla.Clock(stopped=True)
+    with ottla.Cluster(3, clock=clock) as cluster:
+        cluster.create_topic(kafka_name)
+        before = cluster.topics()
+        for seconds in (0.1, 2, 2.01, 600, 86_400):
+            clock.advance(seconds)
+            assert cluster.topics() == before
+
+
 def test_a_log_is_given_the_clocks_time() -> None:
     clock = ottla.Clock(stopped=True)
     clock.advance(86_400 * 365)
@@ -95,3 +121,21 @@ def test_a_stopped_clock_does_not_make_a_test_wait_longer_for_its_cluster(kafka_
             hold.await_reached(timeout=0.01)
         with pytest.raises(ottla.OttlaError, match=r"after 0\.01 s"):
             cluster.await_leader(kafka_name, 0, other_than=1, timeout=0.01)
+
+
+def test_who_waits_in_vain_for_a_cluster_of_a_stopped_clock_is_told_that_it_is_stopped(kafka_name: str) -> None:
+    clock = ottla.Clock(stopped=True)
+    with ottla.Cluster(3, clock=clock) as cluster:
+        cluster.create_topic(kafka_name)
+        cluster.kill(3)
+        cluster.start(3)
+        stopped = r"the cluster's clock is stopped: set it ahead\.$"
+        with pytest.raises(ottla.OttlaError, match=stopped):
+            cluster.await_leader(kafka_name, 0, other_than=cluster.leader(kafka_name, 0), timeout=0.01)
+        with cluster.faults.hold(topic=kafka_name) as hold, pytest.raises(ottla.OttlaError, match=stopped):
+            hold.await_reached(timeout=0.01)
+        clock.advance(1)
+        assert sorted(cluster.await_isr(kafka_name, 0, 3, timeout=20)) == [1, 2, 3]
+        clock.go_on()
+        with pytest.raises(ottla.OttlaError, match=r"in sync after 0\.01 s\.$"):
+            cluster.await_leader(kafka_name, 0, other_than=cluster.leader(kafka_name, 0), timeout=0.01)

@@ -136,6 +136,12 @@ class EmbeddedBrokers:
         """Start a broker that is down, or all of those; also the controller, unless `stop_controller` keeps it down."""
         self._site.start(self._those(broker_id, DOWN, "started"))
 
+    def clock_set_ahead(self) -> None:
+        """The loop's clock was set ahead: sessions of brokers that are down end, those of the others go on."""
+        self.host.clock_set_ahead()
+        # What is due by now runs at once.
+        self.schedule.post(_nothing)
+
     def why_no_orders(self) -> str:
         """Why the controller cannot carry out commands, and what the user can do."""
         return _NO_CONTROLLER if self.host.cores() else _ALL_DOWN

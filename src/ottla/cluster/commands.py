@@ -164,6 +164,8 @@ class Commands:
     def _set_clock(self, answer: Answer, state: list[Any]) -> None:
         """Set the clock; what is due by the new time runs before the answer."""
         self._clock.follow(state)
+        if self._brokers is not None:
+            self._brokers.clock_set_ahead()
         self._loop.call_soon(answer, None)
 
     def _make_brokers(
@@ -350,10 +352,14 @@ class Commands:
                 down = [each for each in image.isr if not runs(each)]
                 led = "has no leader" if image.leader == -1 else f"is led by broker {image.leader}"
                 told = f"{topic}-{partition} {led} with {list(image.isr)} in sync after {patience_s:g} s"
-                answer(OttlaError(f"{told}{f'; down are {down}' if down else ''}."))
+                answer(OttlaError(f"{told}{f'; down are {down}' if down else ''}{self._if_stopped()}."))
 
         self._watches.append(look)
         self._loop.call_after(patience_s, late)
+
+    def _if_stopped(self) -> str:
+        """What to add to what did not come, where no time passes for the brokers."""
+        return "; the cluster's clock is stopped: set it ahead" if self._clock.is_stopped else ""
 
     def _look(self) -> None:
         self._watches[:] = [look for look in self._watches if not look()]
@@ -503,7 +509,7 @@ class Commands:
             if look in self._fault_watches:
                 self._fault_watches.remove(look)
                 counts = self._running().faults.counts(fault_id)
-                answer(not_fired_in_time(effect.fault, counts, count, patience_s))
+                answer(not_fired_in_time(effect.fault, counts, count, patience_s, self._if_stopped()))
 
         if not look():
             self._fault_watches.append(look)

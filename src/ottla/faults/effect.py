@@ -88,12 +88,14 @@ class Effect:
             self._undos.pop()()
 
 
-def not_fired_in_time(fault: Fault, counts: Mapping[str, int], wanted: int, patience_s: float) -> OttlaError:
-    """For who has waited for a fault: how often it has fired, and how many requests it might have fired for."""
+def not_fired_in_time(
+    fault: Fault, counts: Mapping[str, int], wanted: int, patience_s: float, more: str = ""
+) -> OttlaError:
+    """For who has waited for a fault: how often it fired, how many requests it might have fired for, and `more`."""
     fired, matched = counts["fired"], counts["matched"]
     return OttlaError(
         f"fault {fault!r} fired {_times(fired)} in {patience_s:g} s, and not {_times(wanted)}: "
-        f"{matched} {'request' if matched == 1 else 'requests'} matched it."
+        f"{matched} {'request' if matched == 1 else 'requests'} matched it{more}."
     )
 
 

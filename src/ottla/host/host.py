@@ -335,6 +335,28 @@ class Host:
         if stopped is not None:
             stopped()
 
+    # ---- the clock of all ---------------------------------------------------------------------------------------
+
+    def clock_set_ahead(self) -> None:
+        """The clock was set ahead: who is alive sends a heartbeat, then the controller looks who has sent none.
+
+        By the order of the deadlines the controller may look before, and would find everybody silent for too long.
+        """
+        controller = self.links.controller
+        if controller is None or controller.is_dead:
+            return
+        liveness = controller.core.liveness  # type: ignore[attr-defined]
+        liveness.await_heartbeats()
+        for runner in self.brokers.values():
+            self.schedule.at(0, runner.ring)
+
+        def look() -> None:
+            liveness.heartbeats_came()
+            controller.look_again()
+
+        # A heartbeat arrives by an action of its own, after the one that has sent it.
+        self.schedule.at(0, lambda: self.schedule.at(0, look))
+
     # ---- faults of disks and clocks -----------------------------------------------------------------------------
 
     def slow_down(self, broker_id: int, delay_us: int) -> SlowDisk:

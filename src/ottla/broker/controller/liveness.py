@@ -7,7 +7,8 @@ when it has the image with this start. A heartbeat also has the id of the broker
 of before, the broker has lost its logs, and is in sync only where it is the only replica (`elections`). A broker that
 wants to shut down may do so when it leads nothing that another could lead.
 
-A controller that was itself held up (a laptop put to sleep, a debugger) adds that time to all sessions.
+A controller that was itself held up (a laptop put to sleep, a debugger) adds that time to all sessions. If its clock
+was set ahead on purpose, that time counts: it waits for the heartbeats that are due by then, and looks after that.
 
 Invariant: a fenced broker leads nothing, as soon as that could be stored.
 """
@@ -78,6 +79,8 @@ class Liveness:
         self._session_us = controller.settings.broker_session_timeout_ms * 1000
         self._interval_us = controller.settings.broker_heartbeat_interval_ms * 1000
         self._looked_us: int | None = None
+        # How often it was told to wait, and not yet to look again.
+        self._waits = 0
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker may lead and be in sync."""
@@ -131,9 +134,21 @@ class Liveness:
             return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=not life.is_alive)
 
+    def await_heartbeats(self) -> None:
+        """The clock was set ahead: fence nobody until `heartbeats_came`."""
+        self._waits += 1
+
+    def heartbeats_came(self) -> None:
+        """Whoever is alive has sent a heartbeat: who has not, has been silent for all the time that has passed."""
+        self._waits -= 1
+        # The time since the last look does not count as one in which the controller was held up.
+        self._looked_us = None
+
     def look(self, now_us: int) -> None:
         """Fence brokers that have sent nothing for too long."""
         looked_us, self._looked_us = self._looked_us, now_us
+        if self._waits:
+            return
         held_up_us = 0 if looked_us is None else max(0, now_us - looked_us - 2 * self._interval_us)
         for life in self._lives.values():
             life.heard_us = now_us if life.heard_us is None else min(now_us, life.heard_us + held_up_us)
