@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.client.in_time import Calling
+from tests.client.in_time import Calling, wait_until
 
 import ottla
 from ottla.clock import Clock
@@ -79,6 +79,42 @@ def test_records_are_given_up_when_the_clock_says_so(kafka_cluster: ottla.Cluste
             error = failing.ended()
         assert isinstance(error, ottla.DeliveryFailed | ottla.DeliveryUnknown)
         assert "delivery.timeout.ms" in str(error)
+
+
+@pytest.mark.parametrize("waiting", ["result", "close"])
+def test_who_waits_by_a_stopped_clock_is_told_so(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, waiting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ottla.Clock(stopped=True)
+    producer = ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0)
+    with kafka_cluster.faults.hold(topic=kafka_topic):
+        delivery = producer.send(kafka_topic, b"value")
+        calling = Calling(lambda: delivery.result(5) if waiting == "result" else producer.close(5))
+        wait_until(lambda: "its clock is stopped: time passes by clock.advance(...)" in caplog.text)
+        assert calling.is_alive()
+        clock.advance(6)
+        assert isinstance(calling.ended(), TimeoutError if waiting == "result" else None | OttlaError)
+    clock.go_on()
+    producer.close()
+
+
+def test_who_waits_in_an_event_loop_by_a_stopped_clock_is_told_so(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ottla.Clock(stopped=True)
+
+    async def flush() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+            with kafka_cluster.faults.hold(topic=kafka_topic):
+                await producer.send(kafka_topic, b"value")
+                flushing = asyncio.create_task(producer.flush(60))
+                await asyncio.to_thread(wait_until, lambda: "its clock is stopped" in caplog.text)
+                clock.advance(61)
+                with pytest.raises(TimeoutError):
+                    await flushing
+            clock.go_on()
+
+    asyncio.run(flush())
 
 
 def test_linger_passes_with_the_clock(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

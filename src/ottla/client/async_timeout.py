@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from ottla.client.waiting import STOPPED_S, tell_if_stopped
 from ottla.clock import MACHINE, MachineClock
 
 
@@ -40,13 +41,16 @@ async def timeout_at(clock: MachineClock, due_us: int | None) -> AsyncIterator[N
 
         is_inside = True
         look()
+        telling: asyncio.TimerHandle | None = None
         if clock is not MACHINE:
             clock.watch(moved, is_call=True)
+            telling = event_loop.call_later(STOPPED_S, tell_if_stopped, clock)
         try:
             yield
         finally:
             is_inside = False
-            if clock is not MACHINE:
+            if telling is not None:
+                telling.cancel()
                 clock.forget(moved, is_call=True)
 
 

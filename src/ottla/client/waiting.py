@@ -12,10 +12,16 @@ through the list. So at least one of the two sees the other.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
+
+_log = logging.getLogger("ottla.client")
+
+# How long a call may wait by a stopped clock, in real time, before that is logged: a test that hangs says why.
+STOPPED_S = 1.0
 
 # (done, let_go): `let_go` is called again in later turns while `done()` stays true.
 Waiter = tuple[Callable[[], bool], Callable[[], None]]
@@ -61,12 +67,20 @@ class Waiting:
         stirred = threading.Event()
         waiter = self.watch(done, stirred.set)
         clock.watch(stirred.set, is_call=True)
+        tell_us: int | None = MACHINE.now_us() + int(STOPPED_S * 1_000_000)
         try:
             while not done():
                 left_us = None if due_us is None else due_us - clock.now_us()
                 if left_us is not None and left_us <= 0:
                     return False
-                stirred.wait(None if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SLEEP_MAX_S))
+                sleep_s = SLEEP_MAX_S if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SLEEP_MAX_S)
+                if tell_us is not None and clock.is_stopped:
+                    if (quiet_us := tell_us - MACHINE.now_us()) > 0:
+                        sleep_s = min(sleep_s, quiet_us / 1_000_000)
+                    else:
+                        tell_us = None
+                        tell_if_stopped(clock)
+                stirred.wait(sleep_s)
                 stirred.clear()
             return True
         finally:
@@ -94,3 +108,9 @@ class Waiting:
             for done, let_go in self._waiters[:]:
                 if done():
                     let_go()
+
+
+def tell_if_stopped(clock: MachineClock) -> None:
+    """Log why a call still waits, if no time passes for it."""
+    if clock.is_stopped:
+        _log.warning("a call waits, and its clock is stopped: time passes by clock.advance(...) or clock.go_on()")
