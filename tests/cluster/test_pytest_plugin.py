@@ -270,16 +270,31 @@ def test_records_of_long_ago_stay_unless_told(tmp_path: Path, arguments: tuple[s
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--kafka-brokers", "0"), "brokers=0 must be an integer from 1"),
+        (("--kafka-brokers", "0"), "--kafka-brokers is '0' and must be a number from 1 to 100"),
+        (("-o", "kafka_brokers=-1"), "kafka_brokers in pytest's configuration is '-1' and must be a number from 1 to"),
         (("--kafka-setting", "log.segment.bytes"), "is not NAME=VALUE"),
         (("--kafka-setting", "log.segment.butes=1"), "'log.segment.butes' is unknown; did you mean log.segment.bytes?"),
+        (("-o", "kafka_settings=log.segment.bytes=x"), "log.segment.bytes='x'"),
+        (
+            ("--kafka-setting", "log_segment_bytes=1048576", "--kafka-setting", "log.segment.bytes=2097152"),
+            "log.segment.bytes is given twice ('log_segment_bytes=1048576' and 'log.segment.bytes=2097152'): keep one",
+        ),
     ],
 )
-def test_what_cannot_be_is_said(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_cannot_be_is_said_once_at_the_start(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, EXPECTED="1 1")
-    assert done.returncode != 0
-    assert words in done.stdout + done.stderr
-    assert "pytest_plugin.py" not in done.stdout  # one sentence, and nothing of this plugin's inside
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert (done.stdout + done.stderr).count(words) == 1, done.stdout + done.stderr
+    assert "pytest_plugin.py" not in done.stdout + done.stderr  # one sentence, and nothing of this plugin's inside
+
+
+def test_what_only_the_cluster_knows_is_wrong_is_said_once_for_each_test(tmp_path: Path) -> None:
+    content = "def test_one(own_kafka_cluster):\n    pass\n"
+    wrong = "import ottla.cluster.cluster as c\nfrom ottla.errors import ConfigError\n"
+    wrong += "def refuse(*_, **__):\n    raise ConfigError('this cluster cannot be')\nc.Cluster = refuse\n"
+    done = _run_project(tmp_path, wrong + content, "-rN")
+    assert done.stdout.count("own_kafka_cluster: this cluster cannot be") == 1
+    assert "During handling" not in done.stdout
 
 
 def test_each_worker_of_xdist_has_a_cluster_of_its_own(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """pytest fixtures: a Kafka cluster for a test session, a fresh topic for each test, a cluster for one test alone.
 
 Loaded by pytest through the entry point `pytest11` in every project that has ottla installed, so nothing but pytest
-itself is imported before a test asks for a fixture.
+itself is imported before a test asks for a fixture, unless settings are given: these are checked at the start.
 
 How many brokers and with which settings: `--kafka-brokers` and `--kafka-setting` on the command line, `kafka_brokers`
 and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the command line comes first. With pytest-xdist
@@ -30,6 +30,8 @@ pytest_plugins = ("ottla.embedded_registry.pytest_plugin",)
 # A topic that exists for a moment, until all brokers run again.
 _MENDED = "kafka-cluster-is-mended"
 _PATIENCE_S = 30.0
+# As many as a cluster may have.
+_BROKERS_MAX = 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +47,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_brokers", "How many brokers the cluster of kafka_cluster has.", default="3")
     parser.addini("kafka_settings", "Broker settings of kafka_cluster, one NAME=VALUE a line.", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse what no cluster could be made with, once, and not for each test that asks for one."""
+    _brokers(config)
+    given = _given_settings(config)
+    if given:
+        from ottla.broker.settings import BrokerSettings
+        from ottla.errors import ConfigError
+
+        try:
+            BrokerSettings(**given)
+        except ConfigError as error:
+            raise pytest.UsageError(f"the settings of kafka_cluster: {error}") from None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,9 +128,10 @@ def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
 
     try:
         return Cluster(brokers=_brokers(config), settings=_settings(config))
-    except (ConfigError, pytest.UsageError) as error:
-        # Raised as it is, pytest would show it for each test, after source lines of this plugin.
-        pytest.fail(f"{fixture}: {error}", pytrace=False)
+    except ConfigError as error:
+        wrong = str(error)
+    # Raised as it is, pytest would show it after source lines of this plugin; while it is handled, it would show both.
+    pytest.fail(f"{fixture}: {wrong}", pytrace=False)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -201,22 +218,32 @@ def _await_brokers(cluster: Cluster, count: int) -> None:
 
 def _brokers(config: pytest.Config) -> int:
     given = config.getoption("kafka_brokers")
-    if given is not None:
-        return int(given)
-    text = str(config.getini("kafka_brokers"))
-    if not text.isdecimal():
-        raise pytest.UsageError(f"kafka_brokers={text} in pytest's configuration must be a number")
+    where = "--kafka-brokers" if given is not None else "kafka_brokers in pytest's configuration"
+    text = str(config.getini("kafka_brokers") if given is None else given)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= _BROKERS_MAX):
+        raise pytest.UsageError(f"{where} is {text!r} and must be a number from 1 to {_BROKERS_MAX}")
     return int(text)
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
     # Kafka's default is a week. It looks for older records every five minutes, in the middle of some test.
-    settings = {"log.retention.ms": "-1"}
-    for text in (*config.getini("kafka_settings"), *config.getoption("kafka_setting")):
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise pytest.UsageError(f"kafka setting {text!r} is not NAME=VALUE, such as log.segment.bytes=1048576")
-        settings[name.strip().replace("_", ".")] = value.strip()
+    return {"log.retention.ms": "-1"} | _given_settings(config)
+
+
+def _given_settings(config: pytest.Config) -> dict[str, str]:
+    """What the configuration says, changed by the command line."""
+    settings: dict[str, str] = {}
+    for texts in (config.getini("kafka_settings"), config.getoption("kafka_setting")):
+        seen: dict[str, str] = {}
+        for text in texts:
+            given, equals, value = text.partition("=")
+            if not equals:
+                raise pytest.UsageError(f"kafka setting {text!r} is not NAME=VALUE, such as log.segment.bytes=1048576")
+            name = given.strip().replace("_", ".")
+            if name in seen:
+                raise pytest.UsageError(f"kafka setting {name} is given twice ({seen[name]!r} and {text!r}): keep one")
+            seen[name] = text
+            settings[name] = value.strip()
     return settings
 
 
