@@ -256,3 +256,12 @@ def test_an_argument_that_is_not_what_it_may_be_is_refused_at_once(three: Cluste
 def test_a_barrier_is_awaited_for_a_number_of_seconds(three: Cluster) -> None:
     with three.faults.hold() as hold, pytest.raises(ConfigError, match="timeout=None must be a number of seconds"):
         hold.await_reached(timeout=None)  # type: ignore[arg-type]
+
+
+def test_the_topic_setting_that_was_probably_meant_is_told(kafka_cluster: Cluster) -> None:
+    with pytest.raises(
+        KafkaError, match=r"cleanup\.polcy is not supported by this broker; did you mean cleanup\.policy"
+    ):
+        kafka_cluster.create_topic("orders", configs={"cleanup.polcy": "compact"})
+    with pytest.raises(KafkaError, match=r"setting x is not supported by this broker; supported are cleanup\.policy"):
+        kafka_cluster.create_topic("orders", configs={"x": "compact"})

@@ -23,6 +23,7 @@ from ottla.broker.settings import (
     BrokerSettings,
     Setting,
 )
+from ottla.nearest import nearest_name
 
 # A topic's setting -> the broker's setting with the same meaning; its default is the broker's value.
 BROKER_SYNONYMS: dict[str, str] = {
@@ -122,8 +123,9 @@ def topic_config_fault(configs: Iterable[tuple[str, str | None]]) -> str | None:
     for name, value in configs:
         setting = TOPIC_SETTINGS_BY_NAME.get(name)
         if setting is None:
-            known = ", ".join(TOPIC_SETTINGS_BY_NAME)
-            return f"topic setting {name} is not supported by this broker; supported are {known}"
+            near = nearest_name(name.replace("_", "."), TOPIC_SETTINGS_BY_NAME)
+            advice = f"did you mean {near}?" if near else f"supported are {', '.join(TOPIC_SETTINGS_BY_NAME)}"
+            return f"topic setting {name} is not supported by this broker; {advice}"
         try:
             setting.parse(value)
         except ValueError as error:
