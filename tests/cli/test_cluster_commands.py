@@ -196,7 +196,7 @@ def test_a_coordinator_is_moved(serving: Serving, address: str) -> None:
         (("lose-ack",), "`ottla cluster fault --list lose_ack` shows its fields"),
         (("release", "1"), "`ottla cluster heal ID` releases what the fault holds"),
         (("killl", "1"), "no such command 'killl'"),
-        (("fault", "refuse", "error=NOT_LEADER_OR_FOLLOWER"), "must be the number of an error in Kafka's protocol"),
+        (("fault", "refuse", "error=NOT_LEADER"), "must be an error of Kafka's protocol: its name, such as"),
         (("fault",), "what is to go wrong? Give a KIND; `ottla cluster fault --list` lists all"),
         (("fault", "lose_ack", "orders"), "'orders' is not FIELD=VALUE, such as topic=orders"),
         (("fault", "lose_ack", "nth=1", "nth=2"), "the field nth is given twice"),

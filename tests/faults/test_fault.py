@@ -78,7 +78,10 @@ def test_what_a_kind_wants_must_be_there(kind: str) -> None:
         ({"kind": "slow_disk", "broker_id": 1, "delay_ms": 0}, "delay_ms=0"),
         ({"kind": "jump_clock", "broker_id": 1, "jump_ms": 1.5}, "jump_ms=1.5"),
         ({"kind": "cut_link", "broker_id": 1, "other_id": 1}, "no link to itself"),
-        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "it needs topic, a text that is not empty"),
+        (
+            {"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0},
+            "it needs topic, a topic.s name: up to 249 letters",
+        ),
         ({"kind": "kill", "moment": "now"}, "give a broker_id"),
         ({"kind": "kill", "moment": "now", "broker_id": 1, "nth": 2}, "so nth=2 cannot be given with it"),
         ({"kind": "pause", "moment": "now", "broker_id": 1, "seed": 2}, "goes with a probability"),
@@ -221,3 +224,34 @@ def test_keywords_in_the_help_are_those_that_a_verb_takes() -> None:
     # A default that the help tells is the one that counts.
     given = {name: each.default for name, each in parameters.items() if name != "self"}
     assert make_fault("lose_ack", **given) == make_fault("lose_ack")
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "..", "ü", "x" * 250, 7])
+def test_a_topic_that_no_broker_has_is_refused(topic: object) -> None:
+    with pytest.raises(ConfigError, match=r"fault lose_ack: topic=.* must be a topic's name: up to 249 letters"):
+        make_fault("lose_ack", topic=topic)
+
+
+@pytest.mark.parametrize("api", ["Heartbeat", "Metadata", "FindCoordinator"])
+def test_a_topic_with_requests_that_are_not_told_apart_by_topic_is_refused(api: str) -> None:
+    with pytest.raises(ConfigError, match=f"topic goes with Produce, Fetch and ListOffsets, not with api='{api}'"):
+        make_fault("drop_request", topic="orders", api=api)
+
+
+def test_an_error_is_given_by_its_name_or_its_number() -> None:
+    by_name = make_fault("refuse", error="NOT_LEADER_OR_FOLLOWER")
+    assert by_name == make_fault("refuse", error=6)
+    assert by_name.to_dict()["error"] == 6
+    assert (
+        fault_from_texts("refuse", {"error": "NOT_LEADER_OR_FOLLOWER"})
+        == by_name
+        == fault_from_texts("refuse", {"error": "6"})
+    )
+    # A code that Kafka does not have yet: clients meet brokers that are newer than they are.
+    assert make_fault("refuse", error=9999).to_dict()["error"] == 9999
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER", "NONE", "__doc__", "", 0])
+def test_an_error_that_is_none_is_refused(error: object) -> None:
+    with pytest.raises(ConfigError, match="must be an error of Kafka's protocol: its name, such as NOT_LEADER_OR_FOLL"):
+        make_fault("refuse", error=error)

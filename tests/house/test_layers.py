@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "records": set(),
     "schemas": {"records"},
-    "faults": set(),
+    "faults": {"protocol"},
     "ledger": set(),
     "sockets": set(),
     "inputs": set(),

@@ -71,6 +71,8 @@ class Fault:
                 raise self.wrong(f"it has no field {name};{hint} its fields: {known}")
         for name, field in fields.items():
             value = given.get(name)
+            if field.meant is not None:
+                value = field.meant(value)
             if value is None and field not in self.wanted:
                 value = self.defaults.get(name)
             elif value is None:

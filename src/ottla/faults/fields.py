@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ottla.errors import TOPIC_NAMES
+
 # In place of a broker's id.
 CONTROLLER = -2
 # Integers are as large as they are in Kafka's protocol; times in milliseconds are at most a year.
@@ -44,12 +46,16 @@ class May(NamedTuple):
 
 
 class Field(NamedTuple):
-    """`fits`: what of `may` there is in a cast, given the fault's other fields; None: whatever it may be."""
+    """`fits`: what of `may` there is in a cast, given the fault's other fields; None: whatever it may be.
+
+    `meant`: the value that another way to write it stands for.
+    """
 
     name: str
     may: May
     says: str
     fits: Callable[[Cast, Mapping[str, Any]], May | None] | None = None
+    meant: Callable[[Any], Any] | None = None
 
     def read(self, text: str) -> Any:
         """The value that a text stands for, as on a command line; the text itself where it stands for none."""
@@ -93,9 +99,26 @@ WAIT = May(f"a number of seconds from 0 to {_WAIT_MAX_S}", _is_wait)
 YES_OR_NO = May("True or False", lambda value: type(value) is bool)
 # Also a code that Kafka does not have yet: clients meet brokers that are newer than they are.
 _ERROR = May(
-    "the number of an error in Kafka's protocol, such as 6 for NOT_LEADER_OR_FOLLOWER (-32768 to 32767, and not 0)",
+    "an error of Kafka's protocol: its name, such as NOT_LEADER_OR_FOLLOWER, or its number (-32768 to 32767, not 0)",
     lambda value: type(value) is int and -32768 <= value <= 32767 and value != 0,
 )
+
+
+# No broker has a topic of another name, so a fault for it would never fire.
+_TOPIC = May(
+    f"a topic's name: {TOPIC_NAMES}",
+    lambda value: type(value) is str and re.fullmatch(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}", value) is not None,
+)
+
+
+def _error_code(value: Any) -> Any:
+    """The number of an error's name; all else as it is."""
+    if type(value) is not str:
+        return value
+    from ottla.protocol.error_codes import ErrorCode
+
+    code = getattr(ErrorCode, value, value)
+    return code if type(code) is int else value
 
 
 def _brokers(cast: Cast, given: Mapping[str, Any]) -> May:
@@ -124,7 +147,7 @@ def _clients(cast: Cast, given: Mapping[str, Any]) -> May | None:
     return None if cast.client_ids is None else one_of(list(cast.client_ids))
 
 
-TOPIC = Field("topic", TEXT, "the name of a topic", _topics)
+TOPIC = Field("topic", _TOPIC, "the name of a topic", _topics)
 PARTITION = Field("partition", whole(0), "a partition of that topic", _partitions)
 OFFSET = Field("offset", whole(0, INT64_MAX), "an offset in that partition")
 BROKER = Field("broker_id", whole(0), "a broker", _brokers)
@@ -155,7 +178,7 @@ NTH = Field("nth", whole(1), "only the n-th request that matches")
 TIMES = Field("times", whole(1), "how often it fires at most")
 AFTER = Field("after_ms", whole(0, _YEAR_MS), "the fault fires only from so long after its begin, in milliseconds")
 DURATION = Field("duration_ms", whole(1, _YEAR_MS), "the fault fires only for so long from then on, in milliseconds")
-ERROR = Field("error", _ERROR, "Kafka's error code")
+ERROR = Field("error", _ERROR, "Kafka's error, by its name or its number", meant=_error_code)
 NOW, REQUEST, APPEND, ACK = ("now", "request", "append", "ack")
 # When a fault fires that has a choice.
 MOMENTS = (REQUEST, APPEND, ACK)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ottla.faults.site import Drawing, Site, Span
 
 PRODUCE = "Produce"
+# The requests that a plan tells apart by topic.
+_OF_TOPICS = (PRODUCE, "Fetch", "ListOffsets")
 WHICH = (TOPIC, PARTITION, NTH, EVERY, TIMES, SHARE, SEED, BROKER, API, AFTER, DURATION)
 # What is drawn: mostly Produce, and what transactions and readers ask for.
 APIS_DRAWN = (
@@ -80,6 +82,10 @@ class RequestFault(Fault):
             raise self.wrong("nth fires once and excludes every and times; give one or the other")
         if self.partition is not None and self.topic is None:
             raise self.wrong(f"partition={self.partition} needs a topic")
+        if self.topic is not None and self.api not in _OF_TOPICS:
+            *others, last = _OF_TOPICS
+            of = f"{', '.join(others)} and {last}"
+            raise self.wrong(f"it would never fire: topic goes with {of}, not with api={self.api!r}; leave topic out")
         if self.probability is not None and (self.nth is not None or self.every is not None):
             raise self.wrong("probability excludes nth and every; give one or the other")
         if self.seed is not None and self.probability is None and not self.draws_bytes:

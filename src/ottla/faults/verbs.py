@@ -219,8 +219,8 @@ class Verbs:
     # Requests, before anything is appended.
 
     @of_requests
-    def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append nothing, and answer with this error code (None: NOT_ENOUGH_REPLICAS)."""
+    def refuse(self, *, error: int | str | None = None, **which: Unpack[Which]) -> Fault:
+        """Append nothing, and answer with this error, by number or name (None: NOT_ENOUGH_REPLICAS)."""
         return self._at_requests("refuse", which, error=error)
 
     @of_requests
@@ -256,8 +256,8 @@ class Verbs:
         return self._at_requests("delay_ack", which, delay_ms=delay_ms)
 
     @of_requests
-    def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append the records, and answer with this error code (None: NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
+    def refuse_after_append(self, *, error: int | str | None = None, **which: Unpack[Which]) -> Fault:
+        """Append the records; answer with this error, by number or name (None: NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
         return self._at_requests("refuse_after_append", which, error=error)
 
     @of_requests
