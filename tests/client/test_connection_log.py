@@ -146,3 +146,17 @@ def test_readers_and_admins_tell_too(said: Any, closed_port: str) -> None:
         ("WARNING", f"boss: {closed_port} cannot be used: connection refused"),
         ("WARNING", f"eyes: {closed_port} cannot be used: connection refused"),
     ]
+
+
+def test_a_lost_answer_is_not_put_down_to_the_security_protocol(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, said: Any
+) -> None:
+    """The connection on which it was lost had answered nothing else yet; others had."""
+    partition = 0
+    kafka_cluster.move_leader(kafka_topic, partition, 2)
+    first = kafka_cluster.bootstrap_servers.split(",")[0]
+    with kafka_cluster.faults.lose_ack(topic=kafka_topic, nth=1) as lost, ottla.Producer(first) as producer:
+        producer.send(kafka_topic, b"value", partition=partition).result(60)
+    assert lost.fired == 1
+    [warning] = [message for level, message in said() if level == "WARNING"]
+    assert warning.endswith("cannot be used: closed by the broker")

@@ -42,7 +42,7 @@ from ottla.connection.events import (
     Transmitted,
     Unsendable,
 )
-from ottla.connection.loss import Loss, LossKind, Lost
+from ottla.connection.loss import CLOSED_BY_BROKER, Loss, LossKind, Lost
 from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 
@@ -511,6 +511,9 @@ class IoLoop:
     def _lose(self, channel: Channel, loss: Loss, now_us: int) -> None:
         """The connection is lost or could not be made: close it, and give the core `Disconnected`."""
         self._remove(channel)
+        if loss.kind is LossKind.CLOSED_EARLY and self.addresses.answered:
+            # A broker has served this client: its security.protocol is not to blame.
+            loss = CLOSED_BY_BROKER
         if not self._connecting.asks_why(channel, loss, self.wake):
             self._tell_of_loss(channel, loss, now_us)
 
