@@ -217,6 +217,12 @@ def test_address_that_is_none(program: Program) -> None:
         (("nope",), "no such command 'nope'; see ottla --help"),
         (("sink", "lst"), "no such command 'lst'. Did you mean 'list'? See ottla sink --help"),
         (("run", "--nope"), "no such option: --nope"),
+        (
+            ("cluster", "--address", "127.0.0.1:1", "kill", "2"),
+            "--address stands behind the command it is for, as in `ottla cluster kill ... --address ...`",
+        ),
+        (("cluster", "--nope", "kill", "2"), "no such option: --nope"),
+        (("cluster", "advance", "-5"), "SECONDS -5 is no whole number from 0 to 999,999,999: give one such as 600"),
         (("run", "--port", "x"), "--port x is no whole number from 0 to 65,535: give one such as 9092"),
         (("run", "--port", "70000"), "--port 70000 is no whole number from 0 to 65,535: give one such as 9092"),
         (("run", "--port", "65535"), "port=65535"),

@@ -6,6 +6,7 @@ for the words about them. Neither form shows Python's types. Every command is de
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ class _Narrow:
             super().format_help(ctx, formatter)  # type: ignore[misc]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [*args]
         try:
             parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except Exception as error:
@@ -46,9 +48,14 @@ class _Narrow:
             name = getattr(error, "option_name", None)
             instead = instead_of(ctx.command_path, name) if name and not ctx.resilient_parsing else None
             if instead is None:
+                if name and not ctx.resilient_parsing:
+                    self._explain(ctx, name, given)
                 raise
             raise UserMistake(f"`{ctx.command_path}` has no option {name}: {instead}") from error
         return parsed
+
+    def _explain(self, ctx: Any, option: str, given: list[str]) -> None:
+        """UserMistake where it can be said what was meant by an option that there is not."""
 
 
 class Command(_Narrow, TyperCommand):
@@ -60,9 +67,25 @@ class Command(_Narrow, TyperCommand):
             check_values(self.get_params(ctx), args)
         return super().parse_args(ctx, args)
 
+    def _explain(self, ctx: Any, option: str, given: list[str]) -> None:
+        """A number below zero looks like an option: the argument that takes numbers says which."""
+        below_zero = [each for each in given if re.fullmatch(r"-[0-9.]+", each) and each.startswith(option)]
+        for param in self.get_params(ctx) if below_zero else ():
+            parse = getattr(param.type, "func", None) if param.param_type_name == "argument" else None
+            if parse is not None:
+                parse(below_zero[0])
+
 
 class Group(_Narrow, TyperGroup):
     """A group of commands whose help can be read on any terminal, and which knows the commands of other tools."""
+
+    def _explain(self, ctx: Any, option: str, given: list[str]) -> None:
+        """An option of its commands stands behind the command."""
+        names = [each for each in given if each in self.commands] or list(self.commands)
+        for name in names:
+            if any(option in each.opts for each in self.commands[name].get_params(ctx)):
+                command = f"{ctx.command_path} {name}"
+                raise UserMistake(f"{option} stands behind the command it is for, as in `{command} ... {option} ...`")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not ctx.resilient_parsing:
