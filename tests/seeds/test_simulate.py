@@ -129,6 +129,20 @@ def test_without_a_weakness_nothing_is_kept(tmp_path: Path) -> None:
     assert list((tmp_path / "kept").iterdir()) == []
 
 
+def test_the_one_seed_that_was_asked_for_is_kept_although_it_is_clean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = SimulateOptions(1, None, 1, seed=1, keep=tmp_path / "kept")
+    path = tmp_path / "kept" / "seed-1.json"
+    assert simulate_all(options) == 0
+    assert f"kept: ottla simulate --plan {path}" in "".join(capsys.readouterr().out.splitlines())
+    assert json.loads(path.read_text())["found"]["clean"] is True
+    path.write_text("what was found before")
+    assert simulate_all(options) == 0
+    assert "what was kept stays as it is" in capsys.readouterr().out
+    assert path.read_text() == "what was found before"
+
+
 def interrupted(*arguments: Any, **options: Any) -> Any:
     raise KeyboardInterrupt
 

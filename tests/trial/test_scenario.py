@@ -133,6 +133,7 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
             "untli_records = 5",
             "line 9: fault lose_ack: it has no field untli_records; did you mean 'until_records'? its fields: topic",
         ),
+        ("after_records = 3", "untli_records = 5", "duration_ms, after_records, broker, in_sync, sides, until_records"),
         ("after_records = 3", "broker_id = 4", "line 9: broker_id is 4, and the trial has brokers 1 to 3"),
         ("after_records = 3", 'broker = "leeder"', "second follower, coordinator; did you mean 'leader'?"),
         ("acks", "ack", "mine.toml, line 14: producer: ack is not a setting this client knows; did you mean acks?"),

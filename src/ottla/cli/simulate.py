@@ -71,7 +71,11 @@ def simulate(
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", help="Write plans that fail into this folder, as seed-N.json.", metavar="DIR"),
+        typer.Option(
+            "--keep",
+            help="Write plans that fail into this folder, as seed-N.json; with --seed also one that is clean.",
+            metavar="DIR",
+        ),
     ] = None,
     story: Annotated[
         Path | None,

@@ -105,7 +105,7 @@ def _one(console: Console, options: SimulateOptions) -> int:
             words = f"The trace is not the one that {by} kept: the cores have changed since."
             console.print(Text(words, "yellow"))
         if outcome.is_clean:
-            told.clean(plan)
+            told.clean(plan, outcome)
         else:
             told.failing(plan, outcome)
     finally:
@@ -305,8 +305,16 @@ class _Told:
         for line in lines:
             self._console.print(Text(line), soft_wrap=True)
 
-    def clean(self, plan: Plan) -> None:
-        """Tell the story of a plan in which nothing failed, where it is asked for."""
+    def clean(self, plan: Plan, outcome: Outcome) -> None:
+        """Where they are asked for: keep the seed in which nothing failed, and tell its story."""
+        if self._options.keep is not None:
+            path = self._options.keep / f"seed-{plan.seed}.json"
+            if path.exists() or self._options.plan is not None:
+                # It may have what was found before.
+                self._console.print("nothing was found now: what was kept stays as it is", soft_wrap=True)
+            else:
+                path = keep(self._options.keep, plan, outcome)
+                self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)
         if self._options.story is not None:
             self._write_story(plan)
             self._name_story()

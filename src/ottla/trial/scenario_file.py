@@ -282,8 +282,12 @@ class _Reading:
         except ConfigError as error:
             told = str(error)
             name = field_in(told, given)
-            if near := nearest_name(name, _OF_FAULT):
-                told = told.replace(f"no field {name}; its", f"no field {name}; did you mean {near!r}? its")
+            what, its, known = told.partition(" its fields: ")
+            if its:
+                # The fault knows the fields of its own alone, and not those that it has in a trial.
+                near = nearest_name(name, _OF_FAULT) if "did you mean" not in what else None
+                hint = f" did you mean {near!r}?" if near is not None else ""
+                told = f"{what}{hint}{its}{known}, {', '.join(sorted(_OF_FAULT))}"
             raise self.wrong(told, self.line(name, header)) from None
         broker_id = fields.get("broker_id")
         if isinstance(broker_id, int) and broker_id > brokers:
