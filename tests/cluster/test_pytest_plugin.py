@@ -281,7 +281,7 @@ def test_records_of_long_ago_stay_unless_told(tmp_path: Path, arguments: tuple[s
         ),
     ],
 )
-def test_what_cannot_be_is_said_once_at_the_start(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_cannot_be_is_said(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, EXPECTED="1 1")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert (done.stdout + done.stderr).count(words) == 1, done.stdout + done.stderr
