@@ -308,7 +308,7 @@ def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeou
             400,
             "nth=True must be an integer from 1 to 2147483647",
         ),
-        ("POST", "/v1/faults", {"kind": "lose_ack", "topic": "\ud800"}, 400, "must be a text"),
+        ("POST", "/v1/faults", {"kind": "lose_ack", "topic": "\ud800"}, 400, "must be a topic's name"),
         ("POST", "/v1/faults", {"kind": "lose_ack", "self": 1}, 400, "it has no field self"),
         ("POST", "/v1/faults", {"kind": "isolate", "broker_id": 9}, 400, "there is no broker 9"),
         (
