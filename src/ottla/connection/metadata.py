@@ -109,15 +109,14 @@ class Metadata:
         if response.cluster_id is not None:
             self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
-        gone = self.brokers.keys()
+        before = self.brokers
         if response.brokers:
             self.brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-        gone = gone - self.brokers.keys()
         for topic in response.topics or ():
             if topic.name is not None:
                 self.topics[topic.name] = _merged(topic, self.topics.get(topic.name), self.brokers)
                 self.heard_of[topic.name] = None
-        return bool(gone) and self._lose_leaders()
+        return not before.keys() <= self.brokers.keys() and self._lose_leaders()
 
     def _lose_leaders(self) -> bool:
         """Forget the leaders that are not among the brokers: without an address nothing can be sent to them."""
