@@ -242,6 +242,22 @@ def test_bytes_that_are_no_batch_fail_the_partition(world: Any) -> None:
     assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
 
 
+def test_an_answer_without_a_whole_batch_fails_the_partition(world: Any) -> None:
+    """Asking again would bring the same answer, thousands of times a second."""
+    world.store(0, b"a")
+    world.store(0, b"b")
+    world.logs[0][1] = world.logs[0][1][:-1]
+    world.core.receive(Assign("flights", 0, -2, -1), 0)
+    [_, fetched, failed] = world.run()
+    assert values([fetched]) == [b"a"]
+    assert isinstance(failed.error, CorruptBatch)
+    assert str(failed.error).startswith(
+        f"flights-0: the broker's answer for offset 1 has {len(world.logs[0][1])} bytes, but no whole batch with it "
+    )
+    assert "seek" in str(failed.error)
+    assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
+
+
 def test_two_worlds_from_one_seed_say_the_same(make_world: Callable[..., Any]) -> None:
     def history() -> list[Any]:
         world = make_world()

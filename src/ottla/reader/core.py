@@ -55,7 +55,7 @@ from ottla.reader.events import (
     ReadFailed,
     TopicAssigned,
 )
-from ottla.reader.failures import made_anew, out_of_range, topic_error, truncated
+from ottla.reader.failures import made_anew, no_whole_batch, out_of_range, topic_error, truncated
 from ottla.reader.offset_request import AskedOffset, list_offsets_request, told_offsets
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
@@ -543,6 +543,8 @@ class ReaderCore:
             )
             return False
         if next_offset <= position.fetch_offset:
+            # Brokers give the first batch whole, however large it is: the next answer would be the same.
+            self._fail(position, no_whole_batch(position, len(records), broker_id))
             return False
         if size:
             aborted = tuple((a.producer_id, a.first_offset) for a in told.aborted_transactions or ())

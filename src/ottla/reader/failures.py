@@ -6,6 +6,7 @@ from ottla.errors import KafkaError, LogTruncated
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.reader.position import Position
+from ottla.records.batch_header import CorruptBatch
 
 
 def topic_error(topic: str, error_code: int, partition: int | None = None) -> KafkaError:
@@ -34,6 +35,17 @@ def out_of_range(position: Position, told: PartitionData, broker_id: int | None)
     return kafka_error(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offset {position.fetch_offset} cannot be read{held}; start from an offset that is there",
+        topic=position.topic,
+        partition=position.partition,
+        broker_id=broker_id,
+    )
+
+
+def no_whole_batch(position: Position, size: int, broker_id: int | None) -> CorruptBatch:
+    """The error for an answer that has bytes, and no whole batch from the offset asked for on."""
+    return CorruptBatch(
+        f"{position.topic}-{position.partition}: the broker's answer for offset {position.fetch_offset} has {size} "
+        "bytes, but no whole batch with it or behind it: the log is damaged there; to read on, seek to a later offset",
         topic=position.topic,
         partition=position.partition,
         broker_id=broker_id,

@@ -274,6 +274,7 @@ class Segment:
         if offset >= self.next_offset:
             return self.size
         if offset <= self.base_offset:
+            self._leave_out_torn(0)
             return 0
         entry = self.index.lookup(offset - self.base_offset)
         if self._index_doubted and not self._agrees(entry, offset):
@@ -291,16 +292,29 @@ class Segment:
             end = self._end_behind(0)
         return end
 
+    def _leave_out_torn(self, position: int) -> None:
+        """If the batch at `position` is torn by the file's end, let the segment end in front of it; the file stays.
+
+        Apache Kafka does so, too: what asks for the torn batch gets the next segment, and no bytes that are no batch.
+        """
+        left = self.size - position
+        if self._index_doubted and left > 0:
+            header = self._batch_at(position)
+            if left < HEADER_BYTES or (header is not None and header.size_bytes > left):
+                self.size = position
+
     def _end_behind(self, position: int) -> int:
         end = self.base_offset
         for header in scan(self.file, position, ahead_bytes=_LOOK_BYTES):
             end = header.last_offset + 1
+            position = header.position + header.size_bytes
+        self._leave_out_torn(position)
         return end
 
     def _agrees(self, entry: IndexEntry, offset: int) -> bool:
         """Whether a batch begins where the entry says, not behind `offset`; one of an `exact` entry must hold it."""
         header = self._batch_at(entry.position)
-        if header is None or header.base_offset > offset:
+        if header is None or header.base_offset > offset or entry.position + header.size_bytes > self.size:
             return False
         return not entry.exact or header.last_offset >= offset
 
@@ -315,12 +329,15 @@ class Segment:
     def _index_again(self) -> None:
         """Make the index again from the log, and its files where there are any. OSError."""
         index = GrowingIndex(self._index_interval_bytes)
+        position = 0
         for header in scan(self.file, 0, ahead_bytes=_LOOK_BYTES):
             begin = header.base_offset - self.base_offset
             end = begin + header.last_offset_delta
             if begin < 0 or end > _RELATIVE_OFFSET_MAX:
                 break
             index.add(header.position, header.size_bytes, begin, end, header.max_timestamp)
+            position = header.position + header.size_bytes
+        self._leave_out_torn(position)
         was_sealed = self.is_sealed
         if isinstance(self.index, StoredIndex):
             self.index.close()
@@ -336,6 +353,7 @@ class Segment:
             if header.last_offset >= offset:
                 return position
             position += header.size_bytes
+        self._leave_out_torn(position)
         if position < self.size:
             # OSError if no header is here. What follows a header is not checked, as Kafka does not check what it passes
             # on: the reader does.
