@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.log.files import EpochEntry, write_leader_epochs
 from ottla.broker.log.leader_epochs import LeaderEpochs
+
+from .world import TOPIC, World, batch_of
 
 
 def test_an_epoch_of_which_nothing_is_left_makes_room_for_the_next() -> None:
@@ -34,3 +38,68 @@ def test_an_epoch_older_than_all_that_are_known_ended_where_the_first_of_them_be
     assert epochs.end_of(1, 40) == (1, 22)
     assert epochs.end_of(3, 40) == (2, 30)
     assert LeaderEpochs().end_of(1, 40) == (-1, -1)
+
+
+EPOCHS_FILE = f"{TOPIC}-0/leader-epoch-checkpoint"
+
+
+def two_epochs() -> World:
+    """A broker stopped in order, with leader epoch 1 from offset 6 on; three segments."""
+    world = World(1)
+    world.create_topic(segment_bytes=1024)
+    for _ in range(2):
+        for _ in range(3):
+            world.produce(batch_of(b"0" * 400, b"x"))
+        world.close()
+        world = World(1, world.storages)
+    world.close()
+    return world
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([EpochEntry(1, 0)], id="an epoch that begins earlier"),
+        pytest.param([EpochEntry(3, 0)], id="an epoch that never was"),
+        pytest.param([EpochEntry(0, 0), EpochEntry(1, 8)], id="an epoch that begins later"),
+        pytest.param([EpochEntry(0, 0)], id="an epoch that is missing"),
+        pytest.param([EpochEntry(0, 0), EpochEntry(1, 6), EpochEntry(2, 10)], id="an epoch too many"),
+    ],
+)
+def test_stored_epochs_that_contradict_the_batches_are_found_again_from_them(
+    entries: list[EpochEntry], clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = two_epochs()
+    world.storages[1].write_file(EPOCHS_FILE, write_leader_epochs(entries))
+    if not clean:
+        world.storages[1].remove(".kafka_cleanshutdown")
+    log = World(1, world.storages).brokers[1].topics[TOPIC][0].log
+    # The leader's own epoch, which has no batch yet, begins at the end.
+    assert log.epochs.entries() == [EpochEntry(0, 0), EpochEntry(1, 6), EpochEntry(3, 12)]
+    if clean:
+        # What lies behind the recovery point is read in any case, and nothing is said then.
+        [told] = [each.getMessage() for each in caplog.records if "leader-epoch-checkpoint" in each.getMessage()]
+        assert told.startswith(f"log {TOPIC}-0: leader-epoch-checkpoint contradicts the batch")
+
+
+def test_a_follower_that_is_to_cut_its_log_at_the_same_offset_again_waits_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(3)
+    world.create_topic(replicas=3)
+    for number in range(10):
+        world.produce(batch_of(b"%d" % number))
+    leader = world.leader()
+    follower = next(each for each in (1, 2, 3) if each != leader)
+    world.kill(follower)
+    world.pass_time(20_000)
+    # The leader tells of an epoch 5 from offset 0 on; its batches are of epoch 0.
+    world.brokers[leader].topics[TOPIC][0].log.epochs = LeaderEpochs([EpochEntry(5, 0)])
+    world.start(follower)
+    world.pass_time(60_000)
+    [told] = [each.getMessage() for each in caplog.records if "once more" in each.getMessage()]
+    assert told.startswith(
+        f"broker {follower}: its leader, broker {leader}, lets it cut the log of {TOPIC}-0 at offset 0 once more"
+    )
+    assert len(world.stored(broker_id=follower)) == 10, "it keeps what it got"

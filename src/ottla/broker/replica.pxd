@@ -10,6 +10,7 @@ cdef class ReplicaFetcher:
     cdef public object _broker_epoch
     cdef public object _broker_id
     cdef public dict _changed
+    cdef public dict _cuts
     cdef public object _epoch
     cdef public dict _followed
     cdef public dict _forgotten

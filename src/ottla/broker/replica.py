@@ -19,6 +19,7 @@ partition is what its leader's session has, or None; where that is not true any 
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from ottla.broker.events import AskPeer
@@ -38,6 +39,8 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers
 
+logger = logging.getLogger("ottla.broker")
+
 _NONE_ASKED = -1
 _SESSION_LOST = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -53,6 +56,7 @@ class ReplicaFetcher:
         "_broker_epoch",
         "_broker_id",
         "_changed",
+        "_cuts",
         "_epoch",
         "_followed",
         "_forgotten",
@@ -76,6 +80,8 @@ class ReplicaFetcher:
         self._changed: dict[Partition, None] = {}
         self._resting: dict[Partition, None] = {}
         self._forgotten: dict[tuple[str, int], None] = {}
+        # By partition: leader epoch and offset of the last cut, and whether it was asked for once more.
+        self._cuts: dict[Partition, tuple[int, int, bool]] = {}
         self._session_id = NO_SESSION
         # Of the next Fetch; INITIAL_EPOCH: it is full.
         self._epoch = INITIAL_EPOCH
@@ -99,6 +105,7 @@ class ReplicaFetcher:
         if partition is None:
             return
         partition.fetcher = None
+        self._cuts.pop(partition, None)
         self._changed.pop(partition, None)
         self._resting.pop(partition, None)
         self._forget(partition)
@@ -247,8 +254,7 @@ class ReplicaFetcher:
                     return True  # this log has changed since that Fetch
                 epoch, end_offset = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
                 own_end = log.epochs.end_of(epoch, log.log_end_offset)[1]
-                partition.truncate(max(0, min(end_offset, own_end)))
-                return True
+                return self._cut(partition, max(0, min(end_offset, own_end)))
             buffers, headers = next_batches(data.records, log.log_end_offset)
             if headers:
                 partition.append_copies(buffers, headers)
@@ -257,6 +263,30 @@ class ReplicaFetcher:
         partition.follow_high_watermark(data.high_watermark)
         partition.follow_log_start(data.log_start_offset)
         return True
+
+    def _cut(self, partition: Partition, offset: int) -> bool:
+        """Cut the log; False, and no cut, if it was cut at this offset before in this leader epoch.
+
+        The leader then contradicts itself: its log was not cut meanwhile. It would give the same batches once more.
+        """
+        before = self._cuts.get(partition)
+        if before is None or before[:2] != (partition.leader_epoch, offset):
+            self._cuts[partition] = partition.leader_epoch, offset, False
+            partition.truncate(offset)
+            return True
+        if not before[2]:
+            self._cuts[partition] = partition.leader_epoch, offset, True
+            logger.warning(
+                "broker %d: its leader, broker %d, lets it cut the log of %s at offset %d once more, and gave what was "
+                "cut: the leader's epochs contradict its batches. The log stays as it is, and is fetched again every "
+                "%d ms; start the leader anew, and it finds its epochs again from its batches",
+                self._broker_id,
+                self._leader_id,
+                partition.folder,
+                offset,
+                self._settings.replica_fetch_backoff_ms,
+            )
+        return False
 
     def _set_back(self, partition: Partition, now_us: int) -> None:
         partition.fetch_again_us = now_us + self._settings.replica_fetch_backoff_ms * 1000

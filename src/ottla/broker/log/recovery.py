@@ -4,9 +4,10 @@ After a clean shutdown no records are read: segment sizes, index files, epochs, 
 end and `.kafka_cleanshutdown` say everything. After any other end the segments from the recovery point on are read and
 checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind is removed.
 Where a sync had failed they are written once more before that (`directory.sync_failed`). What a missing or damaged
-index, snapshot or epoch file said is found again in the log. Of trusted segments only the last headers are read: a gap,
-where a file was removed or cut, is logged (`_tell_of_gap`), and what lies behind it stays. Bit rot below the recovery
-point is not looked for: as with Kafka, clients and followers find it by the CRC of what they read.
+index, snapshot or epoch file said is found again in the log, and so are epochs that the batches contradict. Of trusted
+segments only the last headers are read: a gap, where a file was removed or cut, is logged (`_tell_of_gap`), and what
+lies behind it stays. Bit rot below the recovery point is not looked for: as with Kafka, clients and followers find it
+by the CRC of what they read.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def recover(log: Log) -> None:
         # The epoch file was written after a deletion that no checkpoint has: the deleted records are there again. A
         # leader needs their epochs to say where two logs diverge.
         log.epochs = _epochs_from_batches(log)
+    else:
+        _distrust_epochs(log)
     log.epochs.advance_start(log.log_start_offset)
 
 
@@ -186,6 +189,34 @@ def _epochs_from_batches(log: Log) -> LeaderEpochs:
         for header in segment.headers(segment.base_offset):
             epochs.note(header.partition_leader_epoch, header.base_offset)
     return epochs
+
+
+def _distrust_epochs(log: Log) -> None:
+    """Find the epochs again from the batches if these contradict the file: followers would cut their logs by it.
+
+    Looked at are the first batch of each segment, the last one, and those on both sides of where an epoch begins.
+    """
+    begin, last = log.log_start_offset, log.log_end_offset - 1
+    starts = [entry.start_offset for entry in log.epochs.entries()]
+    offsets = {last, *starts, *(each - 1 for each in starts), *(each.base_offset for each in log.segments), begin}
+    for offset in sorted(each for each in offsets if begin <= each <= last):
+        header = log.segment_of(offset).header_from(offset)
+        if header is None:
+            continue  # compacted, or damaged: a read says so
+        said = log.epochs.at(max(begin, header.base_offset))
+        if said != header.partition_leader_epoch:
+            logger.warning(
+                "log %s: %s contradicts the batch at offset %d, which is of leader epoch %d, not %d: "
+                "the epochs are found again from the batches",
+                log.folder,
+                _EPOCHS_FILE,
+                header.base_offset,
+                header.partition_leader_epoch,
+                said,
+            )
+            log.epochs = _epochs_from_batches(log)
+            log.epochs.truncate(log.log_end_offset)
+            return
 
 
 def restore_producers(log: Log, end: int, *, distrust_from: int | None = None) -> None:

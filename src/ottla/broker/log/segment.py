@@ -284,6 +284,10 @@ class Segment:
             return entry.position
         return self._position_from(entry.position, offset)
 
+    def header_from(self, offset: int) -> BatchHeader | None:
+        """The header of the batch that holds `offset`, or of the first one behind it; None: there is none. OSError."""
+        return self._batch_at(self.position_of(offset))
+
     def end_in_file(self) -> int:
         """The offset behind the last batch in the file; headers are read from the last index entry on. OSError."""
         end = self._end_behind(self.index.position_before(self.size))
