@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.cluster import Cluster
-from ottla.errors import KafkaError
+from ottla.errors import KafkaError, UserMistake
 from ottla.records.plain import decode_batches
 
 _KAFKA_STORAGE_ERROR = 56
@@ -94,3 +94,17 @@ def test_what_was_acked_before_the_disk_was_full_is_there_after_a_restart(
         fetched = connect(cluster).call(make.fetch("flights"), 12).responses[0].partitions[0]
         assert fetched.high_watermark == 2
         assert len(list(decode_batches(bytes(fetched.records)))) == 2
+
+
+def test_a_start_on_a_full_disk_says_what_to_do_and_works_once_there_is_room(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.kill()
+    _limit_files(cluster, 10)
+    with pytest.raises(UserMistake, match=r"^data_dir '.*' cannot be used \(file too large\): name a folder on a disk"):
+        cluster.start()
+    assert not any("Traceback" in line or "the command" in line for line in caplog.messages)
+    _limit_files(cluster, resource.RLIM_INFINITY)
+    cluster.start()
+    cluster.create_topic("later")
+    assert cluster.brokers() == {1: "running"}

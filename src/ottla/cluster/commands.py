@@ -264,7 +264,12 @@ class Commands:
         answer(None)
 
     def _start_broker(self, answer: Answer, broker_id: int | None) -> None:
-        self._running().start(broker_id)
+        brokers = self._running()
+        try:
+            brokers.start(broker_id)
+        except OSError as error:
+            assert self._data_dir is not None
+            raise unusable(self._data_dir.path, error) from error
         # A broker that runs again may lead a partition without new metadata.
         self._look()
         answer(None)
