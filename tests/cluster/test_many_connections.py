@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import select
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,3 +144,36 @@ def test_who_comes_to_a_full_broker_waits_until_somebody_leaves(
         assert third.answer().brokers
         assert second.call(MetadataRequest(), 12).brokers
     assert any("has 2 connections (max.connections)" in line for line in caplog.messages)
+
+
+def test_connections_leave_descriptors_to_files_and_further_clients_wait(
+    wire_to: Callable[[str], Any], make: Any, tmp_path: Path
+) -> None:
+    limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", sys.executable, "-m", "ottla", "serve", "--brokers", "1"]
+    options = ["--port", "0", "--data-dir", str(tmp_path / "data"), "--json", "--topic", "many:30"]
+    said = tmp_path / "said"
+    with contextlib.ExitStack() as open_until_the_end:
+        log = open_until_the_end.enter_context(said.open("wb"))
+        program = subprocess.Popen(
+            [*limited, *options, "--set", "log.flush.interval.messages=1"], stdout=subprocess.PIPE, stderr=log
+        )
+        open_until_the_end.enter_context(program)
+        open_until_the_end.callback(program.terminate)
+        assert program.stdout is not None
+        address = json.loads(program.stdout.readline())["bootstrap_servers"]
+        wire = wire_to(address)
+        assert wire.call(MetadataRequest(), 12).brokers
+        host, port = address.split(":")
+        idle = [open_until_the_end.enter_context(socket.create_connection((host, int(port)), 30)) for _ in range(250)]
+        late = wire_to(address)
+        late.ask(MetadataRequest(), 12)
+        for partition in range(30):
+            answer = wire.call(make.produce("many", b"x", partition=partition), 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        assert not _has_news(late.socket, 0)
+        for one in idle:
+            one.close()
+        assert late.answer().brokers
+        assert wire.call(make.produce("many", b"x"), 9).responses[0].partition_responses[0].base_offset == 1
+    lines = said.read_text().splitlines()
+    assert sum("accepts no connection until another one is closed" in line for line in lines) == 1, lines

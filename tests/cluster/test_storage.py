@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -279,6 +282,60 @@ def test_more_files_than_descriptors_can_be_used_at_once(tmp_path: Path) -> None
     del kept
     if held:
         assert len(held) - len(os.listdir("/proc/self/fd")) == 50 - 4
+
+
+@contextlib.contextmanager
+def _no_descriptor_left() -> Iterator[None]:
+    """All descriptors of this process that are free now are taken."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 20, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(taken[0]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+
+
+def test_without_descriptors_files_that_rest_give_theirs_and_new_names_are_synced(tmp_path: Path) -> None:
+    storage = DiskStorage(str(tmp_path))
+    old = [storage.open(f"t-0/{number}.log") for number in range(6)]
+    with _no_descriptor_left():
+        new = storage.open("t-1/0.log")
+        new.append([b"abc"])
+        new.sync()
+        begun = storage.open("t-2/0.log").begin_sync()
+        storage.write_file("marks", b"1", synced=True)
+        assert storage.read_file("marks") == b"1"
+        assert storage.make_folder("t-3", [("a", b"1")])
+        assert storage.files("t-3") == ["a"]
+        for file in old:
+            file.append([b"x"])
+        until = time.monotonic() + 30
+        while not begun():
+            assert time.monotonic() < until
+    assert storage.write_back.synced_bytes("t-1/0.log", 3) == 3
+
+
+def test_connections_leave_to_files_what_these_may_still_need(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_files = OpenFiles(limit=20)
+    storage = DiskStorage(str(tmp_path), open_files)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (800, hard))
+    try:
+        assert open_files.is_for_connections(800 - 32 - 20 - 1)
+        assert not open_files.is_for_connections(800 - 32 - 20)
+        files = [storage.open(f"{number}.log") for number in range(5)]
+        assert open_files.is_for_connections(800 - 32 - 15 - 1)
+        for file in files:
+            file.close()
+        assert not open_files.is_for_connections(800 - 32 - 15 - 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_new_folder_comes_with_its_files_or_not_at_all(storage: DiskStorage, tmp_path: Path) -> None:

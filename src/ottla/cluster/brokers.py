@@ -207,8 +207,9 @@ class EmbeddedBrokers:
         self._site.image_published()
 
     def _open_connections(self, runner: BrokerRunner) -> BrokerServer:
-        acceptors = self.acceptors[runner.broker_id]
-        server = BrokerServer(self.schedule, self._loop, runner, acceptors, self._numbers.__next__, self.clients)
+        broker_id, numbers = runner.broker_id, self._numbers.__next__
+        acceptors, open_files = self.acceptors[broker_id], self.disks[broker_id].open_files
+        server = BrokerServer(self.schedule, self._loop, runner, acceptors, numbers, self.clients, open_files)
         if self.recorder is not None:
             server.record(self.recorder)
         return server

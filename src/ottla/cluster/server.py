@@ -1,14 +1,17 @@
 """A broker's listening sockets, one for each listener, and the clients' connections.
 
 A broker with `max.connections` connections accepts no more until one is closed; further clients wait in the socket's
-backlog, as with Kafka. A connection on which nothing was read or written for `connections.max.idle.ms` is closed,
-unless the broker still works on an answer for it.
+backlog, as with Kafka. The same holds if all descriptors of the process are in use but those left to files. A
+connection on which nothing was read or written for `connections.max.idle.ms` is closed, unless the broker still works
+on an answer for it.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
+import resource
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection, Clients
 from ottla.cluster.loop_schedule import LoopSchedule
+from ottla.cluster.open_files import OpenFiles
 from ottla.host.broker_runner import BrokerRunner
 from ottla.protocol.frames import STAGE_BYTES
 from ottla.sockets.event_loop import EventLoop, Timer
@@ -38,6 +42,7 @@ logger = logging.getLogger("ottla.cluster")
 _ACCEPTS_PER_TURN = 64
 _REST_S = 0.2  # how long no connection is accepted when there is no room
 _IDLE_CHECK_S_MIN = 0.01
+_NO_DESCRIPTORS_TOLD_S = 60.0
 
 
 class Entrance:
@@ -110,6 +115,7 @@ class BrokerServer:
         acceptors: list[Acceptor],
         next_number: Callable[[], int],
         clients: EmbeddedClients,
+        open_files: OpenFiles,
     ) -> None:
         core: Any = runner.core
         self.loop = loop
@@ -120,6 +126,7 @@ class BrokerServer:
         self._next_number = next_number
         self._schedule = schedule
         self._network = clients
+        self._open_files = open_files
         # By connection: when its last delayed event arrives. What follows on that connection arrives later.
         self._held_up_us: dict[int, int] = {}
         # The buffer that all connections read into, one after the other.
@@ -132,6 +139,8 @@ class BrokerServer:
         self._refusals = RefusalLog(logger, f"broker {runner.broker_id}")
         self._refusal_timer: Timer | None = None
         self._full = False
+        self._room_timer: Timer | None = None
+        self._told_no_descriptors_s = -_NO_DESCRIPTORS_TOLD_S
         self.clients = Clients()
         self.respond: Callable[[Respond], None] = self.clients.respond
         self.hang_up: Callable[[HangUp], None] = self.clients.hang_up
@@ -284,7 +293,7 @@ class BrokerServer:
         """
         self._closed = True
         self._accept_off()
-        for timer in (self._idle_timer, self._refusal_timer):
+        for timer in (self._idle_timer, self._refusal_timer, self._room_timer):
             if timer is not None:
                 timer.cancel()
         for acceptor in self._acceptors:
@@ -306,11 +315,40 @@ class BrokerServer:
 
     def _accept_if_room(self) -> None:
         """Accept again if there is room: `max.connections` may have been raised meanwhile."""
+        self._room_timer = None
         if len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
         elif self._full and not self._closed:
-            self.loop.call_after(_REST_S, self._accept_if_room)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Accept no connection for a moment."""
+        self._accept_off()
+        if self._room_timer is None:
+            self._room_timer = self.loop.call_after(_REST_S, self._accept_if_room)
+
+    def _lacks_descriptors(self, acceptor: Acceptor) -> str | None:
+        """Why the next connection would get no descriptor, or one that files may need; else None."""
+        try:
+            fd = os.dup(acceptor.socket.fileno())
+        except OSError as error:
+            return error.strerror
+        os.close(fd)
+        return None if self._open_files.is_for_connections(fd) else "the other descriptors are kept for files"
+
+    def _tell_no_descriptors(self, reason: str) -> None:
+        now_s = self.loop.time()
+        if now_s - self._told_no_descriptors_s >= _NO_DESCRIPTORS_TOLD_S:
+            self._told_no_descriptors_s = now_s
+            logger.warning(
+                "broker %d accepts no connection until another one is closed: %s. It has %d connections, and all "
+                "brokers of this process together may have %d descriptors (ulimit -n)",
+                self.broker_id,
+                reason,
+                len(self.clients.by_id),
+                resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            )
 
     def _hang_up_on_idle(self) -> None:
         """Close connections that are idle for too long, and set a timer for the next one."""
@@ -340,16 +378,17 @@ class BrokerServer:
                     self.broker_id,
                     len(self.clients.by_id),
                 )
-                self._accept_off()
                 self._full = True
-                self.loop.call_after(_REST_S, self._accept_if_room)
+                self._rest()
                 return
+            lacking = self._lacks_descriptors(acceptor)
             try:
-                accepted = acceptor.socket.accept()
+                accepted = None if lacking else acceptor.socket.accept()
             except NoRoom as error:
-                logger.warning("broker %d cannot accept a connection: %s", self.broker_id, error)
-                self._accept_off()
-                self.loop.call_after(_REST_S, self._accept_on)
+                lacking = str(error)
+            if lacking:
+                self._tell_no_descriptors(lacking)
+                self._rest()
                 return
             if accepted is None:
                 return

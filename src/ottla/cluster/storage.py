@@ -16,37 +16,24 @@ removed: the descriptor is closed when its last user is gone, so its number is n
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import os
-import resource
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from random import Random
 
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
+from ottla.cluster.open_files import NO_DESCRIPTOR, Descriptor, OpenFiles
 from ottla.host.disk_faults import READ, SYNC, WRITE, DiskFaults, spoilt_byte
 
 logger = logging.getLogger("ottla.cluster")
 
 _BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
-_OPEN_FILES_MAX = 8192
 _sync = getattr(os, "fdatasync", os.fsync)
-
-
-class _Descriptor:
-    """An open file descriptor, closed when the last reference to it is gone."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # bound early: `os` may be gone at exit
-        _close(self.fd)
 
 
 class DiskSlice:
@@ -54,7 +41,7 @@ class DiskSlice:
 
     __slots__ = ("_descriptor", "_position", "size")
 
-    def __init__(self, descriptor: _Descriptor, position: int, size: int) -> None:
+    def __init__(self, descriptor: Descriptor, position: int, size: int) -> None:
         self._descriptor = descriptor
         self._position = position
         self.size = size
@@ -75,14 +62,14 @@ class _BackgroundSync:
 
     def __init__(
         self,
-        descriptor: _Descriptor,
+        descriptor: Descriptor,
         new_path: str | None,
         name: str,
         size: int,
         write_back: WriteBack,
         begun: dict[str, _BackgroundSync],
     ) -> None:
-        self._descriptor: _Descriptor | None = descriptor
+        self._descriptor: Descriptor | None = descriptor
         # By name, each file's last sync. The kernel reports an error only once, so it also fails later syncs.
         self._begun = begun
         self._behind = begun.get(name)
@@ -165,61 +152,18 @@ def _sync_names(path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTOR:
+            raise
+        # The only sync that needs no descriptor: of all that is not on the disks yet.
+        os.sync()
+        return
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-class OpenFiles:
-    """The files of one process that have an open descriptor, at most `limit`; others are opened again when used.
-
-    By default three quarters of the descriptors that the process may open are left for connections. To make room, a
-    file that was used since the last check is passed over once.
-    """
-
-    def __init__(self, limit: int | None = None) -> None:
-        if limit is None:
-            allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            limit = _OPEN_FILES_MAX if allowed == resource.RLIM_INFINITY else min(allowed // 4, _OPEN_FILES_MAX)
-        self.limit = max(1, limit)
-        self._files: deque[DiskFile] = deque()
-
-    def open(self, file: DiskFile) -> _Descriptor:
-        """A descriptor for the file, which is made if it is missing; OSError."""
-        self._make_room(self.limit - 1)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        try:
-            fd = os.open(file.path, flags, 0o644)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
-                raise
-            self._make_room(len(self._files) // 2)
-            fd = os.open(file.path, flags, 0o644)
-        self._files.append(file)
-        return _Descriptor(fd)
-
-    def let_go(self, root: str) -> None:
-        """Close the files below a folder."""
-        start = root + os.sep
-        kept: deque[DiskFile] = deque()
-        for file in self._files:
-            if file.path.startswith(start):
-                file.close()
-            else:
-                kept.append(file)
-        self._files = kept
-
-    def _make_room(self, most: int) -> None:
-        files = self._files
-        while len(files) > most:
-            file = files.popleft()
-            if file.used:
-                file.used = False
-                files.append(file)
-            else:
-                file.rest()
 
 
 class DiskFile:
@@ -263,7 +207,7 @@ class DiskFile:
         self._open_files = open_files
         self._write_back = write_back
         self._faults = faults
-        self._descriptor: _Descriptor | None = None
+        self._descriptor: Descriptor | None = None
         self._closed = False
         self._failing = False
 
@@ -353,11 +297,16 @@ class DiskFile:
         self._closed = True
         self._descriptor = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a descriptor now."""
+        return self._descriptor is not None
+
     def rest(self) -> None:
         """Close the descriptor until the file is used again."""
         self._descriptor = None
 
-    def _open_descriptor(self) -> _Descriptor:
+    def _open_descriptor(self) -> Descriptor:
         descriptor = self._descriptor
         if descriptor is None:
             if self._closed:
@@ -403,7 +352,7 @@ class DiskStorage:
         self.faults = DiskFaults()
         self._begun: dict[str, _BackgroundSync] = {}
         self._root = root
-        self._open_files = open_files if open_files is not None else OpenFiles()
+        self.open_files = open_files if open_files is not None else OpenFiles()
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
         """Make a folder with these files in it; False if it exists; OSError leaves none."""
@@ -415,7 +364,8 @@ class DiskStorage:
             return False
         try:
             for name, content in files:
-                fd = os.open(f"{full}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                fd = self.open_files.with_room(functools.partial(os.open, f"{full}/{name}", flags, 0o644))
                 try:
                     if content:
                         _write_all(fd, [content])
@@ -438,7 +388,7 @@ class DiskStorage:
             return file
 
     def _file(self, path: str, full: str, size: int) -> DiskFile:
-        return DiskFile(full, path, size, self._open_files, self.write_back, self.faults, self._begun, self._lasts)
+        return DiskFile(full, path, size, self.open_files, self.write_back, self.faults, self._begun, self._lasts)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -457,7 +407,7 @@ class DiskStorage:
     def files(self, folder: str) -> list[str]:
         """The file names in `folder`, sorted; none where it is missing."""
         try:
-            with os.scandir(os.path.join(self._root, folder)) as entries:
+            with self.open_files.with_room(lambda: os.scandir(os.path.join(self._root, folder))) as entries:
                 return sorted(entry.name for entry in entries if entry.is_file())
         except FileNotFoundError:
             return []
@@ -466,7 +416,7 @@ class DiskStorage:
         """The whole of a small file, or None."""
         self.faults.check(READ, path)
         try:
-            with open(os.path.join(self._root, path), "rb") as file:
+            with self.open_files.with_room(lambda: open(os.path.join(self._root, path), "rb")) as file:
                 return file.read()
         except FileNotFoundError:
             return None
@@ -484,7 +434,7 @@ class DiskStorage:
         os.makedirs(os.path.dirname(full), exist_ok=True)
         fresh = full + ".new"
         try:
-            with open(fresh, "wb") as file:
+            with self.open_files.with_room(lambda: open(fresh, "wb")) as file:
                 file.write(content)
                 if synced and self._lasts:
                     file.flush()
@@ -526,7 +476,7 @@ class DiskStorage:
 
     def let_go(self) -> None:
         """Close all files: the broker that used them is gone."""
-        self._open_files.let_go(self._root)
+        self.open_files.let_go(self._root)
 
     def flip_byte(self, path: str, position: int) -> None:
         """Invert all bits of one byte of a file; OSError."""

@@ -24,6 +24,7 @@ kept until that log is opened.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 from collections.abc import Mapping
@@ -94,6 +95,7 @@ class LogDirectory:
         "_clean_ends",
         "_directory_id",
         "_flush_wanted",
+        "_lacked_descriptors",
         "_set_aside",
         "_set_aside_count",
         "failure",
@@ -109,6 +111,7 @@ class LogDirectory:
         self.settings = settings
         self.syncing: dict[SyncingLog, None] = {}
         self.failure: str | None = None
+        self._lacked_descriptors = False
         # How often logs are to be flushed -> how many of them.
         self._flush_wanted: dict[int, int] = {}
         self.flush_ms = settings.log_flush_scheduler_interval_ms
@@ -201,7 +204,17 @@ class LogDirectory:
             self._checkpoints[name].retract(folder, end)
 
     def sync_failed(self, folder: str, error: OSError) -> None:
-        """A log could not be synced: the folder is offline from now on, until the broker is started again."""
+        """A log could not be synced: the folder is offline from now on, until the broker is started again.
+
+        If the file could not be opened for it, as no descriptor was left, nothing is lost: it is tried again later.
+        """
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            if not self._lacked_descriptors:
+                self._lacked_descriptors = True
+                logger.warning(
+                    "the log of %s is not synced now, but later: %s (see ulimit -n; told once)", folder, error.strerror
+                )
+            return
         if self.failure is None:
             self.failure = f"the log of {folder} cannot be synced: {error.strerror or error}"
         # A power cut may take this file: it takes the page cache, too. Where it cannot be written, the next start does
