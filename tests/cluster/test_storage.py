@@ -16,7 +16,8 @@ from random import Random
 
 import pytest
 
-from ottla.cluster.storage import DiskFile, DiskStorage, OpenFiles
+from ottla.cluster.open_files import OpenFiles
+from ottla.cluster.storage import DiskFile, DiskStorage
 from ottla.faults.fields import OPERATIONS, READ, SYNC, WRITE
 from ottla.simulation.disk import Disk
 

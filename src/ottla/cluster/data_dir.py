@@ -15,7 +15,8 @@ import errno
 import fcntl
 import os
 
-from ottla.cluster.storage import DiskStorage, OpenFiles, remove_tree
+from ottla.cluster.open_files import OpenFiles
+from ottla.cluster.storage import DiskStorage, remove_tree
 from ottla.errors import UserMistake
 
 _LOCK = ".lock"
