@@ -1,4 +1,4 @@
-"""A broker whose folder was removed while it was down: in sync nowhere (KIP-858), and what is lost is told."""
+"""Folders removed while brokers were down: not in sync (all of a broker's: KIP-858), and what is lost is told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.events import BrokerAddress
 from ottla.broker.log.directory import META_PROPERTIES, directory_id
+from ottla.broker.log.intact import intact_logs
 from ottla.broker.storage import Storage
 from ottla.protocol.error_codes import ErrorCode
 
@@ -174,3 +175,70 @@ def test_a_change_that_could_not_be_synced_never_comes_back_in_place_of_one_that
     again = ControllerCore(addresses, storage, world.settings, random.Random(1), resumes=True)
     assert sorted(again.image.topics) == sorted([TOPIC, "kept"]) == sorted(controller.image.topics)
     assert storage.syncs
+
+
+def without_log(world: World, broker_id: int, *, left: dict[str, bytearray] | None = None) -> None:
+    """Remove the folder of the partition's log at a broker; `left`: what is there instead."""
+    contents = world.storages[broker_id].contents
+    for path in [each for each in contents if each.startswith(f"{TOPIC}-0/")]:
+        del contents[path]
+    contents.update(left or {})
+
+
+def older_copy(world: World, broker_id: int) -> dict[str, bytearray]:
+    """The files of the partition's log without its last three batches."""
+    size = len(batch_of(b"0"))
+    contents = world.storages[broker_id].contents
+    files = {path: bytearray(each) for path, each in contents.items() if path.startswith(f"{TOPIC}-0/")}
+    del files[f"{TOPIC}-0/{0:020d}.log"][(COUNT - 3) * size :]
+    return files
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_cluster_of_which_one_log_was_removed_or_replaced_by_an_older_copy_loses_nothing(
+    world: World, lost: int, clean: bool, copied: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if clean:
+        for core in world.brokers.values():
+            core.close()
+        world.controller.close()
+    without_log(world, lost, left=older_copy(world, lost) if copied else None)
+    again = World(3, world.storages)
+    assert again.leader() not in (lost, -1)
+    again.pass_time(30_000)
+    assert ends(again) == dict.fromkeys((1, 2, 3), COUNT)
+    assert sorted(again.partition().isr) == [1, 2, 3]
+    [told] = [each.getMessage() for each in caplog.records if "lacks records" in each.getMessage()]
+    assert told == (
+        f"broker {lost} lacks records that were committed, of {TOPIC}-0: "
+        "it is not in sync there until it has copied them from the others"
+    )
+
+
+def test_where_all_in_sync_lack_records_one_of_them_leads(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for each in (1, 2, 3):
+        without_log(world, each)
+    again = World(3, world.storages)
+    assert again.leader() != -1
+    assert again.produce(batch_of(b"next")).error_code == 0
+    messages = [each.getMessage() for each in caplog.records]
+    assert any("are missing here" in each for each in messages)
+    assert not any("lacks records" in each for each in messages), "there is none to copy them from"
+
+
+def test_a_replica_that_lacks_records_does_not_lead_while_the_others_are_down(world: World) -> None:
+    for core in world.brokers.values():
+        core.close()
+    world.controller.close()
+    first = world.leader()
+    without_log(world, first)
+    logs = {each: intact_logs(world.storages[each]) for each in (1, 2, 3)}
+    assert [f"{TOPIC}-0" in logs[each] for each in (1, 2, 3)] == [each != first for each in (1, 2, 3)]
+    addresses = [BrokerAddress(each, "localhost", 9090 + each) for each in (1, 2, 3)]
+    controller = ControllerCore(
+        addresses, world.storages[0], world.settings, random.Random(1), running={first: 2}, logs={first: logs[first]}
+    )
+    part = controller.image.topics[TOPIC].partitions[0]
+    assert (part.leader, sorted(part.isr)) == (-1, sorted({1, 2, 3} - {first}))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, ClusterImage, FaultFired, Halted, LetGo, Released
 from ottla.broker.log.directory import directory_id
+from ottla.broker.log.intact import intact_logs
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.faults.fields import CONTROLLER
@@ -153,6 +155,7 @@ class Host:
             cluster_id=self._cluster_id,
             running={broker_id: self._starts[broker_id] + 1 for broker_id in starting},
             directories=self._directories_of(starting),
+            logs=self._logs_of(starting),
         )
         for broker_id in starting:
             self._new_broker(broker_id)
@@ -175,6 +178,14 @@ class Host:
                 if not self._has_booted:
                     raise
                 logger.warning("broker %d cannot read which folder it has: %s", broker_id, error)
+        return found
+
+    def _logs_of(self, broker_ids: Sequence[int]) -> dict[int, frozenset[str]]:
+        """The folders of each broker's logs that have all that was committed, where that can be read."""
+        found: dict[int, frozenset[str]] = {}
+        for broker_id in broker_ids if len(self.addresses) > 1 else ():
+            with suppress(OSError):
+                found[broker_id] = intact_logs(self.disks[broker_id])
         return found
 
     def start(self, broker_id: int) -> None:

@@ -14,7 +14,7 @@ stored, except which brokers are alive; a producer id is given once, also across
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -62,10 +62,11 @@ class ControllerCore:
 
     `cluster_id` names the cluster (default: drawn from `rng` and kept). `running`: the brokers started with it and
     their broker epochs (default: all, for the first time). They have their logs in these `directories` (by id, where
-    that is known: a broker that has another than it had is not in sync, KIP-858). With `resumes` only the controller
-    was started anew, and the brokers went on without it: leaders and replicas in sync stay as they are stored, until
-    heartbeats come, or fail to come. Raises UserMistake where the folder belongs to a cluster with brokers that are
-    missing now, or is damaged; OSError where it cannot be written.
+    that is known: a broker that has another than it had is not in sync, KIP-858). `logs`: by broker, the folders of
+    logs that have all that was committed, where that is known: other logs are not in sync where others are. With
+    `resumes` only the controller was started anew, and the brokers went on without it: leaders and replicas in sync
+    stay as they are stored, until heartbeats come, or fail to come. Raises UserMistake where the folder belongs to a
+    cluster with brokers that are missing now, or is damaged; OSError where it cannot be written.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ControllerCore:
         cluster_id: str | None = None,
         running: Mapping[int, int] | None = None,
         directories: Mapping[int, str] | None = None,
+        logs: Mapping[int, Container[str]] | None = None,
         resumes: bool = False,
     ) -> None:
         # A copy, which follows changes for all brokers; `settings` stays as started.
@@ -99,7 +101,7 @@ class ControllerCore:
         if not resumes:
             told = {} if directories is None else directories
             lost = [each for each, directory_id in told.items() if self.liveness.has_lost(each, directory_id)]
-            self.leadership.restart(clean=self.state.was_clean, lost=lost)
+            self.leadership.restart(clean=self.state.was_clean, lost=lost, logs={} if logs is None else logs)
             self.state.directories.update(told)
             for broker_id in lost:
                 tell_of_loss(broker_id)

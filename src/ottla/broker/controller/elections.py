@@ -6,7 +6,8 @@ election is allowed and no living replica is in sync may another living one lead
 it never had are lost.
 
 A broker that comes back with another folder has lost its logs: it is not in sync, not even as the last one, unless it
-is the only replica. If it was the last one, no replica is in sync, and none leads until an unclean election.
+is the only replica. If it was the last one, no replica is in sync, and none leads until an unclean election. One that
+lacks committed records of a partition when all brokers are started anew is not in sync there, unless none is better.
 
 Invariants: otherwise a partition always has a replica in sync, if only on a broker that is gone (the last one stays, as
 it alone has everything); the leader, where there is one, is alive and in sync; the leader epoch grows with every change
@@ -71,9 +72,18 @@ def changed(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Par
 
 
 def restarted(
-    partition: PartitionImage, alive: Alive, *, clean: bool, unclean_election: bool, lost: Container[int] = ()
+    partition: PartitionImage,
+    alive: Alive,
+    *,
+    clean: bool,
+    unclean_election: bool,
+    lost: Container[int],
+    lacking: Container[int],
 ) -> PartitionImage:
     """The partition after the whole cluster was started anew; brokers in `lost` have other folders than before.
+
+    Those in `lacking` lack records of this partition that were committed: they are in sync only where all others in
+    sync lack some, too.
 
     Its leader begins a new epoch. Where the brokers had not closed their logs in order, a follower may have less than
     what was committed: it must catch up before it counts as in sync again.
@@ -81,6 +91,7 @@ def restarted(
     isr = partition.isr
     if len(partition.replicas) > 1:
         isr = tuple(each for each in isr if each not in lost)
+    isr = tuple(each for each in isr if each not in lacking) or isr
     after = led(partition, isr, alive, unclean=unclean_election)
     leader = after.leader
     isr = after.isr if clean or leader == NO_LEADER else (leader,)

@@ -10,7 +10,8 @@ that was started again meanwhile may have lost its log, and does not count as in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.controller import elections
@@ -33,8 +34,12 @@ from ottla.protocol.messages.alter_partition import (
 if TYPE_CHECKING:
     from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
+# Logged beside the brokers' own messages; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
+
 PREFERRED, UNCLEAN = 0, 1
 _IMBALANCE_PERCENT = 10  # leader.imbalance.per.broker.percentage, Kafka's default
+_NAMED = 5  # how many partitions a warning names
 
 Change = Callable[[TopicImage, PartitionImage], PartitionImage]
 
@@ -56,15 +61,36 @@ class Leadership:
         self._epoch_of = epoch_of
         self._publish = publish
 
-    def restart(self, *, clean: bool, lost: Sequence[int] = ()) -> None:
-        """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError."""
-        changes = self._changed(
-            lambda topic, each: elections.restarted(
-                each, self._alive, clean=clean, unclean_election=self.may_be_unclean(topic), lost=lost
-            )
-        )
+    def restart(self, *, clean: bool, lost: Sequence[int], logs: Mapping[int, Container[str]]) -> None:
+        """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError.
+
+        `logs`: by broker, the folders of the logs that have all that was committed, where that is known.
+        """
+        dropped: dict[int, list[str]] = {}
+        changes: dict[str, dict[int, PartitionImage]] = {}
+        for topic in self._state.image.topics.values():
+            unclean = self.may_be_unclean(topic)
+            for index, each in enumerate(topic.partitions):
+                folder = f"{topic.name}-{index}"
+                lacking = [one for one in each.isr if one in logs and one not in lost and folder not in logs[one]]
+                after = elections.restarted(
+                    each, self._alive, clean=clean, unclean_election=unclean, lost=lost, lacking=lacking
+                )
+                changes.setdefault(topic.name, {})[index] = completed(after, self._alive)
+                for one in lacking:
+                    if one not in after.isr and after.leader not in lacking:
+                        dropped.setdefault(one, []).append(folder)
         if changes:
             self._state.change_partitions(changes)
+        for broker_id, folders in dropped.items():
+            more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
+            logger.warning(
+                "broker %d lacks records that were committed, of %s%s: it is not in sync there until it has copied "
+                "them from the others",
+                broker_id,
+                ", ".join(folders[:_NAMED]),
+                more,
+            )
 
     def leave(self, broker_id: int, *, has_lost: bool = False) -> None:
         """Take a broker that is gone, or about to go, out of leadership and of the replicas in sync; OSError.

@@ -268,8 +268,13 @@ class LogDirectory:
         if content is None:
             return {}
         self.storage.remove(CLEAN_SHUTDOWN, synced=True)
-        try:
-            ends = json.loads(content)["logEnds"]
-            return {str(folder): (int(end), int(size)) for folder, (end, size) in ends.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return {}
+        return ends_in(content)
+
+
+def ends_in(content: bytes) -> dict[str, tuple[int, int]]:
+    """What a `.kafka_cleanshutdown` says of where logs ended, by folder; see `LogDirectory.clean_end`."""
+    try:
+        ends = json.loads(content)["logEnds"]
+        return {str(folder): (int(end), int(size)) for folder, (end, size) in ends.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
