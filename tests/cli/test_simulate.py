@@ -169,6 +169,7 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
         (("--shrink-seconds", "0"), "--shrink-seconds 0 is no whole number of "),
         (("--shrink-seconds", "5", "--no-shrink"), "--shrink-seconds and --no-shrink exclude each other"),
         (("--seed", "-1"), "--seed -1 is no whole number of "),
+        (("--seed", "9" * 5000), "--seed 99999999999999999999... (5000 characters) is no whole number of 0 or more"),
         (("--first-seed", "-1"), "--first-seed -1 is no whole number of "),
         (("--seed", "1", "--seeds", "5"), "--seed runs one and --seeds is about many"),
         (("--seed", "1", "--first-seed", "5"), "--seed runs one and --first-seed is about many"),
@@ -179,6 +180,8 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
         (("--seed", "1", "--story", "absent/story.html"), "the story cannot be written to absent/story.html"),
         (("--seed", "1", "--story", "."), "the story cannot be written to ."),
         (("--seed", "1", "--json-file", "absent/figures.json"), "the outcome cannot be written to absent/figures.json"),
+        (("--seed", "1", "--keep", ""), "--keep needs DIR behind it, and '' is nothing: give --keep DIR"),
+        (("--seed", "1", "--keep="), "--keep needs DIR behind it, and '' is nothing: give --keep DIR"),
         (("--seed", "1", "--keep", "/dev/null/folder"), "/dev/null/folder cannot be made (Not a directory)"),
     ],
 )
@@ -221,7 +224,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
         ),
         (json.dumps({"ottla": {"a": 1}, "plan": draw(1).to_dict()}), "ottla is {'a': 1} and must be a text"),
         ("[" * 100_000 + "]" * 100_000, "is nested too deep for a plan"),
-        ("9" * 10_000, "is not JSON"),
+        ("9" * 10_000, "has a number of thousands of digits, and no plan has one"),
     ],
 )
 def test_a_file_that_is_no_plan_of_this_version_is_never_run(content: str, sentence: str, tmp_path: Path) -> None:

@@ -157,6 +157,10 @@ def in_a_transaction(do: str, **fields: Any) -> Change:
         (doing(BEGIN), "'begin': 'p0' has no transactions and must have a transactional_id among its settings"),
         (doing(SEND, number=0, topic="t0"), "'send': number is 0, as that of a record before it, and must be another"),
         (doing(SEND, number=-5, topic="t0"), "'send': number is -5 and must be"),
+        (
+            lambda plan: plan["producers"][0]["acts"].reverse(),
+            "of a record before it, and must grow: by it the judge knows the order in which records were sent",
+        ),
         (doing(SEND, number=900, topic="t9"), "'send': topic is 't9' and must be one of 't0', "),
         (
             doing(SEND, number=900, topic="t0", partition=3),

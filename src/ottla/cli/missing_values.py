@@ -34,8 +34,11 @@ def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
                 raise UserMistake(f"{name} is given more than once, and takes one value: give it once")
             before.add(option.name)
         value = None if is_whole else next(rest, None)
+        form = option.metavar or "a value"
+        if option.type.name in ("path", "file", "directory") and (value == "" or given == f"{name}="):
+            # As a path it would be the folder where the program runs.
+            raise UserMistake(f"{name} needs {form} behind it, and '' is nothing: give {name} {form}")
         if value in options:
-            form = option.metavar or "a value"
             raise UserMistake(f"{given} needs {form} behind it, and {value} is another option: give {given} {form}")
 
 

@@ -35,6 +35,8 @@ def whole(option: str, least: int, most: int | None = None, *, such_as: int) -> 
                 return number
         allowed = f"from {least} to {most:,}" if most is not None else f"of {least} or more"
         digits = f", of {_DIGITS_MAX} digits at most" if is_long else ""
+        if is_long:
+            given = f"{given[:20]}... ({len(given)} characters)"
         raise UserMistake(f"{option} {given} is no whole number {allowed}{digits}: give one such as {such_as}")
 
     return parse

@@ -58,9 +58,11 @@ def _content(path: Path) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UserMistake(f"{path} cannot be read ({why}): {_GIVE}") from None
-    except ValueError as error:
-        # A number of thousands of digits, too.
+    except json.JSONDecodeError as error:
         raise UserMistake(f"{path} is not JSON ({error}): {_GIVE}") from None
+    except ValueError:
+        # Python reads no number of more than 4300 digits.
+        raise UserMistake(f"{path} has a number of thousands of digits, and no plan has one: {_GIVE}") from None
 
 
 def _kept(path: Path, content: Any) -> Kept:

@@ -319,6 +319,7 @@ def _service_faults(plan: Plan, service: ServicePlan, taken: list[int]) -> Itera
 def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tuple[str, Act]]) -> Iterator[str]:
     yield from _setting_faults(producer.settings)
     partitions = {topic.name: topic.partitions for topic in plan.topics}
+    highest = -1
     for place, act in _placed("acts", producer.acts):
         yield from _at(f"{place}, {act.do!r}", _act_faults(act, partitions, producer))
         # The same record may be sent again, as by an application that restarts. Not in transactions: there the number
@@ -327,6 +328,13 @@ def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tupl
         if again and ("transactional_id" in producer.settings or records[act.number] != (producer.name, act)):
             yield f"{place}, {act.do!r}: number is {act.number}, as that of a record before it, and must be another"
         if act.do == SEND:
+            if not again and type(act.number) is int:
+                if act.number < highest:
+                    yield (
+                        f"{place}, {act.do!r}: number is {act.number}, below {highest} of a record before it, and must "
+                        "grow: by it the judge knows the order in which records were sent"
+                    )
+                highest = max(highest, act.number)
             records[act.number] = producer.name, act
 
 
