@@ -259,6 +259,8 @@ class ReplicaFetcher:
             if headers:
                 partition.append_copies(buffers, headers)
         except (OSError, CorruptBatch):
+            # The log may be opened again with what was cut.
+            self._cuts.pop(partition, None)
             return False
         partition.follow_high_watermark(data.high_watermark)
         partition.follow_log_start(data.log_start_offset)
@@ -271,8 +273,8 @@ class ReplicaFetcher:
         """
         before = self._cuts.get(partition)
         if before is None or before[:2] != (partition.leader_epoch, offset):
-            self._cuts[partition] = partition.leader_epoch, offset, False
             partition.truncate(offset)
+            self._cuts[partition] = partition.leader_epoch, offset, False
             return True
         if not before[2]:
             self._cuts[partition] = partition.leader_epoch, offset, True
