@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.errors import ConfigError
-
-from .patience import until
 
 
 @pytest.mark.parametrize("in_process", [False, True])
@@ -90,7 +89,7 @@ def test_what_is_held_up_comes_when_its_time_has_come(kafka_name: str) -> None:
             assert late.send(kafka_name, b"first").result(20).offset == 0
             with cluster.faults.stall(probability=1.0, delay_max_ms=an_hour_ms) as stall:
                 delivery = late.send(kafka_name, b"late")
-                until(
+                wait_until(
                     lambda: ("late", "Produce") in [(x["client_id"], x["request"]) for x in cluster.connections()],
                     "the request did not come to the broker",
                 )
