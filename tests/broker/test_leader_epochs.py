@@ -6,7 +6,9 @@ import pytest
 
 from ottla.broker.log.files import EpochEntry, write_leader_epochs
 from ottla.broker.log.leader_epochs import LeaderEpochs
+from ottla.broker.log.segment import file_name
 
+from .log_world import FOLDER, LogWorld
 from .world import TOPIC, World, batch_of
 
 
@@ -81,6 +83,41 @@ def test_stored_epochs_that_contradict_the_batches_are_found_again_from_them(
         # What lies behind the recovery point is read in any case, and nothing is said then.
         [told] = [each.getMessage() for each in caplog.records if "leader-epoch-checkpoint" in each.getMessage()]
         assert told.startswith(f"log {TOPIC}-0: leader-epoch-checkpoint contradicts the batch")
+
+
+def damaged(offset: int, at: int, value: int) -> LogWorld:
+    """A log closed in order, of four epochs in three segments, with another byte in the header of one batch."""
+    world = LogWorld(segment_bytes=4000)
+    for world.epoch in range(4):
+        for _ in range(13):
+            world.append(size=100)
+    segment = world.log.segment_of(offset)
+    path, position = f"{FOLDER}/{file_name(segment.base_offset)}", segment.position_of(offset)
+    world.close()
+    content = bytearray(world.disk.read_file(path) or b"")
+    content[position + at] = value
+    world.disk.write_file(path, bytes(content), synced=True)
+    world.open()
+    return world
+
+
+EPOCHS = [EpochEntry(0, 0), EpochEntry(1, 13), EpochEntry(2, 26), EpochEntry(3, 39)]
+# Where the epoch and the magic stand in a batch.
+EPOCH_AT, MAGIC_AT = 12, 16
+
+
+@pytest.mark.parametrize("offset", [0, 12, 13, 23, 26, 38, 39, 46])
+def test_one_damaged_epoch_in_a_batch_is_believed_less_than_the_file(offset: int) -> None:
+    world = damaged(offset, EPOCH_AT + 1, 16)
+    assert world.log.log_end_offset == 52
+    assert world.log.epochs.entries() == EPOCHS
+
+
+@pytest.mark.parametrize("offset", [10, 12, 20, 25])
+def test_a_damaged_header_below_the_recovery_point_does_not_keep_a_log_from_opening(offset: int) -> None:
+    world = damaged(offset, MAGIC_AT, 3)
+    assert world.log.log_end_offset == 52
+    assert world.log.epochs.entries() == EPOCHS
 
 
 def test_a_follower_that_is_to_cut_its_log_at_the_same_offset_again_waits_and_says_so(

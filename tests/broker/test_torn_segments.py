@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.log.segment import file_name
 from ottla.records.plain import Record, decode_batches, encode_batch
 
+from .log_world import FOLDER as LOG_FOLDER
+from .log_world import LogWorld
 from .world import TOPIC, World, batch_of
 
 FOLDER = f"{TOPIC}-0"
@@ -62,3 +65,20 @@ def test_an_index_entry_for_the_torn_batch_is_not_believed() -> None:
     world = World(1, world.storages)
     following = int(second.removesuffix(".log"))
     assert offsets(world, following - 1)[0] == offsets(world, following - 2)[0] == following
+
+
+def test_the_segment_that_is_written_to_keeps_its_size_and_what_is_appended_later() -> None:
+    world = LogWorld(cleanup_policy="compact")
+    for number in range(8):
+        world.append(size=100, keys=[b"%d" % number])
+    path, position = f"{LOG_FOLDER}/{file_name(0)}", world.log.active.position_of(7)
+    world.close()
+    content = bytearray(world.disk.read_file(path) or b"")
+    content[position + 9] = 1  # of the last batch's length
+    world.disk.write_file(path, bytes(content), synced=True)
+    world.open()
+    for number in range(3):
+        world.append(size=100, keys=[b"later %d" % number])
+    world.close()
+    world.open()
+    assert world.log.log_end_offset == 11

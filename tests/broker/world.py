@@ -32,7 +32,7 @@ from ottla.broker.events import (
     Respond,
 )
 from ottla.broker.log.directory import directory_id
-from ottla.broker.log.intact import intact_logs
+from ottla.broker.log.lacking_logs import lacking_logs
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.write_back import WriteBack
 from ottla.faults.plan import FaultPlan
@@ -263,8 +263,10 @@ class World:
         directories = {
             each: directory_id(self.storages[each], each, random.Random(next(_SEEDS))) for each in self.storages if each
         }
-        logs = {each: intact_logs(self.storages[each]) for each in self.storages if each}
-        return ControllerCore(addresses, self.storages[0], self.settings, self.rng, directories=directories, logs=logs)
+        lacking = {each: lacking_logs(self.storages[each]) for each in self.storages if each}
+        return ControllerCore(
+            addresses, self.storages[0], self.settings, self.rng, directories=directories, lacking=lacking
+        )
 
     # Breaking brokers.
 

@@ -157,7 +157,8 @@ def _sync_folder(path: str) -> None:
     except OSError as error:
         if error.errno not in NO_DESCRIPTOR:
             raise
-        # The only sync that needs no descriptor: of all that is not on the disks yet.
+        # The only sync that needs no descriptor: of all that is not on the disks yet. It reports no error, so a failed
+        # write of the folder itself would not be seen. What is in the files is synced by their own descriptors.
         os.sync()
         return
     try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -20,7 +19,7 @@ from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, ClusterImage, FaultFired, Halted, LetGo, Released
 from ottla.broker.log.directory import directory_id
-from ottla.broker.log.intact import intact_logs
+from ottla.broker.log.lacking_logs import lacking_logs
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.faults.fields import CONTROLLER
@@ -155,7 +154,7 @@ class Host:
             cluster_id=self._cluster_id,
             running={broker_id: self._starts[broker_id] + 1 for broker_id in starting},
             directories=self._directories_of(starting),
-            logs=self._logs_of(starting),
+            lacking=self._lacking_logs_of(starting),
         )
         for broker_id in starting:
             self._new_broker(broker_id)
@@ -180,12 +179,14 @@ class Host:
                 logger.warning("broker %d cannot read which folder it has: %s", broker_id, error)
         return found
 
-    def _logs_of(self, broker_ids: Sequence[int]) -> dict[int, frozenset[str]]:
-        """The folders of each broker's logs that have all that was committed, where that can be read."""
+    def _lacking_logs_of(self, broker_ids: Sequence[int]) -> dict[int, frozenset[str]]:
+        """The folders of each broker's logs that lack what was committed, where that can be read."""
         found: dict[int, frozenset[str]] = {}
         for broker_id in broker_ids if len(self.addresses) > 1 else ():
-            with suppress(OSError):
-                found[broker_id] = intact_logs(self.disks[broker_id])
+            try:
+                found[broker_id] = lacking_logs(self.disks[broker_id])
+            except OSError as error:
+                logger.warning("broker %d: what its logs lack is not known, they cannot be read: %s", broker_id, error)
         return found
 
     def start(self, broker_id: int) -> None:
@@ -351,7 +352,8 @@ class Host:
     def clock_set_ahead(self) -> None:
         """The clock was set ahead: who is alive sends a heartbeat, then the controller looks who has sent none.
 
-        By the order of the deadlines the controller may look before, and would find everybody silent for too long.
+        By the order of the deadlines the controller may look before, and would find everybody silent for too long. A
+        heartbeat that `stall` delays does not come before that look: its broker is fenced until it does.
         """
         controller = self.links.controller
         if controller is None or controller.is_dead:

@@ -11,8 +11,8 @@ cdef class _Section:
     cdef public object allowance
     cdef public Py_ssize_t spare_bytes
 
-    @cython.locals(byte=cython.long)
     cpdef pay(self, Py_ssize_t count)
+    @cython.locals(byte=cython.long)
     cpdef varint(self, bits=*)
     cpdef take(self, size)
     cpdef blob(self)

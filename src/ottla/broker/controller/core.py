@@ -62,8 +62,8 @@ class ControllerCore:
 
     `cluster_id` names the cluster (default: drawn from `rng` and kept). `running`: the brokers started with it and
     their broker epochs (default: all, for the first time). They have their logs in these `directories` (by id, where
-    that is known: a broker that has another than it had is not in sync, KIP-858). `logs`: by broker, the folders of
-    logs that have all that was committed, where that is known: other logs are not in sync where others are. With
+    that is known: a broker that has another than it had is not in sync, KIP-858). `lacking`: by broker, the folders
+    of logs that lack records which were committed: they are not in sync where others are. With
     `resumes` only the controller was started anew, and the brokers went on without it: leaders and replicas in sync
     stay as they are stored, until heartbeats come, or fail to come. Raises UserMistake where the folder belongs to a
     cluster with brokers that are missing now, or is damaged; OSError where it cannot be written.
@@ -79,7 +79,7 @@ class ControllerCore:
         cluster_id: str | None = None,
         running: Mapping[int, int] | None = None,
         directories: Mapping[int, str] | None = None,
-        logs: Mapping[int, Container[str]] | None = None,
+        lacking: Mapping[int, Container[str]] | None = None,
         resumes: bool = False,
     ) -> None:
         # A copy, which follows changes for all brokers; `settings` stays as started.
@@ -101,7 +101,7 @@ class ControllerCore:
         if not resumes:
             told = {} if directories is None else directories
             lost = [each for each, directory_id in told.items() if self.liveness.has_lost(each, directory_id)]
-            self.leadership.restart(clean=self.state.was_clean, lost=lost, logs={} if logs is None else logs)
+            self.leadership.restart(clean=self.state.was_clean, lost=lost, lacking={} if lacking is None else lacking)
             self.state.directories.update(told)
             for broker_id in lost:
                 tell_of_loss(broker_id)

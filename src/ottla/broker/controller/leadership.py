@@ -61,10 +61,10 @@ class Leadership:
         self._epoch_of = epoch_of
         self._publish = publish
 
-    def restart(self, *, clean: bool, lost: Sequence[int], logs: Mapping[int, Container[str]]) -> None:
+    def restart(self, *, clean: bool, lost: Sequence[int], lacking: Mapping[int, Container[str]]) -> None:
         """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError.
 
-        `logs`: by broker, the folders of the logs that have all that was committed, where that is known.
+        `lacking`: by broker, the folders of the logs that lack records which were committed, where that is known.
         """
         dropped: dict[int, list[str]] = {}
         changes: dict[str, dict[int, PartitionImage]] = {}
@@ -72,13 +72,13 @@ class Leadership:
             unclean = self.may_be_unclean(topic)
             for index, each in enumerate(topic.partitions):
                 folder = f"{topic.name}-{index}"
-                lacking = [one for one in each.isr if one in logs and one not in lost and folder not in logs[one]]
+                behind = [one for one in each.isr if one not in lost and folder in lacking.get(one, ())]
                 after = elections.restarted(
-                    each, self._alive, clean=clean, unclean_election=unclean, lost=lost, lacking=lacking
+                    each, self._alive, clean=clean, unclean_election=unclean, lost=lost, lacking=behind
                 )
                 changes.setdefault(topic.name, {})[index] = completed(after, self._alive)
-                for one in lacking:
-                    if one not in after.isr and after.leader not in lacking:
+                for one in behind:
+                    if one not in after.isr and after.leader not in behind:
                         dropped.setdefault(one, []).append(folder)
         if changes:
             self._state.change_partitions(changes)

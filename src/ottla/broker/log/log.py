@@ -415,7 +415,7 @@ class Log:
     def settle_syncs(self) -> bool:
         """Move the recovery point up to where the syncs that were begun are done; whether all of them are.
 
-        OSError: one has failed; none is waited for any more, and the folder is offline.
+        OSError: one has failed; none is waited for any more, and the folder is offline, except for want of descriptors.
         """
         syncs = self._syncs
         try:

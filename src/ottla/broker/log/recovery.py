@@ -5,9 +5,9 @@ end and `.kafka_cleanshutdown` say everything. After any other end the segments 
 checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind is removed.
 Where a sync had failed they are written once more before that (`directory.sync_failed`). What a missing or damaged
 index, snapshot or epoch file said is found again in the log, and so are epochs that the batches contradict. Of trusted
-segments only the last headers are read: a gap, where a file was removed or cut, is logged (`_tell_of_gap`), and what
-lies behind it stays. Bit rot below the recovery point is not looked for: as with Kafka, clients and followers find it
-by the CRC of what they read.
+segments only a few headers are read (`_distrust_epochs`, `_tell_of_gap`): a gap, where a file was removed or cut, is
+logged, and what lies behind it stays. Bit rot below the recovery point is not looked for: as with Kafka, clients and
+followers find it by the CRC of what they read.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ottla.broker.log.segment import (
 
 if TYPE_CHECKING:
     from ottla.broker.log.log import Log
+    from ottla.records.batch_header import BatchHeader
 
 # Warnings say what is cut; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
@@ -184,6 +185,7 @@ def _stored_epochs(log: Log) -> LeaderEpochs | None:
 
 
 def _epochs_from_batches(log: Log) -> LeaderEpochs:
+    """The epochs as the batches have them; OSError."""
     epochs = LeaderEpochs()
     for segment in log.segments:
         for header in segment.headers(segment.base_offset):
@@ -194,17 +196,25 @@ def _epochs_from_batches(log: Log) -> LeaderEpochs:
 def _distrust_epochs(log: Log) -> None:
     """Find the epochs again from the batches if these contradict the file: followers would cut their logs by it.
 
-    Looked at are the first batch of each segment, the last one, and those on both sides of where an epoch begins.
+    Looked at are the first batch of each segment, the last one, and those on both sides of where an epoch begins. A
+    batch's epoch is not part of its CRC: where the batches contradict each other, the file is believed.
     """
     begin, last = log.log_start_offset, log.log_end_offset - 1
     starts = [entry.start_offset for entry in log.epochs.entries()]
     offsets = {last, *starts, *(each - 1 for each in starts), *(each.base_offset for each in log.segments), begin}
     for offset in sorted(each for each in offsets if begin <= each <= last):
-        header = log.segment_of(offset).header_from(offset)
+        header = _header_from(log, offset)
         if header is None:
-            continue  # compacted, or damaged: a read says so
+            continue
         said = log.epochs.at(max(begin, header.base_offset))
         if said != header.partition_leader_epoch:
+            tail = _header_from(log, last)
+            try:
+                found = _epochs_from_batches(log)
+            except OSError:
+                return
+            if tail is None or found.latest != tail.partition_leader_epoch:
+                return
             logger.warning(
                 "log %s: %s contradicts the batch at offset %d, which is of leader epoch %d, not %d: "
                 "the epochs are found again from the batches",
@@ -214,9 +224,17 @@ def _distrust_epochs(log: Log) -> None:
                 header.partition_leader_epoch,
                 said,
             )
-            log.epochs = _epochs_from_batches(log)
+            log.epochs = found
             log.epochs.truncate(log.log_end_offset)
             return
+
+
+def _header_from(log: Log, offset: int) -> BatchHeader | None:
+    """The header of the batch that holds `offset`; None where it was compacted away, or is damaged: a read says so."""
+    try:
+        return log.segment_of(offset).header_from(offset)
+    except OSError:
+        return None
 
 
 def restore_producers(log: Log, end: int, *, distrust_from: int | None = None) -> None:

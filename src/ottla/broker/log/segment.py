@@ -297,12 +297,13 @@ class Segment:
         return end
 
     def _leave_out_torn(self, position: int) -> None:
-        """If the batch at `position` is torn by the file's end, let the segment end in front of it; the file stays.
+        """If the batch at `position` is torn by a closed segment's end, let that end in front of it; the file stays.
 
         Apache Kafka does so, too: what asks for the torn batch gets the next segment, and no bytes that are no batch.
+        An active segment keeps its size: it goes on at the end of its file.
         """
         left = self.size - position
-        if self._index_doubted and left > 0:
+        if self._index_doubted and self.is_sealed and left > 0:
             header = self._batch_at(position)
             if left < HEADER_BYTES or (header is not None and header.size_bytes > left):
                 self.size = position
