@@ -4,7 +4,7 @@ make bench                              everything
 make bench ARGS="producer --repeat 5"   one of them
 make bench ARGS="cluster --only start,produce"   parts of one
 
-Exit status 1 says that a bar was missed; which ones stands in the last lines, when all is measured and kept.
+Exit status 1 says that a target was missed; which ones stands in the last lines, when all is measured and kept.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> int:
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\nkept in {RESULTS.name}")
     for line in missed:
-        print(f"bar missed: {line}")
+        print(f"target missed: {line}")
     return 1 if missed else 0
 
 

@@ -135,8 +135,8 @@ def test_a_follower_that_is_to_cut_its_log_at_the_same_offset_again_waits_and_sa
     world.brokers[leader].topics[TOPIC][0].log.epochs = LeaderEpochs([EpochEntry(5, 0)])
     world.start(follower)
     world.pass_time(60_000)
-    [told] = [each.getMessage() for each in caplog.records if "once more" in each.getMessage()]
+    [told] = [each.getMessage() for each in caplog.records if "to truncate" in each.getMessage()]
     assert told.startswith(
-        f"broker {follower}: its leader, broker {leader}, lets it cut the log of {TOPIC}-0 at offset 0 once more"
+        f"broker {follower}: leader {leader} asks it to truncate {TOPIC}-0 to offset 0 again, after it sent the same"
     )
     assert len(world.stored(broker_id=follower)) == 10, "it keeps what it got"

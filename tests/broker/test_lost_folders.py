@@ -210,10 +210,10 @@ def test_a_cluster_of_which_one_log_was_removed_or_replaced_by_an_older_copy_los
     again.pass_time(30_000)
     assert ends(again) == dict.fromkeys((1, 2, 3), COUNT)
     assert sorted(again.partition().isr) == [1, 2, 3]
-    [told] = [each.getMessage() for each in caplog.records if "lacks records" in each.getMessage()]
+    [told] = [each.getMessage() for each in caplog.records if "lacks committed records" in each.getMessage()]
     assert told == (
-        f"broker {lost} lacks records that were committed, of {TOPIC}-0: "
-        "it is not in sync there until it has copied them from the others"
+        f"broker {lost} lacks committed records of {TOPIC}-0: "
+        "it is not in the ISR of these partitions until it has copied the records"
     )
 
 
@@ -225,7 +225,7 @@ def test_where_all_in_sync_lack_records_one_of_them_leads(world: World, caplog: 
     assert again.produce(batch_of(b"next")).error_code == 0
     messages = [each.getMessage() for each in caplog.records]
     assert any("are missing here" in each for each in messages)
-    assert not any("lacks records" in each for each in messages), "there is none to copy them from"
+    assert not any("lacks committed records" in each for each in messages), "there is none to copy them from"
 
 
 def test_a_replica_that_lacks_records_does_not_lead_while_the_others_are_down(world: World) -> None:

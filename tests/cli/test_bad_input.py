@@ -219,7 +219,7 @@ def test_address_that_is_none(program: Program) -> None:
         (("run", "--nope"), "no such option: --nope"),
         (
             ("cluster", "--address", "127.0.0.1:1", "kill", "2"),
-            "--address stands behind the command it is for, as in `ottla cluster kill ... --address ...`",
+            "put --address after the command: `ottla cluster kill ... --address ...`",
         ),
         (("cluster", "--nope", "kill", "2"), "no such option: --nope"),
         (("cluster", "advance", "-5"), "SECONDS -5 is no whole number from 0 to 999,999,999: give one such as 600"),

@@ -180,8 +180,8 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
         (("--seed", "1", "--story", "absent/story.html"), "the story cannot be written to absent/story.html"),
         (("--seed", "1", "--story", "."), "the story cannot be written to ."),
         (("--seed", "1", "--json-file", "absent/figures.json"), "the outcome cannot be written to absent/figures.json"),
-        (("--seed", "1", "--keep", ""), "--keep needs DIR behind it, and '' is nothing: give --keep DIR"),
-        (("--seed", "1", "--keep="), "--keep needs DIR behind it, and '' is nothing: give --keep DIR"),
+        (("--seed", "1", "--keep", ""), "--keep has an empty value; give --keep DIR"),
+        (("--seed", "1", "--keep="), "--keep has an empty value; give --keep DIR"),
         (("--seed", "1", "--keep", "/dev/null/folder"), "/dev/null/folder cannot be made (Not a directory)"),
     ],
 )

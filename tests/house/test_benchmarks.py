@@ -38,7 +38,7 @@ def test_missed_bars_are_told_when_all_is_measured(
     assert kept["other"]["seeds"] == REACHED
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "kept in results.json",
-        "bar missed: one produce acks=all: ratio=0.9  must=1.0",
+        "target missed: one produce acks=all: ratio=0.9  must=1.0",
     ]
 
 

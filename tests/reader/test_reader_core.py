@@ -252,7 +252,7 @@ def test_an_answer_without_a_whole_batch_fails_the_partition(world: Any) -> None
     assert values([fetched]) == [b"a"]
     assert isinstance(failed.error, CorruptBatch)
     assert str(failed.error).startswith(
-        f"flights-0: the broker's answer for offset 1 has {len(world.logs[0][1])} bytes, but no whole batch with it "
+        f"flights-0: the broker's answer for offset 1 has {len(world.logs[0][1])} bytes, but no complete batch at "
     )
     assert "seek" in str(failed.error)
     assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)

@@ -139,8 +139,19 @@ def test_the_one_seed_that_was_asked_for_is_kept_although_it_is_clean(
     assert json.loads(path.read_text())["found"]["clean"] is True
     path.write_text("what was found before")
     assert simulate_all(options) == 0
-    assert "what was kept stays as it is" in capsys.readouterr().out
+    assert "seed-1.json is not changed" in capsys.readouterr().out
     assert path.read_text() == "what was found before"
+
+
+def test_a_plan_in_which_nothing_was_found_is_not_kept_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate_all(SimulateOptions(1, None, 1, seed=1, keep=tmp_path)) == 0
+    options = SimulateOptions(1, None, 1, plan=tmp_path / "seed-1.json", keep=tmp_path / "other")
+    assert simulate_all(options) == 0
+    told = "".join(capsys.readouterr().out.splitlines())
+    assert f"nothing was found: nothing is written to {tmp_path / 'other'}" in told
+    assert not [*(tmp_path / "other").iterdir()]
 
 
 def interrupted(*arguments: Any, **options: Any) -> Any:

@@ -159,7 +159,7 @@ def in_a_transaction(do: str, **fields: Any) -> Change:
         (doing(SEND, number=-5, topic="t0"), "'send': number is -5 and must be"),
         (
             lambda plan: plan["producers"][0]["acts"].reverse(),
-            "of a record before it, and must grow: by it the judge knows the order in which records were sent",
+            "numbers must grow, because the judge takes the order of sending from them",
         ),
         (doing(SEND, number=900, topic="t9"), "'send': topic is 't9' and must be one of 't0', "),
         (

@@ -210,7 +210,7 @@ def test_records_of_a_partition_that_nobody_told_void_a_side() -> None:
     command = f"{sys.executable} -P -m ottla.trial.clients.kafka_python"
     scenario = read_scenario("mine", HEAD + "chooses_partition = true\n" + LOSE_ACK + side, "mine.toml")
     (told,) = run_scenario(scenario, stepping, client_by_command(command)).sides
-    assert "of 40 records nobody told for which partition they were" in told.void
+    assert "for 40 records it is not known to which partition they were sent" in told.void
 
 
 def test_a_side_that_is_not_possible_counts_nothing() -> None:

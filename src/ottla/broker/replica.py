@@ -279,9 +279,9 @@ class ReplicaFetcher:
         if not before[2]:
             self._cuts[partition] = partition.leader_epoch, offset, True
             logger.warning(
-                "broker %d: its leader, broker %d, lets it cut the log of %s at offset %d once more, and gave what was "
-                "cut: the leader's epochs contradict its batches. The log stays as it is, and is fetched again every "
-                "%d ms; start the leader anew, and it finds its epochs again from its batches",
+                "broker %d: leader %d asks it to truncate %s to offset %d again, after it sent the same records again. "
+                "The leader's epochs contradict its batches. The log is not truncated; the leader is asked again every "
+                "%d ms. Restart the leader: it then reads its epochs from its batches",
                 self._broker_id,
                 self._leader_id,
                 partition.folder,

@@ -37,7 +37,7 @@ def check_values(params: Iterable[Any], arguments: Sequence[str]) -> None:
         form = option.metavar or "a value"
         if option.type.name in ("path", "file", "directory") and (value == "" or given == f"{name}="):
             # As a path it would be the folder where the program runs.
-            raise UserMistake(f"{name} needs {form} behind it, and '' is nothing: give {name} {form}")
+            raise UserMistake(f"{name} has an empty value; give {name} {form}")
         if value in options:
             raise UserMistake(f"{given} needs {form} behind it, and {value} is another option: give {given} {form}")
 

@@ -85,7 +85,7 @@ class Group(_Narrow, TyperGroup):
         for name in names:
             if any(option in each.opts for each in self.commands[name].get_params(ctx)):
                 command = f"{ctx.command_path} {name}"
-                raise UserMistake(f"{option} stands behind the command it is for, as in `{command} ... {option} ...`")
+                raise UserMistake(f"put {option} after the command: `{command} ... {option} ...`")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not ctx.resilient_parsing:

@@ -364,7 +364,9 @@ class Commands:
 
     def _if_stopped(self) -> str:
         """What to add to what did not come, where no time passes for the brokers."""
-        return "; the cluster's clock is stopped: set it ahead" if self._clock.is_stopped else ""
+        if not self._clock.is_stopped:
+            return ""
+        return "; the cluster's clock is stopped: call clock.advance(...) or clock.go_on()"
 
     def _look(self) -> None:
         self._watches[:] = [look for look in self._watches if not look()]

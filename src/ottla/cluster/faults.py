@@ -119,7 +119,8 @@ class Faults(Verbs):
     def stall(self, *, probability: float, delay_max_ms: int) -> Fault:
         """Delay this share of what clients send, and of messages among brokers and controller, by up to `delay_max_ms`.
 
-        `fired` counts them: brokers send some without any client.
+        `fired` counts the delayed messages. It also grows when no client is connected, because brokers send messages to
+        each other and to the controller.
         """
         return self._impose("stall", probability=probability, delay_max_ms=delay_max_ms)
 

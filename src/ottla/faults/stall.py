@@ -16,7 +16,8 @@ class Stall(Fault):
     """A share of what clients send, and of messages among brokers and controller, is delayed by at most `delay_max_ms`.
 
     What follows on a client's connection is delayed with it. So what a client sent on a connection that it gave up can
-    arrive after what it sent on the next one. `fired` counts what was delayed; brokers send some without any client.
+    arrive after what it sent on the next one. `fired` counts the delayed messages. It also grows when no client is
+    connected, because brokers send messages to each other and to the controller.
     """
 
     kind = "stall"

@@ -186,7 +186,11 @@ class Host:
             try:
                 found[broker_id] = lacking_logs(self.disks[broker_id])
             except OSError as error:
-                logger.warning("broker %d: what its logs lack is not known, they cannot be read: %s", broker_id, error)
+                logger.warning(
+                    "broker %d: its logs cannot be read, so it is not known whether committed records are missing: %s",
+                    broker_id,
+                    error,
+                )
         return found
 
     def start(self, broker_id: int) -> None:

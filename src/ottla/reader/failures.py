@@ -45,7 +45,8 @@ def no_whole_batch(position: Position, size: int, broker_id: int | None) -> Corr
     """The error for an answer that has bytes, and no whole batch from the offset asked for on."""
     return CorruptBatch(
         f"{position.topic}-{position.partition}: the broker's answer for offset {position.fetch_offset} has {size} "
-        "bytes, but no whole batch with it or behind it: the log is damaged there; to read on, seek to a later offset",
+        "bytes, but no complete batch at or after that offset: the log is damaged there; to read on, seek to a later "
+        "offset",
         topic=position.topic,
         partition=position.partition,
         broker_id=broker_id,

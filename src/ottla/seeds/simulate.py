@@ -309,9 +309,12 @@ class _Told:
         """Where they are asked for: keep the seed in which nothing failed, and tell its story."""
         if self._options.keep is not None:
             path = self._options.keep / f"seed-{plan.seed}.json"
-            if path.exists() or self._options.plan is not None:
+            if path.exists():
                 # It may have what was found before.
-                self._console.print("nothing was found now: what was kept stays as it is", soft_wrap=True)
+                self._console.print(f"nothing was found: {path} is not changed", soft_wrap=True)
+            elif self._options.plan is not None:
+                told = f"nothing was found: nothing is written to {self._options.keep}"
+                self._console.print(told, soft_wrap=True)
             else:
                 path = keep(self._options.keep, plan, outcome)
                 self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)

@@ -331,8 +331,8 @@ def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tupl
             if not again and type(act.number) is int:
                 if act.number < highest:
                     yield (
-                        f"{place}, {act.do!r}: number is {act.number}, below {highest} of a record before it, and must "
-                        "grow: by it the judge knows the order in which records were sent"
+                        f"{place}, {act.do!r}: number is {act.number}, but an earlier record has {highest}: numbers "
+                        "must grow, because the judge takes the order of sending from them"
                     )
                 highest = max(highest, act.number)
             records[act.number] = producer.name, act

@@ -169,7 +169,7 @@ def _with_problems(who: dict[str, Any], ledger: SideLedger, unsettled: str | Non
     """The client, and what is not complete: a record's partition is unknown, or records came too late to be read."""
     problems = [*who.get("problems", ())]
     if ledger.without_partition:
-        problems.append(f"of {ledger.without_partition:,} records nobody told for which partition they were")
+        problems.append(f"for {ledger.without_partition:,} records it is not known to which partition they were sent")
     if unsettled is not None:
         problems.append(unsettled)
     return who | {"problems": tuple(problems)}

@@ -85,8 +85,8 @@ class Leadership:
         for broker_id, folders in dropped.items():
             more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
             logger.warning(
-                "broker %d lacks records that were committed, of %s%s: it is not in sync there until it has copied "
-                "them from the others",
+                "broker %d lacks committed records of %s%s: it is not in the ISR of these partitions until it has "
+                "copied the records",
                 broker_id,
                 ", ".join(folders[:_NAMED]),
                 more,
