@@ -160,7 +160,8 @@ def killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
     # What was logged is shown in front of it, and may begin with ERROR as well.
     listed = output.rpartition(_SUMMARY)[2] if _SUMMARY in output else ""
     failed = [line for line in listed.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return f"tests: {failed[0] if failed else _last_line(output + errors)}"
+    # The test's id alone: pytest adds the error where the line is long enough, and always where CI is set.
+    return f"tests: {failed[0].partition(' - ')[0] if failed else _last_line(output + errors)}"
 
 
 def _end_group(group: int) -> None:

@@ -149,7 +149,11 @@ def test_tests_run_the_changed_module(file: str, name: str, tmp_path: Path) -> N
         assert "test_value" in killed_by_tests(mutant, chosen)
 
 
-def test_the_test_that_failed_is_named_and_no_line_that_it_has_logged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ci", ["", "true"], ids=["", "in CI"])
+def test_the_test_that_failed_is_named_and_no_line_that_it_has_logged(
+    ci: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
     test = tmp_path / "test_logged.py"
     test.write_text("import logging\ndef test_it():\n    logging.error('FAILED to do it')\n    assert 0\n")
     with Control({}) as control:
