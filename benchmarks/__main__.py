@@ -74,7 +74,7 @@ def main() -> int:
         help="parts of `audit`, `avro`, `cluster`, `console`, `producer`, `paced`, `protobuf`, `proxy`, `registry`, "
         "`run`, `sink`, `spark` (default: all)",
     )
-    parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
+    parser.add_argument("--clients", help="clients of `producer` and `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
     parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()

@@ -24,6 +24,7 @@ from benchmarks.paced_bars import bars
 from benchmarks.paced_brokers import Place, late_broker, slow_followers
 from benchmarks.paced_cells import APACHE, APACHE_CELLS, BELOW_CELLS, BEYOND_CELLS, FAR_CELLS, Cell
 from benchmarks.paced_run import Figures, measure, task
+from benchmarks.parts import chosen_clients
 
 CLIENTS = ("ottla", "confluent", "java")
 # Apache Kafka first: if it does not start, no other measurement is lost.
@@ -48,7 +49,7 @@ _WIDTH = 11
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure the cells that were asked for; the others keep the figures they had."""
-    names, clients = wanted(arguments.only), chosen_clients(arguments.clients)
+    names, clients = wanted(arguments.only), chosen_clients("paced", CLIENTS, arguments.clients)
     results: dict[str, Any] = {}
 
     def one(cell: Cell, place: Place) -> None:
@@ -83,15 +84,6 @@ def wanted(only: str | None) -> list[str]:
     if unknown:
         raise SystemExit(f"paced has no part {unknown[0]!r}; there are {', '.join(parts)}")
     return [name for name in parts if any(name.startswith(each) for each in asked)]
-
-
-def chosen_clients(asked: str | None) -> list[str]:
-    """The clients that were asked for, by default all."""
-    names = asked.split(",") if asked else list(CLIENTS)
-    unknown = [name for name in names if name not in CLIENTS]
-    if unknown:
-        raise SystemExit(f"paced has no client {unknown[0]!r}; there are {', '.join(CLIENTS)}")
-    return names
 
 
 def measured(cell: Cell, place: Place, clients: list[str], seconds: float, topic: str) -> dict[str, Figures]:

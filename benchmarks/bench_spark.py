@@ -35,7 +35,7 @@ from tools.kafka_jars import fetch_spark_avro, fetch_spark_connector
 import ottla
 from benchmarks import spark_schemas
 from benchmarks.apache_kafka import measured_kafka, resident_bytes
-from benchmarks.parts import chosen, run_parts
+from benchmarks.parts import chosen, interval_of_median, run_parts
 from benchmarks.payload import records as payload
 from benchmarks.producer_speed import log_folder, touch_memory
 from benchmarks.wire import create_topics, delete_topic
@@ -199,6 +199,7 @@ def against_spark(rounds: list[dict[str, float]], must: dict[str, float]) -> dic
         figures[name] = {
             "rows_per_s": round(median(one[name] for one in rounds)),
             "ratio": round(median(ratios), 2),
+            **interval_of_median(ratios, digits=2),
             "ratios": [round(ratio, 2) for ratio in ratios],
             "must": bar,
             "ok": median(ratios) >= bar,

@@ -23,6 +23,7 @@ from typing import Any
 
 import ottla
 from benchmarks.apache_kafka import consumer_performance, measured_kafka, producer_performance
+from benchmarks.parts import interval_of_median
 from benchmarks.producer_speed import log_folder, touch_memory
 from benchmarks.wire import create_topics, delete_topic
 from benchmarks.worker import PARTITIONS
@@ -149,6 +150,7 @@ def summed_up(rounds: list[dict[str, float]], must: float | None) -> dict[str, A
         "ottla_records_per_s": round(median(one["ottla"] for one in rounds)),
         "apache_records_per_s": round(median(one["apache"] for one in rounds)),
         "ratio": round(median(ratios), 3),
+        **interval_of_median(ratios, digits=3),
         "ratios": [round(ratio, 3) for ratio in ratios],
     }
     return figures if must is None else {**figures, "must": must, "ok": median(ratios) >= must}

@@ -12,6 +12,8 @@ import sys
 from statistics import median
 from typing import Any
 
+from benchmarks import producer_speed
+from benchmarks.parts import chosen_clients, interval_of_median
 from benchmarks.producer_speed import broker
 from benchmarks.wire import create_topics
 
@@ -38,17 +40,21 @@ def latency(arguments: argparse.Namespace, side: str) -> dict[str, Any]:
     """Both programs against one broker; `send` and `async` beside their bars."""
     rounds_count = max(ROUNDS_MIN, arguments.repeat)
     results: dict[str, Any] = {"rounds": rounds_count}
+    asked = chosen_clients("producer", producer_speed.CLIENTS, arguments.clients)
+    clients = [client for client in CLIENTS if client in {*asked, "confluent"}]
     with broker(side) as bootstrap:
         create_topics(bootstrap, ["latency"], 1, 1)
         measure("confluent", bootstrap, "quiet")
         for mode in RECORDS:
-            rounds = [{client: measure(client, bootstrap, mode) for client in CLIENTS} for _ in range(rounds_count)]
-            for client in CLIENTS:
+            rounds = [{client: measure(client, bootstrap, mode) for client in clients} for _ in range(rounds_count)]
+            for client in clients:
                 for figure, must in MUST.items():
-                    found = median(one[client][figure] / one["confluent"][figure] for one in rounds)
+                    ratios = [one[client][figure] / one["confluent"][figure] for one in rounds]
+                    found = median(ratios)
                     row: dict[str, Any] = {
                         "ms": round(median(one[client][figure] for one in rounds), 3),
                         "of_confluent": round(found, 2),
+                        **interval_of_median(ratios, digits=2),
                     }
                     if client in OURS:
                         row |= {"must_be_below": must, "ok": found <= must}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import bench_acks, paced_cells
+from benchmarks import bench_acks, paced_cells, parts
 from benchmarks.paced_bars import bars
 from benchmarks.slow_way import SlowWay
 
@@ -40,6 +40,22 @@ def test_missed_bars_are_told_when_all_is_measured(
         "kept in results.json",
         "target missed: one produce acks=all: ratio=0.9  must=1.0",
     ]
+
+
+@pytest.mark.parametrize(("count", "ranks"), [(5, None), (6, [1, 6]), (9, [2, 8]), (15, [4, 12]), (25, [8, 18])])
+def test_the_median_of_ratios_lies_between_two_of_them(count: int, ranks: list[int] | None) -> None:
+    # The ranks of the sign test at 95 %, as tables of it have them.
+    found = parts.interval_of_median(list(range(count, 0, -1)), digits=0)
+    assert found == ({} if ranks is None else {"within": ranks})
+
+
+@pytest.mark.parametrize(("benchmark", "part"), [("producer", "apache-100-none"), ("paced", "r100")])
+def test_a_client_that_is_not_there_is_named_with_those_that_are(
+    benchmark: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["make bench", benchmark, "--only", part, "--clients", "send,nobody"])
+    with pytest.raises(SystemExit, match=f"{benchmark} has no client '(send|nobody)'; there are "):
+        bench.main()
 
 
 def test_reached_bars_end_with_0(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
