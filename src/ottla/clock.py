@@ -1,9 +1,9 @@
 """The clock that clients and embedded clusters go by: the machine's, or one that a test moves.
 
-Whatever a client or a cluster waits for (linger, timeouts, backoff, sessions) it reads from its clock, and whoever
-sleeps until a time says so to the clock by `watch`. `Clock` can be stopped and set ahead; all who sleep are then woken
-and look at the time again. So a test lets a timeout pass by one call, and no timeout passes while the clock stands,
-however slow the machine is.
+Clients and clusters read the time for all their waits (linger, timeouts, backoff, sessions) from their clock. A thread
+that sleeps until a time has the clock call it by `watch`. `Clock` can be stopped and set ahead; all who sleep are then
+woken, and read the time again. So a test lets a timeout pass by one call, and no timeout passes while the clock is
+stopped, however slow the machine is.
 
 Invariants: a clock never goes back. What is measured for metrics (time spent working or waiting) is real time.
 """
@@ -66,9 +66,9 @@ class Clock(MachineClock):
     """A clock for tests: give it as `clock` to a producer, reader, admin client or `Cluster`, and move it.
 
     It goes as the machine's clock does until `stop`, and again from `go_on`. `advance` sets it ahead in either state.
-    While it stands, nothing that waits for time goes on: a record waits for linger.ms, a retry for its backoff. So give
-    `linger_ms=0`, or let the clock run and only set it ahead. Several clients and clusters may share one; its methods
-    may be called from any thread.
+    While it is stopped, nothing that waits for time goes on: a record waits for linger.ms, a retry for its backoff. So
+    give `linger_ms=0`, or let the clock run and only set it ahead. Several clients and clusters may share one; its
+    methods may be called from any thread.
     """
 
     def __init__(self, *, stopped: bool = False) -> None:
@@ -77,8 +77,8 @@ class Clock(MachineClock):
         self._watchers: list[Callable[[], None]] = []
         now_us = MACHINE.now_us()
         self._wall_ahead_us = time.time_ns() // 1000 - now_us
-        # What it shows, and since when (by the machine's clock) it has gone on from there; None while it stands. One
-        # tuple, so that who reads it without the lock reads both of one moment.
+        # (A time that it showed, the machine's time at that moment); None in place of the latter while it is stopped.
+        # One tuple, so that a thread that reads it without the lock gets two values of the same moment.
         self._shows: tuple[int, int | None] = (now_us, None if stopped else now_us)
         self._moves = 0
 
@@ -102,9 +102,9 @@ class Clock(MachineClock):
     def advance(self, seconds: float) -> None:
         """Set the clock ahead, and wake up all who sleep until a time; it does not wait until they have acted.
 
-        Whatever has a deadline until then is due. Brokers round theirs up to 5 ms: where the clock is stopped, set it
-        ahead by a little more than the timeout. ConfigError for a negative number (a clock does not go back), and for
-        what would be after the year 9999.
+        Every deadline up to the new time is then due. Brokers round theirs up to 5 ms: where the clock is stopped, set
+        it ahead by a little more than the timeout. ConfigError for a negative number (a clock does not go back), and
+        for a time after the year 9999.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _ADVANCE_MAX_S:
             raise ConfigError(
@@ -142,8 +142,7 @@ class Clock(MachineClock):
     def await_calls(self, count: int = 1, *, timeout: float = 60) -> None:
         """Return once at least `count` calls (`send`, `flush`, `result`, ...) wait by this clock.
 
-        Who sets the clock ahead after this knows that the time they wait for passes. TimeoutError after `timeout`
-        seconds of real time.
+        If the clock is set ahead after this, their timeouts pass. TimeoutError after `timeout` seconds of real time.
         """
         if type(count) is not int or count < 1:
             raise ConfigError(f"count={shown(count)} must be an integer of at least 1; how long to wait is timeout=")

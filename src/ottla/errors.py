@@ -27,9 +27,9 @@ class OttlaError(Exception):
     """The root of all errors raised by ottla; the message is one clear sentence.
 
     `retriable`, `abortable`, `fatal`: exactly one is True (`help("ottla.errors")` says what they mean). `topic`,
-    `partition` and `broker_id` say where it happened, as far as it has a place and that is known; else they are None.
-    They stand in the message. `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it
-    ended with this error, else None.
+    `partition` and `broker_id` say where it happened; None where that is not known, or does not apply. The message has
+    them, too. `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it ended with this
+    error, else None.
     """
 
     retriable: bool = False
@@ -46,7 +46,7 @@ class OttlaError(Exception):
 
     @property
     def abortable(self) -> bool:
-        """Whether only what was asked for has failed, neither for a passing reason nor for good."""
+        """Whether only what was asked for has failed: trying again does not help, and the client works on."""
         return not (self.retriable or self.fatal)
 
 
@@ -90,7 +90,7 @@ class Unreachable(OttlaError):
 
 
 class AuthenticationError(OttlaError):
-    """A broker does not believe who this client is, or this client does not believe the broker (TLS, SASL)."""
+    """A broker does not accept who this client says it is, or this client does not trust the broker (TLS, SASL)."""
 
     fatal = True
 
@@ -114,11 +114,11 @@ class ClosedError(OttlaError):
 
 
 class KafkaError(OttlaError):
-    """An error code a broker answered with (or that the client gives the same name).
+    """An error with one of Kafka's error codes: a broker answered with it, or the client itself found it.
 
-    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`), `broker_id` is who answered, or was asked in vain. Of a
-    batch, `attempts` says how often it was sent and `age_ms` how long ago it was begun; None elsewhere. They stand in
-    the message, too.
+    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`), `broker_id` is the broker that answered, or that did not
+    answer. Of a batch, `attempts` says how often it was sent and `age_ms` how long ago it was begun; None elsewhere.
+    The message has them, too.
     """
 
     def __init__(

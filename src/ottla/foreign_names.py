@@ -88,7 +88,7 @@ _PRODUCER: _Rows = (
 _DELIVERY: _Rows = (
     ("get", "result(timeout=seconds) waits until the record is stored."),
     ("offset", "result().offset is it, once the record is stored."),
-    ("add_callback add_errback", "add_done_callback(function) calls function(delivery), be the record stored or not."),
+    ("add_callback add_errback", "add_done_callback(function) calls function(delivery) when the outcome is known."),
 )
 _READER: _Rows = (
     ("poll consume getone getmany", _READS),
@@ -139,7 +139,7 @@ OF_ADMIN = _by_name(_ADMIN)
 
 
 def about_callback(function: Callable[..., object], error: BaseException) -> str:
-    """A sentence for the log about an `on_delivery` that cannot be called with a Delivery alone; else nothing."""
+    """A sentence for the log if an `on_delivery` cannot be called with a Delivery alone; "" if it can."""
     if not isinstance(error, TypeError):
         return ""
     try:
@@ -171,7 +171,7 @@ def no_attribute(instance: object, name: str, answers: Mapping[str, str]) -> Att
 
 
 class ForeignName:
-    """A name that a class does not have: who asks for it gets an AttributeError with what there is instead."""
+    """A name that a class does not have: reading it raises an AttributeError that says what there is instead."""
 
     def __init__(self, name: str, instead: str) -> None:
         self._name = name
@@ -204,7 +204,7 @@ for _name, _instead in OF_PRODUCER.items():
 
 
 def servers_come_first(init: Init) -> Init:
-    """Let an `__init__` that is called with a whole configuration as keywords say how to give it one."""
+    """Have an `__init__` that gets a whole configuration as keywords raise an error that says how to do it."""
 
     @wraps(init)
     def checked(self: object, *args: Any, **settings: Any) -> None:
@@ -219,13 +219,13 @@ def servers_come_first(init: Init) -> Init:
     return checked  # type: ignore[return-value]
 
 
-# What confluent_kafka's serializers call what comes first, second and last here.
+# Arguments of confluent_kafka's serializers that have other names here, or are not needed.
 _OF_SERIALIZERS = ("schema_registry_client", "schema_str", "conf", "msg_type", "message_type", "return_record_name")
 _SERIALIZER_ARGUMENTS_MOST = 2
 
 
 def registry_comes_first(init: Init) -> Init:
-    """Let the `__init__` of a serializer take names with dots, and say how to call it to who calls it as elsewhere."""
+    """Let a serializer's `__init__` take names with dots; a call as in confluent_kafka gets an error that says how."""
 
     @wraps(init)
     def checked(self: object, *args: Any, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where a command's JSON goes: to stdout, alone, or into a file, besides."""
+"""Where a command writes its JSON: to stdout, and then nothing else, or to a file, beside its usual output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OPTION = "--json-file"
 
 
 def check_json_output(target: str | Path | None, *, what: str) -> None:
-    """UserMistake where `what` could not be written there, before hours went into it; None is nowhere."""
+    """UserMistake where `what` cannot be written there, before the work for it begins; None: it is written nowhere."""
     if target not in (None, STDOUT):
         check_path(Path(str(target)), what=what, option=OPTION)
 
 
 def write_json(target: str | Path | None, text: str, *, what: str) -> None:
-    """Write it, if it is to go anywhere; UserMistake where that fails."""
+    """Write the text to `target` (None: nowhere); UserMistake where that fails."""
     if target == STDOUT:
         sys.stdout.write(text)
         sys.stdout.flush()

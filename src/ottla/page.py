@@ -1,8 +1,8 @@
-"""Pages that need nothing else: one HTML file each, paper-white or dark, for a desk or a phone.
+"""HTML pages that need no other file: light or dark, for wide and narrow screens.
 
-What the pages of simulations and of trials have in common: colours, and a timeline of rows with lanes, in which a row
-is a moment, an arrow across the lanes and the words. On narrow screens the words stand below their arrow. The lanes'
-names stay in sight. Nothing is fetched and no script runs.
+What the pages of simulations and of trials have in common: colours, and a timeline. Each row of it has a time, an arrow
+from one lane to another, and words. On narrow screens the words stand below their arrow. The lanes' names stay in
+sight. Nothing is fetched and no script runs.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ NUMBER, WORD = "number", "word"
 
 
 def as_document(title: str, body: str, *, lanes: int = 1, style: str = "") -> str:
-    """The whole page; `body` is HTML, with timelines of so many lanes, `style` comes behind the style of all pages."""
+    """The whole page. `body` is HTML; its timelines have `lanes` lanes. `style` is CSS, after that of all pages."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -129,7 +129,7 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def head_row(names: Sequence[tuple[str, str]]) -> str:
-    """The row above a timeline: the names of its lanes, (in full, as there is room for)."""
+    """The row above a timeline, with the names of its lanes: (in full, short) for each."""
     told = "".join(f'<span title="{shown(name)}">{shown(short)}</span>' for name, short in names)
     return (
         f'<div class="row head"><span class="at">seconds</span>\n<div class="names">{told}</div>'
@@ -138,7 +138,7 @@ def head_row(names: Sequence[tuple[str, str]]) -> str:
 
 
 def drawn(one: int | None, other: int | None, lanes: int) -> str:
-    """An arrow from one lane to another; a dot where it is one lane alone, nothing where it is none."""
+    """An arrow from lane `one` to lane `other`; a dot if `other` is None or the same lane; "" if `one` is None."""
     if one is None:
         return ""
     width = 100 / lanes

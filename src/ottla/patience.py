@@ -9,7 +9,7 @@ _LOOK_AGAIN_S = 0.02
 
 
 def comes_within(patience_s: float, reached: Callable[[], bool], *, look_again_s: float = _LOOK_AGAIN_S) -> bool:
-    """Look again and again; whether it was reached in time. It is looked at once, at the least."""
+    """Call `reached` again and again, at least once; whether it returned True in time."""
     end_s = time.monotonic() + patience_s
     while not reached():
         if time.monotonic() > end_s:
@@ -21,7 +21,7 @@ def comes_within(patience_s: float, reached: Callable[[], bool], *, look_again_s
 def stays_within(
     patience_s: float, look: Callable[[], object], quiet_s: float, *, look_again_s: float = _LOOK_AGAIN_S
 ) -> bool:
-    """Look again and again until what is seen has stayed the same for `quiet_s`; whether that was so in time."""
+    """Call `look` again and again until its result has stayed the same for `quiet_s`; whether it did in time."""
     seen, since_s = look(), time.monotonic()
 
     def is_quiet() -> bool:

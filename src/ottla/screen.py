@@ -127,7 +127,7 @@ def _progress(console: Console, *, transient: bool = False) -> Progress:
 
 
 class _Mark(SpinnerColumn):
-    """Turns until the step has ended: what was sent to the last record still waits for its acknowledgements."""
+    """Moves until the step has ended: the bar may be full while the last records wait for acknowledgements."""
 
     def render(self, task: Task) -> RenderableType:
         return self.finished_text if task.stop_time is not None else self.spinner.render(task.get_time())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# The longest names of cipher suites are no longer.
+# No name of a cipher suite is longer than this.
 _SHORT_WORD = 50
 
 

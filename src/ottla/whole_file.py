@@ -39,7 +39,7 @@ def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
 
 
 def check_path(path: Path, *, what: str, option: str) -> None:
-    """UserMistake where `path` could not be written, before hours went into what is to be written there."""
+    """UserMistake where `path` cannot be written, before the work for its content begins."""
     target = _target(path)
     try:
         if _is_stream(path):
@@ -73,6 +73,6 @@ def _beside(target: Path) -> Path:
 
 
 def _refused(path: Path, error: OSError, what: str, option: str) -> UserMistake:
-    # Arrow's errors have words of their own, long ones.
+    # Arrow's own texts are long: the system's text for the number is used.
     why = os.strerror(error.errno) if error.errno else error.strerror or error
     return UserMistake(f"{what} cannot be written to {path} ({why}): give {option} another path")

@@ -164,7 +164,7 @@ def test_a_password_comes_from_a_file_or_the_environment(
             assert found.stdout == '{"item": "tea", "count": null}\n', found.stderr
         for options, told in (
             (there, "does not let this client in; check --registry-user and its password, or --registry-token-file"),
-            (there[:-2], "is not believed"),
+            (there[:-2], "is not trusted"),
             ([*there[:-1], str(papers.other_ca)], "name who issued its certificate as --registry-ca"),
         ):
             refused = run("read", *options)

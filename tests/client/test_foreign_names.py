@@ -243,8 +243,8 @@ def test_a_whole_configuration_of_a_reader_or_an_admin_is_told_how_it_is_given(k
     ("name", "instead"),
     [
         ("get", "result(timeout=seconds) waits until the record is stored."),
-        ("add_callback", "add_done_callback(function) calls function(delivery), be the record stored or not."),
-        ("add_errback", "add_done_callback(function) calls function(delivery), be the record stored or not."),
+        ("add_callback", "add_done_callback(function) calls function(delivery) when the outcome is known."),
+        ("add_errback", "add_done_callback(function) calls function(delivery) when the outcome is known."),
         ("offset", "result().offset is it, once the record is stored."),
     ],
 )

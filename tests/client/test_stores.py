@@ -184,7 +184,7 @@ def test_a_store_that_lacks_what_it_is_for_is_told(stores: Stores, papers: Paper
     for alias in ("one", "two"):
         stores.take(tmp_path / "several.jks", alias, STORE_PASSWORD)
     several = {"ssl.keystore.location": str(tmp_path / "several.jks"), "ssl.key.password": None}
-    with pytest.raises(ottla.ConfigError, match=r"holds 2 private keys \(one, two\), and a client shows one"):
+    with pytest.raises(ottla.ConfigError, match=r"holds 2 private keys \(one, two\), and a client uses one"):
         ottla.Producer("127.0.0.1:9", **settings(stores, "JKS", **several))
     pem = {"ssl.truststore.location": str(papers.ca)}
     with pytest.raises(

@@ -232,7 +232,7 @@ def test_a_producer_tells_what_the_endpoint_said_and_shows_no_secret(
 def test_a_tls_endpoint_is_believed_by_the_jaas_lines_own_truststore(papers: Papers) -> None:
     line = 'a.OAuthBearerLoginModule required ssl.truststore.location="{}";'
     with TokenServer(certificate=papers.server) as server:
-        with pytest.raises(TokenEndpointError, match=r"cannot be believed \(.*\); name who issued its certificate"):
+        with pytest.raises(TokenEndpointError, match=r"is not trusted \(.*\); name who issued its certificate"):
             endpoint(server.url)()
         token = endpoint(server.url, **{"sasl.jaas.config": line.format(papers.ca)})()
         assert token.value

@@ -189,7 +189,7 @@ def test_sasl_where_nobody_asks_for_it_is_told(side: Side, papers: Papers, liste
 
 
 NO_TLS = r"speaks no TLS; set security\.protocol to "
-WHO = r"wants to know who you are; set security\.protocol to "
+WHO = r"requires authentication; set security\.protocol to "
 TLS = r"looks like a TLS listener \(this client speaks plaintext"
 
 

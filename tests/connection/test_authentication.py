@@ -126,7 +126,7 @@ def test_what_is_sent_does_not_show_itself(mechanism):
 
 def test_letters_scram_forbids_are_refused_at_once():
     settings = ConnectionSettings({"bootstrap_servers": "one:9092", **given("SCRAM-SHA-256", sasl_password="a\x07b")})
-    with pytest.raises(ConfigError, match="letters that SCRAM forbids") as caught:
+    with pytest.raises(ConfigError, match="characters that SCRAM forbids") as caught:
         check_scram(settings.security)
     assert "a\x07b" not in str(caught.value)
 

@@ -160,7 +160,7 @@ def test_an_answer_that_comes_byte_by_byte_must_be_through_in_time(where: str) -
         (answer(b"<html>", "404 Not Found"), "has no such path"),
         (answer(b'{"message":"\x1b[31m"}', "403 Forbidden"), "does not allow this"),
         (answer(b"[" * 100_000), "is no schema registry"),
-        (answer(b'{"error_code":1%s}' % (b"0" * 4000), "409 Conflict"), "(409: no reason was told)"),
+        (answer(b'{"error_code":1%s}' % (b"0" * 4000), "409 Conflict"), "(409: no reason was given)"),
         (answer(b'{"message":"a\xe2\x80\x8bb"}', "422 Unprocessable"), r"(422: a\u200bb)"),
     ],
 )

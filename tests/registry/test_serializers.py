@@ -27,7 +27,7 @@ message Other { string a = 1; }
 message Order { string item = 1; int32 count = 2; }"""
 ORDER = {"item": "tea", "count": 2}
 # Apicurio Registry knows none.
-NO_GUIDS = "The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it"
+NO_GUIDS = "The registry gives schemas no GUIDs; use schema_id_in='prefix' with it"
 
 
 @pytest.fixture

@@ -160,8 +160,8 @@ def _not_asked(what: str, where: int, reason: str) -> Unreachable:
 def _bears_repeating(answer: Answer, where: int) -> bool:
     """Whether a request failed with its connection, and may be sent again without doing anything twice.
 
-    That is so if it never left, and if any broker may get it: such requests change nothing, or nothing more the second
-    time.
+    That is so if it was never sent. It is also so if any broker may get it: such a request changes nothing, or changes
+    nothing more when it is sent again.
     """
     if answer.message is not None or answer.node_id is None or answer.unsupported or answer.unsendable:
         return False

@@ -206,8 +206,9 @@ class AsyncProducer(ProducerBase[CoroutineWaits]):
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
 
-        Raises DeliveryError when records failed or are unknown and their deliveries were not asked, TimeoutError after
-        `timeout` seconds. Either way, and when it is cancelled, sending goes on and flush can be called again.
+        Raises DeliveryError for records that failed or are unknown, if the program has not yet asked their deliveries.
+        Raises TimeoutError after `timeout` seconds. Either way, and when it is cancelled, sending goes on, and flush
+        can be called again.
         """
         with told_of(self._driver, "flush", seconds(timeout)):
             await self._waits.flush(timeout)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def ask(driver: ProducerDriver) -> Callable[[], bool]:
-    """Look for a broker that gives an id; the function returned says whether there is one, or never will be."""
+    """Look for a broker that gives an id; the function returned says whether one has, or none can any more."""
     if not driver.settings.enable_metrics_push:
         raise ConfigError(
             "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "

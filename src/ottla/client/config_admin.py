@@ -121,4 +121,4 @@ def config_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float | str):
         return str(value)
-    raise OttlaError(f"a topic setting is text, a number or true/false, not {type(value).__name__}")
+    raise OttlaError(f"a setting is text, a number or true/false, not {type(value).__name__}")

@@ -18,7 +18,7 @@ from ottla.connection.loss import Loss, LossKind, Lost
 
 
 class Connecting:
-    """For one loop; `wake` in its methods wakes that (kept here, it would hold the loop)."""
+    """For one I/O loop. Its methods are given `wake`, which wakes the loop: an attribute would keep the loop alive."""
 
     def __init__(self, buffers: SocketBuffers, security: Security | None, addresses: AddressBook) -> None:
         # (connection, the addresses of its name, why there are none).

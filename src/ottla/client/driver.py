@@ -41,7 +41,7 @@ class Driver:
     CLIENT: ClassVar[str] = "adminclient"
     """The beginning of its client id where `client.id` is not given; a number follows."""
     CLOSED: ClassVar[str]
-    """The error's text for every use of a closed one."""
+    """The error's text for every use of a closed client."""
     AFTER_CRASH: ClassVar[str]
     """What the user is to do when the I/O thread has ended by an internal error."""
 

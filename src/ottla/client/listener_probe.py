@@ -1,4 +1,4 @@
-"""Finds out which protocol a listener has that closed a connection: a wrong `security.protocol` is an error at once.
+"""Asks a listener that closed a connection which protocol it has: so a wrong `security.protocol` is an error at once.
 
 A listener without TLS closes the connection when a TLS handshake begins, and one with SASL at a request before
 authentication. Both look like a broker that is stopping or starting, where waiting helps. A SaslHandshake with an empty
@@ -62,7 +62,7 @@ def _why_not_without_sasl(answer: Any, is_tls: bool) -> Loss | None:
     wanted = _sasl_of(answer, "SASL_SSL" if is_tls else "SASL_PLAINTEXT")
     if not wanted:
         return None
-    return sasl_failed(f"this listener wants to know who you are; set security.protocol to {wanted}")
+    return sasl_failed(f"this listener requires authentication; set security.protocol to {wanted}")
 
 
 def _sasl_of(answer: Any, protocol: str) -> str:

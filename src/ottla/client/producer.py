@@ -220,8 +220,8 @@ class Producer(ProducerBase[ThreadWaits]):
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
 
-        Raises DeliveryError when records failed or are unknown and their deliveries were not asked, TimeoutError after
-        `timeout` seconds; either way sending goes on and flush can be called again.
+        Raises DeliveryError for records that failed or are unknown, if the program has not yet asked their deliveries.
+        Raises TimeoutError after `timeout` seconds. Either way sending goes on, and flush can be called again.
         """
         self._waits.flush(timeout)
 

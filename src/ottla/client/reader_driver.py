@@ -1,4 +1,4 @@
-"""The reader's two sides: the I/O thread fetches ahead, the user's thread takes what has arrived.
+"""Drives a reader's core: the I/O thread fetches ahead, the user's thread takes what has arrived.
 
 The core's outputs are put into one queue, in their order; the user takes the oldest. The core gets an event for every
 buffer taken, and so bounds how far it reads ahead.

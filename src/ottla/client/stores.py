@@ -26,7 +26,7 @@ _NO_KEY = "is a store without a private key; ssl.keystore.location must hold the
 
 
 def is_store(content: bytes) -> bool:
-    """Whether this is a store of Java's, by how it begins."""
+    """Whether this is one of Java's stores, by its first bytes."""
     return content.startswith(jks.MAGIC) or (len(content) > 1 and content[0] == _DER and content[1] >= 0x80)
 
 
@@ -40,7 +40,7 @@ def read_truststore(content: bytes, told: str, password: str | None) -> bytes:
         opened = _open_pkcs12(content, told, _TRUSTSTORE_PASSWORD, password)
         found = [_der(each) for each in _certificates(opened)]
     if not found:
-        raise ConfigError(f"{told} is a store without any certificate; import those of whom to believe (keytool).")
+        raise ConfigError(f"{told} is a store without any certificate; import the CA certificates to trust (keytool).")
     return b"".join(found)
 
 
@@ -65,7 +65,7 @@ def _key_of_jks(store: jks.JavaKeyStore, told: str, password: str | None, key_pa
     if len(store.keys) > 1:
         aliases = ", ".join(sorted(entry.alias for entry in store.keys)[:5])
         raise ConfigError(
-            f"{told} holds {len(store.keys)} private keys ({aliases}), and a client shows one: make a store of that "
+            f"{told} holds {len(store.keys)} private keys ({aliases}), and a client uses one: make a store of that "
             "one by keytool -importkeystore -srcalias ALIAS."
         )
     (entry,) = store.keys

@@ -78,8 +78,8 @@ class TableSender:
         for role, name in named.items():
             if name is not None and not isinstance(name, str):
                 raise RecordError(
-                    f"{role}={name!r:.60} is not the name of a column: each row's {role} is read from the column "
-                    "named, a str (or None)"
+                    f"{role}={name!r:.60} is not the name of a column; give the name (a str) of the column that has "
+                    f"each row's {role}, or None"
                 )
         if value is None and value_format == "raw":
             data, value, named = by_their_names(data, named)

@@ -167,7 +167,7 @@ class TokenEndpoint:
 
     def _unreachable(self, reason: Any) -> Exception:
         if isinstance(reason, ssl.SSLCertVerificationError):
-            told = f"cannot be believed ({reason.verify_message or 'certificate verify failed'})"
+            told = f"has a certificate that is not trusted ({reason.verify_message or 'certificate verify failed'})"
             advice = "name who issued its certificate as ssl.truststore.location in sasl.jaas.config"
             return TokenEndpointError(self._told(told, advice))
         if isinstance(reason, TimeoutError):

@@ -5,7 +5,7 @@ anyway, so a transaction costs nothing per record. Ending a transaction first sh
 to the core: records sent before that belong to the transaction, and none is taken after it.
 
 A call that has no answer within `max.block.ms` raises TransactionUnfinished and goes on in the background. If it was to
-end the transaction, the same call must be repeated, and waits for the same answer; until it has returned or raised
+end the transaction, the same call must be repeated: it waits for the same answer, and returns or raises it. Before
 that, no other call is possible (as with Java's producer).
 
 Each verb is written once, as a generator of the calls to wait for in turn: threads wait in `wait`, coroutines in
@@ -74,7 +74,7 @@ class TransactionVerbs:
         self._driver = driver
         self._tokens = itertools.count(1)
         self._calls: dict[int, Call] = {}
-        # The call to end the transaction whose answer no thread has taken yet.
+        # The call that ends the transaction, until a thread has taken its answer.
         self._unheard: Call | None = None
         # Held only while `_unheard` is read and set.
         self._deciding = threading.Lock()

@@ -151,7 +151,7 @@ def scram_library() -> Any:
 
 
 def check_scram(security: SecuritySettings) -> None:
-    """Try what each connection will do: MissingExtra without scramp, ConfigError for letters that SCRAM forbids."""
+    """Try what each connection will do: MissingExtra without scramp, ConfigError for characters that SCRAM forbids."""
     if security.mechanism not in SCRAM:
         return
     scram_library()
@@ -161,7 +161,7 @@ def check_scram(security: SecuritySettings) -> None:
         ScramExchange(security.mechanism, security.username, security.password, "trial").first()
     except Exception:
         raise ConfigError(
-            "sasl.username or sasl.password holds letters that SCRAM forbids (RFC 4013), such as control characters."
+            "sasl.username or sasl.password holds characters that SCRAM forbids (RFC 4013), such as control characters."
         ) from None
 
 

@@ -36,7 +36,7 @@ def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
         if "@" in part:
             address = shown(part.rpartition("@")[2])
             raise ConfigError(
-                f"bootstrap.servers: a user is named before {address}; give host:port alone, and who you are as "
+                f"bootstrap.servers: a user is named before {address}; give host:port alone, and the user as "
                 "sasl.username and sasl.password."
             )
     addresses = tuple(dict.fromkeys(_parse_address(part.strip()) for part in parts if part.strip()))

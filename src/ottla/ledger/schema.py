@@ -25,11 +25,11 @@ GUARANTEES = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 NO_CRC = -1
 """`key_crc` or `value_crc` of a null key or a null value."""
 NO_OFFSET = -1
-"""`offset` of a record whose offset nobody told the producer."""
+"""`offset` of a record whose offset the producer was not told."""
 NO_PARTITION = -1
 """`partition` of a record that failed before a partition was chosen for it."""
 NO_TIMESTAMP = -1
-"""Of a stored record whose time is not its producer's: the broker has set it (message.timestamp.type=LogAppendTime)."""
+"""Timestamp of a stored record whose time the broker has set (message.timestamp.type=LogAppendTime)."""
 
 RUN_ID = "run_id"
 GUARANTEE = "guarantee"

@@ -1,7 +1,7 @@
 """Writes a ledger: Parquet, chunk by chunk, complete or not there at all.
 
 The file is written under a temporary name in the same folder and renamed on `close()`, so that a run that is cut short
-never leaves half a ledger for the audit to believe.
+never leaves half a ledger, which the audit would take for a whole one.
 """
 
 from __future__ import annotations

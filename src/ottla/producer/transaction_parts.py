@@ -80,7 +80,7 @@ class TransactionParts:
         return any(queue.hole for queue in self._partitions.values())
 
     def drop_plans(self) -> list[CommitOffsets]:
-        """Add nothing any more; return the offsets that are dropped."""
+        """Drop the partitions and offsets that have yet to be added; return these offsets."""
         self.to_add.clear()
         dropped = list(self.offsets)
         self.offsets.clear()

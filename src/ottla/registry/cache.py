@@ -1,4 +1,4 @@
-"""What has been learned of a registry: a cache that does not grow, and one request for all who ask the same at once."""
+"""Keeps answers of a registry: in a cache of limited size, with one request for all threads that need the same one."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class _Flight:
 
 
 class Cache:
-    """`capacity` values, those used last. `now_s` is the clock by which what is kept for a while grows old."""
+    """Keeps the `capacity` values that were used last. `now_s` is the clock of values that are kept for a time only."""
 
     def __init__(self, capacity: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._capacity, self._now_s = capacity, now_s
         self._values: OrderedDict[Hashable, tuple[Any, float | None]] = OrderedDict()
-        # How often it was told to forget: what was asked for before may not hold any more.
+        # How often `forget` was called: an answer to an earlier request may be wrong now, and is not kept.
         self._forgotten = 0
         self.after_fork_in_child()
         tell_of_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Wait for no thread of the parent's."""
+        """Forget the lock and the requests of the parent's threads, which do not run here."""
         self._lock = threading.Lock()
         self._flights: dict[Hashable, _Flight] = {}
 
     def get(self, key: Hashable, fetch: Callable[[], Any], *, keep_s: float | None = None) -> Any:
-        """The value there is, or what `fetch` gives; kept for good, or for `keep_s` seconds.
+        """Return the value that is kept, or what `fetch` returns; that is kept for good, or for `keep_s` seconds.
 
-        While one thread fetches, others that ask the same wait for it, and get what it gets, its error too.
+        While one thread fetches a key, others that need it wait, and get the same value, or the same error.
         """
         while True:
             with self._lock:
@@ -61,26 +61,26 @@ class Cache:
                 return flight.value
             if isinstance(flight.error, OttlaError):
                 raise fresh(flight.error)
-            # Who fetched was interrupted: that is nothing about the value.
+            # The thread that fetched was interrupted, which says nothing about the value: try again.
 
     def find(self, key: Hashable) -> Any:
-        """The value there is, None where there is none."""
+        """Return the value that is kept; None where there is none."""
         with self._lock:
             found = self._found(key)
             return None if found is None else found[0]
 
     def put(self, key: Hashable, value: Any, *, keep_s: float | None = None) -> None:
-        """Keep a value that was learned otherwise."""
+        """Keep a value that was got in another way."""
         with self._lock:
             self._put(key, value, keep_s)
 
     def forget(self, which: Callable[[Any], bool] = lambda key: True) -> None:
-        """Keep nothing of these keys, nor what is on its way."""
+        """Drop the values of these keys, and do not keep the answers to requests that are under way."""
         with self._lock:
             self._forgotten += 1
             for key in [key for key in self._values if which(key)]:
                 del self._values[key]
-            # Who asks from now on asks anew.
+            # From now on `get` makes a new request.
             for key in [key for key in self._flights if which(key)]:
                 del self._flights[key]
 

@@ -1,7 +1,7 @@
 """`RegistryClient`: asks a schema registry for schemas, and registers them.
 
-It is shared by threads. What a schema's id stands for never changes, so that it is asked for once; of many threads that
-ask for the same id at once, one asks the registry.
+Threads may share a client. An id always stands for the same schema, so each id is asked for once; if several threads
+need it at the same time, one of them asks.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RegistryClient:
         return found
 
     def _referred(self, reference: SchemaReference) -> RegisteredSchema:
-        """One that another schema refers to: it may be deleted, as long as records of the other one are read."""
+        """A schema that another one refers to, also if it was deleted: records of the other may still be read."""
         subject, version = reference.subject, reference.version
         return self._numbered(
             ("referred", subject, version), f"{_version_path(subject, version)}{_query(deleted=True)}"
@@ -102,13 +102,13 @@ class RegistryClient:
         *,
         normalize: bool = False,
     ) -> RegisteredSchema:
-        """Register a schema: a new version of the subject unless it has it already. Refused if it is incompatible."""
+        """Register a schema as a new version of the subject, unless it is one; an incompatible one is refused."""
         path = f"{_versions_path(subject)}{_query(normalize=normalize)}"
         try:
             return self._sent(subject, text, kind, references, path)
         except RegistryError as error:
             if error.status == _CONFLICT:
-                # Of several that register the same schema at once, Apicurio Registry refuses all but one.
+                # If several clients register the same schema at once, Apicurio Registry refuses all but one.
                 with contextlib.suppress(RegistryError):
                     return self.look_up(subject, text, kind, references, normalize=normalize)
             raise
@@ -169,7 +169,7 @@ class RegistryClient:
         def fetch() -> RegisteredSchema:
             told = self._transport.ask("POST", path, body)
             fields = told if isinstance(told, dict) else {}
-            # Who registers is told no more than an id by older registries.
+            # Older registries answer with the id alone.
             whole = {
                 "schema": text,
                 "schemaType": kind,
@@ -179,7 +179,7 @@ class RegistryClient:
             }
             found = _read_schema(whole, path)
             self._schemas.put(("id", found.id), found)
-            # The latest version that is remembered may be older: who registers one, and reads, expects its fields.
+            # The latest version that is kept may be older: who registers a schema expects to read its fields.
             self._latest.forget(lambda key: bool(key == subject))
             return found
 
@@ -187,7 +187,7 @@ class RegistryClient:
         return schema
 
     def referred(self, schema: RegisteredSchema) -> dict[str, str]:
-        """The texts of all schemas that this one refers to, directly or not, by name; what is used comes first."""
+        """{name: text} of all schemas that this one refers to, directly or not; those that others use come first."""
         found: dict[str, str] = {}
         size = 0
 
@@ -215,23 +215,27 @@ class RegistryClient:
     # ---- subjects -----------------------------------------------------------------------------------------------
 
     def subjects(self, prefix: str = "", *, deleted: bool = False) -> list[str]:
-        """The names of all subjects, or of those that begin so."""
+        """The names of the subjects that begin with `prefix`; with `deleted` also of those that were softly deleted."""
         more = {"subjectPrefix": prefix} if prefix else {}
         found = _list_of(self._transport.ask("GET", f"/subjects{_query(deleted=deleted, **more)}"), str)
-        # Apicurio Registry tells all of them, whatever is asked. A prefix with a colon may name contexts (":*:").
+        # Apicurio Registry returns all of them, whatever the prefix. A prefix with a colon may name contexts (":*:").
         return found if prefix.startswith(":") else [name for name in found if name.startswith(prefix)]
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        """The numbers of a subject's versions."""
+        """The numbers of a subject's versions; with `deleted` also of those that were softly deleted."""
         return _list_of(self._transport.ask("GET", f"{_versions_path(subject)}{_query(deleted=deleted)}"), int)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, softly; for good when they were deleted softly before."""
+        """Delete all versions of a subject, and return their numbers.
+
+        The deletion is soft: their ids still stand for their schemas. With `permanent` it is for good, which the
+        registry allows only after a soft deletion.
+        """
         path = f"/subjects/{_part(subject)}{_query(permanent=permanent)}"
         return _list_of(self._deleted(path, subject), int)
 
     def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int:
-        """Delete one version."""
+        """Delete one version, as `delete_subject` does, and return its number."""
         found = self._deleted(f"{_version_path(subject, version)}{_query(permanent=permanent)}", subject)
         return found if isinstance(found, int) else 0
 
@@ -239,8 +243,8 @@ class RegistryClient:
         try:
             return self._transport.ask("DELETE", path)
         finally:
-            # What is remembered of subjects may not hold any more; ids keep their schemas. A version that is gone for
-            # good may be another schema's soon.
+            # What is kept about subjects may be wrong now; ids still stand for the same schemas. The number of a
+            # version that was deleted for good may be given to another schema.
             self._registered.forget()
             self._latest.forget()
             self._schemas.forget(lambda key: key[0] in ("version", "referred") and key[1] == subject)
@@ -254,24 +258,27 @@ class RegistryClient:
         *,
         version: int | str | None = "latest",
     ) -> list[str]:
-        """What speaks against this schema beside one version of a subject, or (None) beside all its level names."""
+        """Why a schema is incompatible with a version of a subject; [] if it is compatible.
+
+        With version=None it is compared with the versions that the subject's compatibility level asks for.
+        """
         path = f"{_versions_path(subject)}{'' if version is None else _version_part(version)}"
         told = self._transport.ask("POST", f"/compatibility{path}?verbose=true", _body(text, kind, references)[0])
         fields = told if isinstance(told, dict) else {}
         if fields.get("is_compatible") is True:
             return []
-        # Apicurio Registry tells one reason.
+        # Apicurio Registry gives one reason.
         messages = [str(each) for each in fields.get("messages") or (fields.get("reason"),) if each]
         return messages or ["the schema is not compatible; the registry does not say why"]
 
     def compatibility(self, subject: str | None = None) -> str:
-        """The level in force for a subject, or for all that have none of their own."""
+        """The compatibility level in force for a subject, or (None) for all subjects without one of their own."""
         path = "/config" if subject is None else f"/config/{_part(subject)}?defaultToGlobal=true"
         told = self._transport.ask("GET", path)
         return str(told.get("compatibilityLevel", "")) if isinstance(told, dict) else ""
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set it: NONE, BACKWARD, FORWARD, FULL, or one of these with _TRANSITIVE."""
+        """Set the level: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE."""
         if not isinstance(level, str):
             raise ConfigError(f"level={level!r:.60} must be text, such as 'BACKWARD'.")
         self._transport.ask(

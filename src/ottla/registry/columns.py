@@ -1,4 +1,4 @@
-"""A column of values as records have them <-> a column of what they say, by the schemas of a registry.
+"""A column of encoded values, as records have them <-> a column of decoded ones, by the schemas of a registry.
 
 Each value names the schema it was written with. Values of one schema are decoded together: a column has few schemas,
 whatever its length. pyarrow takes the column apart and puts it together; the kernels in `schemas/` do the rest.
@@ -36,12 +36,12 @@ _REASONS_AT_ONCE = 256
 _SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
-# How many ids without a schema are remembered, and how long: a schema that is registered later is seen after that.
+# How many ids without a schema are remembered, and how long: after that the registry is asked for them again.
 _UNKNOWN_MOST, _UNKNOWN_S = 10_000, 60.0
 
 
 def client_of(registry: Any) -> RegistryClient:
-    """The client of a registry that is named by its address (or several), or is one already; ConfigError."""
+    """The client for a registry's address (or several addresses); a client is returned as it is. ConfigError."""
     if isinstance(registry, RegistryClient):
         return registry
     if registry is None:
@@ -78,7 +78,7 @@ class ColumnDecoder:
         `references` are the texts that `schema` refers to, by name, where it is not one of the registry's.
 
         `mode`: a value that cannot be decoded is an error ("fail"), or null ("null"). Then the registry is not asked
-        again for a schema that it has not, until 60 seconds have passed by the clock `now_s`.
+        again for a schema that it does not have, until 60 seconds have passed by the clock `now_s`.
         """
         if mode not in MODES:
             raise ConfigError(f"mode={mode!r:.60} is not known; allowed are {', '.join(MODES)}.")
@@ -96,9 +96,9 @@ class ColumnDecoder:
         self._header = KEY_HEADER if part == "key" else VALUE_HEADER
         self._part = part
         self._decoders: dict[bytes, _Written] = {}
-        # By prefix, the error of a registry that does not have the schema.
+        # Prefix -> the error of the registry, which does not have the schema.
         self._unknown = Cache(_UNKNOWN_MOST, now_s)
-        # For columns of several schemas; the prefixes whose schemas it has.
+        # The decoder for columns of several schemas, and the prefixes whose schemas it was given.
         self._framed: Any
         self._added: set[bytes]
         self.after_fork_in_child()
@@ -113,7 +113,7 @@ class ColumnDecoder:
         self.type: Any = pa.array(self._decoder_of(schema).decode(nothing)).type
 
     def after_fork_in_child(self) -> None:
-        """Wait for no thread of the parent's, and share no half of what it was adding."""
+        """Begin anew: a thread of the parent may hold the lock, and may have added a schema only in part."""
         self._framed, self._added = None, set()
         self._lock = threading.Lock()
 
@@ -136,7 +136,7 @@ class ColumnDecoder:
         ids = [prefix for prefix in found if prefix and prefix[0] == 0 and len(prefix) == _ID_BYTES]
         if self._kind == AVRO and len(ids) == len(found):
             return self._decode_framed(values, encoded, ids, first_row)
-        # Nulls are a group of their own at the end.
+        # Nulls are a group of their own, the last one.
         groups = pc.fill_null(encoded.indices, len(found))
         order = pc.sort_indices(groups)
         pieces: list[Any] = []
@@ -152,14 +152,14 @@ class ColumnDecoder:
                 pieces.append(pa.nulls(len(rows), self.type))
             else:
                 pieces.append(self._decode(found[number] or b"", values.take(rows), rows, first_row))
-        # Where each row is now.
+        # Bring the rows back into their order.
         back = pc.sort_indices(order)
         return pa.concat_arrays(pieces).take(back)
 
     def reasons(self, values: Any, headers: Any, rows: Sequence[int]) -> list[str]:
-        """Why these of the values cannot be decoded, "" for one that can, to null.
+        """Why the values in these `rows` cannot be decoded; "" for one that can be decoded, and has the value null.
 
-        A registry is asked for a schema that it lacks as seldom as with mode "null".
+        As in mode "null", the registry is not asked again and again for a schema that it does not have.
         """
         pa, _ = _arrow()
         found = [""] * len(rows)
@@ -182,7 +182,7 @@ class ColumnDecoder:
         return found
 
     def _find_reasons(self, values: Any, headers: Any, places: list[int], found: list[str]) -> None:
-        """Put why they cannot be decoded into `found`, at these places."""
+        """Write into `found`, at these indexes, why the values at them cannot be decoded."""
         pa, _ = _arrow()
         begin = 0
         while begin < len(places):
@@ -195,12 +195,12 @@ class ColumnDecoder:
                 assert told is not None
                 failed = begin + int(told[1])
                 found[places[failed]] = told[2].lstrip(", ")
-                # What is wrong with the message's indexes is told first, of whatever row.
+                # Wrong message indexes are found first, in whatever row: rows before that one may have other errors.
                 self._find_reasons(values, headers, places[begin:failed], found)
                 begin = failed + 1
 
     def _decode_framed(self, values: Any, encoded: Any, found: list[bytes], first_row: int) -> Any:
-        """Values of several schemas of Avro, each named by an id in front: one after the other, as they come."""
+        """Decode values of several Avro schemas, each named by an id in front, in one pass."""
         pa, pc = _arrow()
         with self._lock:
             if len(self._added) >= _DECODERS_MOST:
@@ -220,7 +220,7 @@ class ColumnDecoder:
             raise self._failed_by_kernel(error, lambda row: f"Row {first_row + row}") from error
 
     def _add(self, prefix: bytes) -> None:
-        """Let the decoder for several schemas know the one of this prefix."""
+        """Give the decoder for several schemas the one that this prefix names."""
         if prefix in self._added:
             return
         from ottla.schemas.avro.decode import FramedAvroDecoder
@@ -234,7 +234,7 @@ class ColumnDecoder:
         self._added.add(prefix)
 
     def _prefixes(self, values: Any, headers: Any) -> Any:
-        """What names the schema of each value, null for null."""
+        """The bytes that name the schema of each value, from a header or the value itself; null for null."""
         pa, pc = _arrow()
 
         magic = pc.binary_slice(values, 0, _MAGIC_BYTES)
@@ -243,14 +243,14 @@ class ColumnDecoder:
         if headers is not None:
             named = _header(_whole(headers), self._header)
             if named is not None:
-                # A mark in front tells what stands in a header from the same in the value.
+                # An H in front shows that the bytes are from a header, and not from the value.
                 mark = pa.scalar(b"H", pa.binary())
                 told = pc.binary_join_element_wise(mark, named, pa.scalar(b"", pa.binary()))
                 prefixes = pc.if_else(values.is_valid(), pc.coalesce(told, prefixes.cast(pa.binary())), None)
         return prefixes
 
     def _decode(self, prefix: bytes, values: Any, rows: Any, first_row: int) -> Any:
-        """The values of one prefix; `rows` says which rows these are (None: all)."""
+        """Decode the values of one prefix; `rows` says which rows these are (None: all)."""
         pa, _ = _arrow()
 
         def where(row: int) -> str:
@@ -294,7 +294,7 @@ class ColumnDecoder:
         return replacing(values, pc.invert(is_it), pa.array(rewritten, values.type))
 
     def _pass_on(self, error: OttlaError) -> None:
-        """Raise it where it says nothing of the values: a registry does not answer."""
+        """Raise an error that is not about the values, such as that of a registry that does not answer."""
         if isinstance(error, RegistryError) and not error.says_unknown:
             raise error
 
@@ -315,7 +315,7 @@ class ColumnDecoder:
         return known
 
     def _writer(self, prefix: bytes, *, ask_again: bool) -> RegisteredSchema:
-        """The schema that a prefix names; `ask_again`: though the registry did not have it before."""
+        """The schema that a prefix names; `ask_again`: ask the registry also if it lately did not have the schema."""
         unknown = None if ask_again else self._unknown.find(prefix)
         if unknown is not None:
             raise fresh(unknown)
@@ -340,7 +340,7 @@ class ColumnDecoder:
         written = ProtobufSchema(writer.text, references=self._registry.referred(writer))
         message = written.message(self._message)
         if in_header:
-            # Where the indexes are part of the prefix.
+            # In a header the indexes are part of the prefix.
             if read_frame(prefix[1:], has_indexes=True).message_indexes != written.indexes_of(message):
                 raise FramingError(f"it is another message than {self._message}")
             return _Written(decoder, b"")
@@ -361,15 +361,15 @@ class ColumnDecoder:
             return JsonSchemaDecoder(writer.text, self._schema.text, references=written, reader_references=references)
         from ottla.schemas.protobuf.decode import ProtobufDecoder
 
-        # Fields go by their numbers, whatever the writer called them.
+        # Fields are found by their numbers; the names in the writer's schema do not matter.
         unit: Any = self._time_unit
         return ProtobufDecoder(self._schema.text, self._message, references=references, time_unit=unit)
 
 
 class _Written:
-    """How values of one prefix are decoded: by whom, and what stands in front of the payload.
+    """How values of one prefix are decoded: the decoder, and the bytes in front of the payload.
 
-    `message_indexes` are those of Protobuf where they are part of that.
+    `message_indexes` are those of Protobuf, if these bytes have them.
     """
 
     __slots__ = ("begin", "decoder", "message_indexes")
@@ -381,9 +381,10 @@ class _Written:
 
 
 class ColumnEncoder:
-    """Encodes columns as values of one registered schema; of a Protobuf file as `message`, its first one by default.
+    """Encodes columns as values of one registered schema.
 
-    `header` is what each record needs with schema_id_in="header", else None.
+    With a Protobuf file they are encoded as its message `message`, by default its first one. `header` is the header
+    that each record needs with schema_id_in="header", else None.
     """
 
     def __init__(
@@ -433,7 +434,7 @@ class ColumnEncoder:
         pa, _ = _arrow()
         valid = None
         if self._is_json and isinstance(columns, pa.StructArray) and columns.null_count:
-            # JSON's kernel has a table's rows in mind, of which none is null.
+            # The JSON kernel takes rows of a table, which are never null.
             valid = columns.is_valid()
             columns = columns.drop_null()
         if self._decimals:
@@ -449,7 +450,7 @@ class ColumnEncoder:
 
 
 def _with_symbol(told: str, columns: Any) -> str:
-    """The error with the text that is none of an enum's symbols, where it is no part of a list or a map."""
+    """Add the text that is none of an enum's symbols to the error, unless it is part of a list or a map."""
     found = _SYMBOL.search(told)
     if found is None:
         return told
@@ -467,7 +468,7 @@ def _row_of(match: re.Match[str], valid: Any, first_row: int) -> str:
 
 
 def _places(valid: Any) -> Any:
-    """Where each row is among those that are valid, null for others."""
+    """The index of each row among the valid ones; null for the others."""
     import numpy as np
 
     pa, _ = _arrow()
@@ -490,7 +491,7 @@ def append_header(given: Any, header: tuple[str, bytes]) -> Any:
     offsets = np.concatenate([[0], np.cumsum(counts + 1)])
     places = np.arange(offsets[-1])
     entries = given.flatten()
-    # The last of each row is the new one, which stands behind all that there were.
+    # The last header of each row is the new one.
     is_new = np.zeros(len(places), bool)
     is_new[offsets[1:] - 1] = True
     places = np.where(is_new, len(entries), places - np.cumsum(is_new))
@@ -499,7 +500,7 @@ def append_header(given: Any, header: tuple[str, bytes]) -> Any:
 
 
 def check_schema_id_in(schema_id_in: str) -> str:
-    """Where a record names its schema; ConfigError for any other word."""
+    """Return `schema_id_in`; ConfigError for a word that is not in `ID_IN`."""
     if schema_id_in not in ID_IN:
         raise ConfigError(f"schema_id_in={schema_id_in!r:.60} is not known; allowed are {', '.join(ID_IN)}.")
     return schema_id_in
@@ -512,9 +513,9 @@ def check_message(message: str | None, kind: str) -> None:
 
 
 def schema_header(schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> bytes:
-    """What the header says that names a schema; ConfigError where the registry has told no GUID."""
+    """The value of the header that names a schema; ConfigError where the registry has not given a GUID."""
     if not schema.guid:
-        raise ConfigError("The registry tells no GUIDs of schemas; use schema_id_in='prefix' with it.")
+        raise ConfigError("The registry gives schemas no GUIDs; use schema_id_in='prefix' with it.")
     return guid_header(UUID(schema.guid), indexes)
 
 
@@ -542,7 +543,7 @@ def reader_schema(
 
 
 def _arrow() -> tuple[Any, Any]:
-    """pyarrow and its functions, whose own types know nothing of columns of any type."""
+    """pyarrow and its functions, as Any: its type hints do not allow columns of unknown type."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -550,7 +551,7 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def _whole(column: Any) -> Any:
-    """One array of what may be chunks."""
+    """The column as one array, also if it has chunks."""
     pa, _ = _arrow()
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
@@ -558,7 +559,7 @@ def _whole(column: Any) -> Any:
 
 
 def _binary(column: Any) -> Any:
-    """One array of bytes; RecordError for a column of anything else."""
+    """The column as one array of bytes; RecordError for a column of another type."""
     pa, _ = _arrow()
     values = _whole(column)
     is_ = pa.types
@@ -586,7 +587,7 @@ def _header(headers: Any, name: str) -> Any:
         return None
     parents = pc.filter(pc.list_parent_indices(headers), is_named)
     found = pc.filter(entries.field("value"), is_named)
-    # Of two, the later one stays.
+    # If a row has two, the later one is written last, and stays.
     places = np.full(len(headers), -1, np.int64)
     places[parents.to_numpy()] = np.arange(len(found))
     return found.take(pa.array(places, mask=places < 0))

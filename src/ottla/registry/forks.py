@@ -1,4 +1,4 @@
-"""What threads of a process share, made new in a child of it: a lock that another thread held stays held there."""
+"""Renews, in a forked child, what threads share: a lock that another thread held would stay locked there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _shared: weakref.WeakSet[Shared] = weakref.WeakSet()
 
 
 def tell_of_forks(each: Shared) -> None:
-    """Have this one told of every fork, in the child, as long as it lives."""
+    """Call its `after_fork_in_child` in the child of every fork, as long as the object exists."""
     _shared.add(each)
 
 

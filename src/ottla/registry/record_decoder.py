@@ -29,11 +29,10 @@ class RecordDecoder:
         time_unit: str = "ns",
         references: Mapping[str, str] | None = None,
     ) -> Self:
-        """For the values of a topic: read as `schema`, else as the latest schema of its subject.
+        """For the values of a topic, read as `schema`; without one, as the latest schema of the topic's subject.
 
-        `references` are the texts that a `schema` refers to that is not one of the registry's.
-
-        ConfigError where several topics are read without a schema to read all as.
+        `references` are needed if `schema` is a text: {name: text} of the schemas that it refers to. ConfigError if
+        several topics are read without a schema.
         """
         topics = [topic] if isinstance(topic, str) else list(topic)
         if schema is None and len(topics) != 1:
@@ -48,7 +47,7 @@ class RecordDecoder:
         return cls(ColumnDecoder(client, value_format, schema, **how))
 
     def schema_of(self, stored: Any) -> Any:
-        """The schema of batches that have this one as they are stored."""
+        """The Arrow schema of decoded batches, from that of the stored ones."""
         import pyarrow as pa
 
         at = stored.names.index("value")
@@ -68,7 +67,7 @@ class RecordDecoder:
 
 
 def of_record(error: DeserializationError, topic: str, place: Callable[[int], tuple[int, int]]) -> DeserializationError:
-    """The same error, which names a row, with the record's place; `place` tells a row's partition and offset."""
+    """The same error with partition and offset instead of a row's number; `place` returns these of a row."""
     found = ROW_AT_FIRST.match(str(error))
     if found is None:
         return error

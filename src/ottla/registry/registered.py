@@ -101,9 +101,9 @@ def read_references(given: Any) -> tuple[SchemaReference, ...]:
 
 
 def guid_of(text: str, references: Sequence[SchemaReference], extra: Mapping[str, Any] | None = None) -> str:
-    """The GUID of a schema: made of what it says, as the Confluent Schema Registry makes it.
+    """The GUID of a schema: an MD5 of its text and references, as the Confluent Schema Registry makes it.
 
-    `extra` is what else belongs to the schema (metadata, rules); it is ours alone, how it is counted.
+    `extra` is what else belongs to the schema (metadata, rules); how it is put into the GUID is ottla's own rule.
     """
     digest = hashlib.md5(text.encode(), usedforsecurity=False)
     for each in references:

@@ -1,7 +1,7 @@
 """Serializers and deserializers with a schema registry, for `value_serializer`, `key_deserializer` and their like.
 
-What is asked of the registry is asked with the first record of a topic, or of a schema; after that a record costs a
-look into a dict and the encoding itself. They are shared by threads, as the registry's client is.
+The registry is asked at the first record of a topic, or of a schema. After that a record costs one look into a dict,
+and the encoding itself. Threads may share them, as they may share the registry's client.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class RegistrySerializer:
 
 
 def _check(text: str, kind: str, *, is_whole: bool) -> None:
-    """Refuse what is no schema before anything is sent, as far as that can be told without the registry."""
+    """ConfigError for a text that is no schema, where that can be found out without asking the registry."""
     if kind == PROTOBUF or not is_whole:
         return
     try:
@@ -102,13 +102,13 @@ def _check(text: str, kind: str, *, is_whole: bool) -> None:
 
 
 class AvroSerializer(RegistrySerializer):
-    """Writes dicts (and whatever else a schema is for) as Avro."""
+    """Writes dicts as Avro; other objects where the schema is not that of a record."""
 
     kind = AVRO
 
 
 class JsonSchemaSerializer(RegistrySerializer):
-    """Writes what its schema allows as JSON."""
+    """Writes objects as JSON; one that does not match the schema is refused."""
 
     kind = JSON
 
@@ -172,7 +172,11 @@ class RegistryDeserializer:
         *,
         from_dict: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Each record names its schema; `schema` is the text of another one to read all as. `from_dict` comes last."""
+        """Each record names the schema that it was written with.
+
+        `schema` is the text of another schema, as which all records are read. `from_dict` is applied last, to what was
+        decoded. ConfigError for what cannot be used.
+        """
         check_schema("schema", schema)
         self.registry, self.schema, self.from_dict = client_of(registry), schema, from_dict
         self.message: str | None = None

@@ -1,6 +1,6 @@
-"""What a registry's client can be told: the names of the Confluent Schema Registry's clients, with dots or underscores.
+"""The settings of a registry's client, named as in the Confluent Schema Registry's clients, with dots or underscores.
 
-TLS has the settings that all clients have (`ssl.truststore.location`, ...).
+Those of TLS are the settings that all clients have (`ssl.truststore.location`, ...).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
         "max.retries",
         int,
         3,
-        "How often all registries are asked again where none answers as it should.",
+        "How often the registries are asked again when none of them could answer.",
         lowest=0,
         highest=1000,
         group="Connections",
@@ -55,7 +55,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
         "retries.wait.ms",
         int,
         200,
-        "How long to wait before the first of these, twice as long before each next one.",
+        "The pause before they are asked again; it doubles each time.",
         lowest=0,
         highest=INT32_MAX,
         group="Connections",
@@ -64,7 +64,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
         "retries.max.wait.ms",
         int,
         5_000,
-        "How long to wait at most.",
+        "The longest pause before they are asked again.",
         lowest=0,
         highest=INT32_MAX,
         group="Connections",
@@ -73,7 +73,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
         "cache.capacity",
         int,
         1_000,
-        "How many schemas are kept, those asked for last.",
+        "How many schemas are kept: those that were used last.",
         lowest=1,
         highest=10_000_000,
         group="Batches and memory",
@@ -82,7 +82,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
         "cache.latest.ttl.sec",
         int,
         60,
-        "How long the latest version of a subject is taken for the latest; 0 asks each time.",
+        "How long the latest version of a subject is kept before it is asked for again; 0 asks each time.",
         lowest=0,
         highest=INT32_MAX,
         group="Batches and memory",
@@ -92,7 +92,7 @@ REGISTRY_SETTINGS: tuple[Setting, ...] = (
 
 
 _NEEDLESS = "is not needed: give basic.auth.user.info or bearer.auth.token, or name and password in the URL."
-# What other clients know by these names.
+# Settings of other clients, or of serializers.
 _ELSEWHERE = {
     "url": "comes first, before the settings.",
     "schema.registry.url": "comes first, before the settings.",
@@ -114,7 +114,7 @@ def _refuse_elsewhere(given: Mapping[str, Any]) -> None:
 
 
 class ServerAddress:
-    """One registry: where it listens, and before which path its API is. `shown` has no password in it."""
+    """One registry: its host and port, and the path in front of its API's. `shown` has no password in it."""
 
     __slots__ = ("credentials", "host", "is_tls", "path", "port", "shown")
 
@@ -146,7 +146,7 @@ class ServerAddress:
 
 
 def _is_host(name: str) -> bool:
-    """Whether it can be looked up: the system's functions raise what says nothing of an address."""
+    """Whether a name can be looked up; for others, the system's functions raise errors that explain nothing."""
     try:
         name.encode("idna")
     except UnicodeError:
@@ -163,7 +163,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _without_password(url: str) -> str:
-    """What can be shown of an address that cannot be used: a comma in a password may have cut its "@" off."""
+    """The part of a wrong address that may be shown: if a password has a comma, its "@" may be in the next address."""
     shown, colon, last = url.rpartition("@")[2].partition("?")[0].rpartition(":")
     if colon and not last.startswith("//") and not last.partition("/")[0].isdecimal():
         last = "..."
@@ -224,7 +224,7 @@ class RegistrySettings:
             raise ConfigError(f"{name} is for https://, and all addresses are http://: give https://, or leave it out.")
 
     def tls_of_any_name(self) -> Any:
-        """As `tls`, for a certificate of whatever names: to see which, and to send nothing."""
+        """As `tls`, without a check of the certificate's names: only to read these names, never to send a request."""
         return _tls_context({**self._tls_values, "ssl_endpoint_identification_algorithm": ""})
 
     def authorization(self, address: ServerAddress) -> str | None:
@@ -243,7 +243,7 @@ class RegistrySettings:
             found = [_base64(pair).rstrip("="), pair, pair.partition(":")[2]]
         else:
             found = []
-        # A very short one is a part of other words, too.
+        # A very short secret would also hide parts of other words.
         return [each for each in found if len(each) >= _HIDDEN_LEAST]
 
 

@@ -47,7 +47,7 @@ _ELSEWHERE = {
 def read_strategy(given: Any) -> SubjectNameStrategy:
     """The strategy of this name, also of its class in Java; a function is one itself. ConfigError for anything else."""
     if str(getattr(given, "__module__", "")).startswith("confluent_kafka."):
-        # Its functions take other arguments.
+        # confluent_kafka's functions take other arguments: ours of the same name is used.
         given = getattr(given, "__name__", "").removesuffix("_subject_name_strategy")
     if callable(given):
         strategy: SubjectNameStrategy = given

@@ -1,4 +1,4 @@
-"""Requests to registries over HTTP: connections that stay, several addresses, retries, a time for each request.
+"""Requests to registries over HTTP: connections that are kept, several addresses, retries, a timeout for each request.
 
 The standard library's client is used: httpx takes seven times as long to import, and needs threads and locks of its own
 where several threads share it. A connection is one thread's at a time; those that are idle are kept and taken again.
@@ -32,12 +32,12 @@ _IDLE_MAX = 10
 _ANSWER_BYTES_MAX = 64 << 20
 _PIECE_BYTES = 1 << 16
 _TOLD_MAX = 1000
-# How long a TLS handshake may take before it is looked whether there is TLS at all.
+# How long a TLS handshake may take before the address is asked whether it speaks plain HTTP.
 _SILENCE_S = 2.0
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-# How OpenSSL numbers it that a certificate is for other hosts, mail addresses or IP addresses.
+# OpenSSL's error numbers for a certificate that is for another host, mail address or IP address.
 _OTHER_NAMES = (62, 63, 64)
-# And that it is not valid yet, or not any more.
+# And for one that is not valid yet, or has expired.
 _OTHER_TIMES = (9, 10)
 # What servers that check clients' certificates say to a client without one: with TLS 1.3, and before.
 _WANT_CERTIFICATE = ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_CERTIFICATE_REQUIRED")
@@ -48,11 +48,11 @@ _Pool = dict[ServerAddress, list[http.client.HTTPConnection]]
 
 
 class _Stale(Exception):
-    """A connection that was kept and had ended meanwhile: nothing was answered on it."""
+    """A connection that was kept, and that the server had closed meanwhile: the request got no answer."""
 
 
 class _TooLong(http.client.HTTPException):
-    """An answer that is not read to its end."""
+    """An answer with more bytes than are read."""
 
 
 class _NotConnected(Exception):
@@ -75,18 +75,18 @@ class Transport:
         self._random = random.Random()
 
     def after_fork_in_child(self) -> None:
-        """Begin without connections: the parent's are the parent's, and are left to it, open."""
+        """Begin without connections: those of the parent stay open, and only the parent uses them."""
         self._lock = threading.Lock()
         self._idle: _Pool = {}
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON that is answered; raises RegistryError for what is refused, and where nobody answers in time."""
+        """Return the answer's JSON; RegistryError if the request is refused, or no registry answers in time."""
         content = None if body is None else json.dumps(body).encode()
         addresses = self._settings.addresses
         wait_ms = self._settings.retries_wait_ms
         for round_number in range(self._settings.max_retries + 1):
             if round_number:
-                # Not all clients at once.
+                # With jitter, so that not all clients ask at the same time.
                 time.sleep(wait_ms / 1000 * self._random.uniform(0.5, 1))
                 wait_ms = min(max(1, 2 * wait_ms), self._settings.retries_max_wait_ms)
             first = self._first
@@ -107,7 +107,7 @@ class Transport:
         raise failed
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():
@@ -148,7 +148,7 @@ class Transport:
         return connection
 
     def _encrypt(self, address: ServerAddress, connection: http.client.HTTPConnection, until_s: float) -> None:
-        """Shake hands. Who has not answered after a while, or not by TLS, is asked whether it speaks plain HTTP."""
+        """Make the TLS handshake; a server that does not answer it for a while, or fails, is asked for plain HTTP."""
         context = self._settings.tls
         connection.sock = encrypted = context.wrap_socket(
             connection.sock, server_hostname=address.host, do_handshake_on_connect=False
@@ -175,7 +175,7 @@ class Transport:
     def _not_believed(
         self, address: ServerAddress, error: ssl.SSLCertVerificationError, until_s: float
     ) -> RegistryError:
-        told = f"is not believed ({error.verify_message.rstrip('.')})"
+        told = f"has a certificate that is not trusted ({error.verify_message.rstrip('.')})"
         if error.verify_code in _OTHER_TIMES:
             advice = "have its certificate renewed, or set the clock of this machine right"
         elif error.verify_code not in _OTHER_NAMES:
@@ -187,7 +187,7 @@ class Transport:
         return RegistryError(f"The schema registry at {address.shown} {told}: {advice}.", fatal=True)
 
     def _names_of(self, address: ServerAddress, until_s: float) -> str:
-        """For which names the registry's certificate is, by another handshake; "" where that cannot be had."""
+        """The names in the registry's certificate, by another handshake; "" where that fails."""
         with (
             contextlib.suppress(OSError),
             socket.create_connection((address.host, address.port), timeout=_left_s(until_s)) as sock,
@@ -222,7 +222,7 @@ class Transport:
                 connection.request(method, address.path + path, content, headers)
                 response = connection.getresponse()
             except (ConnectionError, http.client.BadStatusLine) as error:
-                # A deletion may have been carried out: whoever asked for it must look.
+                # A deletion may have been carried out: it is not sent again.
                 if was_idle and method != "DELETE":
                     raise _Stale from error
                 raise
@@ -290,7 +290,7 @@ def _left_s(until_s: float) -> float:
 
 
 def _speaks_http(address: ServerAddress, until_s: float) -> bool:
-    """Whether it answers a request without TLS, in which there is no password."""
+    """Whether the address answers a request without TLS; the request has no password in it."""
     with contextlib.suppress(OSError):
         left_s = min(_left_s(until_s), _SILENCE_S)
         with socket.create_connection((address.host, address.port), timeout=left_s) as sock:
@@ -302,7 +302,7 @@ def _speaks_http(address: ServerAddress, until_s: float) -> bool:
 
 
 class _Response(http.client.HTTPResponse):
-    """One that must be read whole by then: a registry that sends a byte now and then keeps nobody waiting for ever."""
+    """An answer that must be complete by `until_s`, also if the registry sends a byte now and then."""
 
     def __init__(self, until_s: float, sock: socket.socket, *arguments: Any, **more: Any) -> None:
         super().__init__(sock, *arguments, **more)
@@ -310,7 +310,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Incoming(io.RawIOBase):
-    """What a socket brings; `held` keeps it open as long as this is."""
+    """The bytes of a socket, until `until_s`; `held` keeps the socket open until this is closed."""
 
     def __init__(self, sock: socket.socket, held: Any, until_s: float) -> None:
         self._socket, self._held, self._until_s = sock, held, until_s
@@ -339,13 +339,13 @@ def _read(response: http.client.HTTPResponse) -> bytes:
             raise _TooLong
     if response.length:
         raise http.client.IncompleteRead(bytes(answer), response.length)
-    # Which it does not do by itself when it is read piece by piece.
+    # Python closes an answer by itself, but not one that is read piece by piece.
     response.close()
     return bytes(answer)
 
 
 def _hidden(said: str, secrets: list[str]) -> str:
-    """What a server says, without what it repeats of a request's secrets, in the forms that text has in answers."""
+    """A server's text without the request's secrets, in every form in which an answer may repeat them."""
     for secret in secrets:
         forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), escape(secret)}
         forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
@@ -359,7 +359,7 @@ def _refused(address: ServerAddress, status: int, told: Any, secrets: list[str])
     code, said = fields.get("error_code"), fields.get("message")
     code = code if type(code) is int and 0 <= code <= INT32_MAX else None
     words = " ".join(_hidden(said, secrets).split())[:_TOLD_MAX].rstrip(".") if isinstance(said, str) else ""
-    words = printable(words) or "no reason was told"
+    words = printable(words) or "no reason was given"
     if status == 401:
         what = "does not let this client in; check basic.auth.user.info or bearer.auth.token"
     elif status == 403:
@@ -369,7 +369,7 @@ def _refused(address: ServerAddress, status: int, told: Any, secrets: list[str])
     elif code is None and status == 404:
         what = "has no such path: it is no schema registry, or lacks this call; check schema.registry.url"
     elif status >= 500 or status in _RETRIED:
-        what = "has an error of its own; try again later, or ask who runs it"
+        what = "cannot answer now; try again later, or ask who runs it"
     else:
         what = "refused the request"
     return RegistryError(
