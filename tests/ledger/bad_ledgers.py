@@ -110,7 +110,7 @@ BAD_LEDGERS = [
     BadLedger(
         "compressed",
         lambda folder: (folder / "a.jsonl.gz").write_bytes(gzip.compress(json.dumps(row(0)).encode())),
-        "{folder}/a.jsonl.gz is compressed with gzip: unpack it (gunzip), and give the file that comes of it",
+        "{folder}/a.jsonl.gz is compressed with gzip: unpack it (gunzip), and give the unpacked file",
     ),
     BadLedger("no column", columns(sequence=[0]), "{folder}/a.parquet is not a ledger: it lacks the column outcome"),
     BadLedger("cut off", cut_off, "{folder}/a.parquet is cut off at byte 40"),

@@ -94,7 +94,7 @@ class Interceptors:
             self._tell("on_ack", seen, harmless=Exception)
 
     def watched(self, parts: tuple[Any, ...], sent: Any) -> Any:
-        """What `send` is to return: a coroutine is wrapped, for it may still refuse the record."""
+        """What `send` is to return: a coroutine is wrapped, because it may still refuse the record."""
         return self._watch(parts, sent) if hasattr(sent, "cr_await") else sent
 
     async def _watch(self, parts: tuple[Any, ...], sent: Awaitable[Any]) -> Any:

@@ -45,7 +45,7 @@ def began(client: Living) -> None:
 
 
 def _watch_child() -> None:
-    """In a child of `multiprocessing`, register a finalizer; once for each process, for forks drop the parent's."""
+    """In a child of `multiprocessing`, register a finalizer; in each process, because a fork drops the parent's."""
     global _watched_pid
     if "multiprocessing.process" not in sys.modules or _watched_pid == os.getpid():
         return

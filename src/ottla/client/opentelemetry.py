@@ -2,7 +2,7 @@
 
 Names are those of OpenTelemetry's instrumentation for Java's client, `kafka.producer.record_send_total` for
 `record-send-total`, with Kafka's tags as attributes. As there, a metric that exists per topic or per broker is reported
-only so, for a sum over its attributes must not count twice. Totals are counters, the rest are gauges; NaN is left out.
+only so: a sum over its attributes must not count twice. Totals are counters, the rest are gauges; NaN is left out.
 
 A meter has one instrument of each name, however many producers there are: the producers are kept in a weak set, and
 each instrument reports all of them that have not ended. One collection reads each producer's metrics once: the snapshot

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # What `read_table` and Spark call a record's parts, and the argument that names another column.
 _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
-# Columns that say where and how a record was stored: ignored, for it is stored again elsewhere.
+# Columns that say where and how a record was stored: ignored, because it is stored elsewhere now.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
 
 # The name of a pandas index without a name, such as that of filtered rows: the user did not make it a column.

@@ -1,7 +1,7 @@
 """The callable that gives a client's OAUTHBEARER tokens; it is found when the client is made.
 
-A provider may be the text "module:function", for properties files and Spark's options can only hold text. The module is
-imported here, so a name that cannot be used is a ConfigError before anything is connected.
+A provider may be the text "module:function", because properties files and Spark's options can only hold text. The
+module is imported here, so a name that cannot be used is a ConfigError before anything is connected.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def record_crc(data: bytes | str | None) -> int:
 
 
 def headers_crc(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """The checksum of a record's headers in their order, lengths included: null is not empty, and none at all is 0."""
+    """The checksum of a record's headers in their order; 0 without headers. A null value and an empty one differ."""
     crc = 0
     for name, value in headers:
         packed = name.encode()

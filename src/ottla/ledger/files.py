@@ -24,7 +24,10 @@ _JSON_ROW_BYTES = 150
 
 
 class _Stretch(NamedTuple):
-    """Rows of one file: from which row of the table on they stand, and which they are (None: all from `first` on)."""
+    """Rows of one file that are together in the table, from its row `begin` on.
+
+    They are the file's rows from `first` on (counted from 0): those with the numbers `chosen`, or all (None).
+    """
 
     begin: int
     path: Path
@@ -36,7 +39,7 @@ class _Stretch(NamedTuple):
 class LedgerRows:
     """The rows of one topic: `table` has the columns partition, sequence, outcome, key_crc, value_crc and offset.
 
-    `guarantees`: what the ledger says that its producer claims, all that it says.
+    `guarantees`: every guarantee that the rows name, sorted.
     """
 
     table: pa.Table
@@ -44,7 +47,7 @@ class LedgerRows:
     _stretches: tuple[_Stretch, ...]
 
     def where(self, row: int) -> str:
-        """Where a row of `table` stands: "line 17 of orders.jsonl"."""
+        """The file and line (or row) that a row of `table` is from: "line 17 of orders.jsonl"."""
         found = self._stretches[bisect_right(self._stretches, row, key=lambda each: each.begin) - 1]
         within = row - found.begin
         number = found.first + (within if found.chosen is None else int(found.chosen[within]))
@@ -73,14 +76,14 @@ def ledger_files(path: Path) -> tuple[Path, ...]:
 
 
 def count_rows(files: tuple[Path, ...]) -> int:
-    """How many rows there are, of all topics; of JSON lines about how many."""
+    """How many rows the files have, for all topics together; for JSON lines it is an estimate."""
     return sum(
         path.stat().st_size // _JSON_ROW_BYTES if is_json(path) else opened(path).metadata.num_rows for path in files
     )
 
 
 def read_rows(files: tuple[Path, ...], topic: str) -> LedgerRows:
-    """The rows about one topic; rows that name no topic are about it. UserMistake names file and row of a wrong one."""
+    """The rows about one topic, with those that name no topic. UserMistake names the file and the row that is wrong."""
     tables: list[pa.Table] = []
     stretches: list[_Stretch] = []
     guarantees: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The record numbers of a column of headers: what `unpack_sequence` reads of one record, for a whole Arrow column."""
+"""Record numbers from a column of headers: as `unpack_sequence` for one header, but for a whole Arrow column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_OURS = -1
 
 
 def number_column(headers: Any) -> pa.Int64Array:
-    """The number in each record's first header `ottla.sequence`; -1 where there is none of eight bytes below 2**63.
+    """The number in each record's first header `ottla.sequence`; -1 without one, or if it is not 8 bytes below 2**63.
 
     `headers` is a list array of structs `key` (text), `value` (bytes), as readers give it.
     """

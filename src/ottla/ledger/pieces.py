@@ -34,14 +34,14 @@ GIVEN_SCHEMA = pa.schema(
     [pa.field(name, getattr(pa, kind)()) for name, kind in schema.COLUMNS]
     + [pa.field(KEY, pa.string()), pa.field(VALUE, pa.string())]
 )
-"""What a ledger may hold, as it is read of JSON; in Parquet `key` and `value` may be bytes, too."""
+"""The columns that a ledger may have, with their types in JSON lines; in Parquet `key` and `value` may be bytes."""
 NEEDED = (schema.SEQUENCE, schema.OUTCOME)
 
 
 class Piece(NamedTuple):
-    """Of a file: from which byte to which of JSON lines, or from which row group to which of Parquet; ends exclusive.
+    """A part of a file, from `begin` up to, not including, `end`: bytes of JSON lines, or row groups of Parquet.
 
-    `first`: how many rows of the file stand before those of a piece of Parquet; not known of JSON lines.
+    `first`: with Parquet, the number of rows of the file before the piece; with JSON lines it is not known, and 0.
     """
 
     path: Path
@@ -72,7 +72,7 @@ def pieces_of(path: Path, size: int = _PIECE_BYTES) -> Iterator[Piece]:
 
 
 def read_piece(piece: Piece) -> Iterator[pa.Table]:
-    """Its rows in tables of GIVEN_SCHEMA, so that only the columns that the judge reads are in memory."""
+    """The rows of a piece, as tables with GIVEN_SCHEMA; other columns are not read into memory."""
     if is_json(piece.path):
         table = _read_json(piece)
         if table.num_rows:
@@ -82,13 +82,13 @@ def read_piece(piece: Piece) -> Iterator[pa.Table]:
 
 
 def is_about(given: pa.Table, topic: str) -> Any:
-    """For each row whether it is about the topic, as those are that name none."""
+    """For each row whether it is about the topic; one that names no topic is."""
     names: Any = given.column(schema.TOPIC)
     return pc.fill_null(pc.equal(names, pa.scalar(topic)), True)
 
 
 def judged_columns(given: pa.Table, path: Path) -> pa.Table:
-    """What the judge reads of rows as they were given."""
+    """The columns that the judge reads; checksums that are missing are computed from keys and values."""
     columns: dict[str, Any] = {}
     for name in (schema.PARTITION, schema.OFFSET):
         column: Any = given.column(name)
@@ -120,12 +120,12 @@ def opened(path: Path) -> pq.ParquetFile:
             begins = opened_file.read(4)
         if begins.startswith(_GZIP):
             raise UserMistake(
-                f"{path} is compressed with gzip: unpack it (gunzip), and give the file that comes of it."
+                f"{path} is compressed with gzip: unpack it (gunzip), and give the unpacked file."
             ) from None
         if begins == b"PAR1":
             raise UserMistake(
                 f"{path} is cut off at byte {path.stat().st_size:,}: the end of a Parquet file says what is in it, and "
-                "is missing, as where its writer was killed. Nothing can be read of it."
+                "is missing, as where its writer was killed. Nothing can be read from it."
             ) from None
         raise UserMistake(
             f"{path} is no Parquet file ({error}). Files of JSON lines have names that end with .jsonl, .ndjson or "
@@ -198,10 +198,10 @@ def _read_json(piece: Piece) -> pa.Table:
 
 
 def _text_of(piece: Piece) -> bytes:
-    """The lines that begin within a piece, whole."""
+    """The complete lines that begin within a piece."""
     with piece.path.open("rb") as file:
         if piece.begin:
-            # Past the line that began in the piece before, if one did not end just there.
+            # Skip the rest of a line that began in the piece before, if there is one.
             file.seek(piece.begin - 1)
             file.readline()
         text = file.read(max(0, piece.end - file.tell()))

@@ -18,7 +18,8 @@ from ottla.schemas.json_schema import JsonSchema, decoded
 _log = logging.getLogger("ottla.schemas")
 
 _DEPTH_MAX: Final = 64
-# The keywords of the drafts that the code below does not look at. A keyword of no draft is ignored by all checkers.
+# Keywords that the code below does not compare with columns: with one of them, rows are checked one by one. A keyword
+# that is in no draft is ignored by all checkers.
 CHECKED: Final = {
     *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const"),
     *("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern"),

@@ -1,4 +1,4 @@
-"""What to do about an object that no schema takes: objects of classes, and what pandas has where there is no value."""
+"""Advice for errors about objects that no schema takes: objects of classes, and pandas' NaT, NA and NaN."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def is_missing(value: Any) -> bool:
 
 
 def advice(value: Any, *, is_whole: bool) -> str:
-    """A sentence with a space before it, for the end of an error about this object; or nothing.
+    """A sentence for the end of an error about this object, with a space before it; "" if there is no advice.
 
-    `is_whole`: it is the object that a serializer was given, not a part of it.
+    `is_whole`: it is the object that a serializer was given, not a part of one.
     """
     kind = type(value)
     if is_missing(value) or (isinstance(value, float) and value != value):

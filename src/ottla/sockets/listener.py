@@ -134,7 +134,7 @@ class Listener:
         return self.advertised_host or self.host, told
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; paths are absolute, for the brokers' process may have another working directory."""
+        """Plain values; paths are absolute, because the brokers' process may have another working directory."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name in ("certificate", "private_key", "client_ca"):
             if values[name] is not None:
