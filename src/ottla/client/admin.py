@@ -127,7 +127,10 @@ class Admin(OfOneProcess):
     # ---- partitions and settings --------------------------------------------------------------------------------
 
     def create_partitions(self, topic: str, count: int) -> None:
-        """Give a topic more partitions, `count` in all; keys may belong to other partitions from then on."""
+        """Give a topic more partitions, `count` in all; keys may belong to other partitions from then on.
+
+        Returns when every live broker knows them. KafkaError (INVALID_PARTITIONS) if the topic has that many already.
+        """
         self._topics.create_partitions(topic, count)
 
     def describe_configs(
@@ -139,7 +142,10 @@ class Admin(OfOneProcess):
     def alter_configs(
         self, configs: Mapping[str, Any], *, topic: str | None = None, broker_id: int | None = None
     ) -> None:
-        """Change settings of a topic, of a broker, or (neither given) of all brokers; None: the default again."""
+        """Change settings of a topic, of a broker, or (neither given) of all brokers.
+
+        A value of None sets the default again. Settings that are not in `configs` stay as they are.
+        """
         self._configs.alter(configs, topic, broker_id)
 
     # ---- offsets ------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ _RIGHT = "this user needs DESCRIBE on the cluster to see the sizes of logs"
 
 @dataclass(slots=True, frozen=True)
 class ReplicaSize:
-    """One partition's log on one broker: its bytes as stored (compressed), and the offsets that it is behind.
+    """One partition's log on one broker: its size in bytes as stored (compressed).
 
-    `is_future` is true of a copy that the broker makes while it moves the log to another of its folders.
+    `offset_lag`: by how many offsets the log is behind. `is_future` is true of a copy that the broker makes while it
+    moves the log to another of its folders.
     """
 
     topic: str

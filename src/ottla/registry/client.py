@@ -55,7 +55,7 @@ class RegistryClient:
     # ---- schemas ------------------------------------------------------------------------------------------------
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
-        """The schema that an id in a record stands for."""
+        """The schema that an id in a record stands for; RegistryError (40403) for an unknown one."""
         if type(schema_id) is not int or not 0 <= schema_id <= ID_MAX:
             raise ConfigError(f"an id is a number from 0 to {ID_MAX}, not {schema_id!r:.60}.")
         return self._known(("id", schema_id), f"/schemas/ids/{schema_id}", schema_id)
@@ -71,7 +71,7 @@ class RegistryClient:
         return found
 
     def version(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
-        """One version of a subject, or the latest one."""
+        """One version of a subject, by its number, or the latest one; RegistryError (40401, 40402) without it."""
         path = _version_path(subject, version)
         if version not in ("latest", -1):
             return self._numbered(("version", subject, version), path)
@@ -138,7 +138,7 @@ class RegistryClient:
         use_latest_version: bool = False,
         normalize_schemas: bool = False,
     ) -> RegisteredSchema:
-        """The schema under which a serializer writes, by the three settings that serializers have for that."""
+        """The schema with which a serializer writes: registered, looked up, or the latest, by its three settings."""
         if use_latest_version:
             return self.latest(subject, "register one first")
         if auto_register_schemas:

@@ -40,11 +40,17 @@ class RegistrySerializer:
         schema_id_in: str = "prefix",
         to_dict: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`schema` is a text, registered for the subject unless `auto_register_schemas` is False, or a registered one.
+        """`schema` is a text, or a schema that is registered.
 
-        With `use_latest_version` the subject's latest schema is written instead. `schema_id_in` says where a record
-        names its schema: by an id in front of the payload ("prefix"), or by a GUID in a header ("header"). `to_dict` is
-        applied to each object first. ConfigError for what cannot be used; RegistryError comes from `send`.
+        A text is registered for the subject; with `auto_register_schemas` False it must be registered already.
+        `references` are the schemas that the text refers to. With `use_latest_version` the subject's latest schema is
+        used instead. With `normalize_schemas` the registry compares and stores the schema in a normal form.
+        `subject_name_strategy` names the subject: "topic" (TOPIC-value or TOPIC-key), "record", "topic_record", or a
+        function of topic, "key" or "value", and the record's name.
+
+        `schema_id_in` says where a record names its schema: by an id in front of the payload ("prefix"), or by a GUID
+        in a header ("header"). `to_dict` is applied to each object first. ConfigError for what cannot be used;
+        RegistryError comes from `send`.
         """
         self._registry = client_of(registry)
         self._schema, self._references = schema, tuple(references)
