@@ -174,7 +174,7 @@ class LogTruncated(KafkaError):
 
 
 class TransactionError(OttlaError):
-    """A transaction did not go as asked; abortable: call `abort_transaction`, then begin anew."""
+    """A transaction failed; abortable: call `abort_transaction`, then begin another one."""
 
 
 class TransactionAborted(TransactionError):

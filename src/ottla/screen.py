@@ -35,7 +35,7 @@ class PlainConsole(Console):
 
 
 def open_console() -> Console:
-    """stdout, 100 columns wide where it is no terminal and COLUMNS says nothing else."""
+    """A console on stdout; where that is no terminal, it is 100 columns wide, or as wide as COLUMNS says."""
     return PlainConsole(width=PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None)
 
 

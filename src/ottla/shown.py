@@ -1,4 +1,4 @@
-"""What an error may tell of a value that somebody gave."""
+"""How errors show a value that a user gave."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _SHORT_WORD = 50
 
 
 def shown(value: Any, *, is_private: bool = True) -> str:
-    """What an error tells of a value: a number or text, of a private setting one short word at most.
+    """The text of a value for an error: a number, or text in quotes; of another value its type, of a secret "[hidden]".
 
-    Passwords, keys, addresses with a password in them and whole configurations are easily given in the wrong place.
+    Text may be secret if it has "@", "=" or a line's end in it; with `is_private` also if it is long or has several
+    words. Passwords, keys, addresses with a password and whole configurations are easily given in the wrong place.
     """
     if isinstance(value, str):
         may_be_secret = is_private and (len(value) > _SHORT_WORD or len(value.split()) > 1)

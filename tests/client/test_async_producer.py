@@ -178,7 +178,7 @@ def test_the_event_loop_goes_on_while_send_waits_for_the_topic(kafka_cluster: ot
                     turns += 1
                     await asyncio.sleep(0.001)
                 clock.advance(60)
-                with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within"):
+                with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be used within"):
                     await send
 
     run(work())

@@ -277,7 +277,7 @@ def test_an_unknown_topic_is_named_after_max_block_ms_and_every_other_record_arr
                 # Whoever asks again has heard that there is no such topic.
                 kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again,
                 ahead(clock, 60, asked_again.await_fired),
-                pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be had within") as caught,
+                pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be used within") as caught,
             ):
                 producer.send("nobody-made-it", b"x")
             assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"

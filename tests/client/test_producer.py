@@ -298,7 +298,7 @@ def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> N
         Producer(kafka_cluster.bootstrap_servers, clock=clock) as producer,
         kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again,
         ahead(clock, 60, asked_again.await_fired),
-        pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within") as caught,
+        pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be used within") as caught,
     ):
         producer.send("no-such-topic", b"x")
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -325,7 +325,7 @@ def test_waiting_for_a_topic_that_does_not_exist_is_logged_once(
         kafka_cluster.faults.hold(api="Metadata", nth=6) as asked_again,
         ahead(clock, 60, asked_again.await_fired),
         caplog.at_level(logging.WARNING, "ottla.producer"),
-        pytest.raises(ottla.KafkaError, match="could not be had within"),
+        pytest.raises(ottla.KafkaError, match="could not be used within"),
     ):
         send_one()
     # The request that is held back times out, which `ottla.client` logs.

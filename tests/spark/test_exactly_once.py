@@ -327,7 +327,7 @@ def test_decisions_are_kept_where_the_option_says(
     [
         (
             "'v' value, if(id = 399, 'no-such-topic', '{topic}') topic",
-            "'no-such-topic' could not be had within kafka.max.block",
+            "'no-such-topic' could not be used within kafka.max.block",
         ),
         ("'v' value, if(id = 399, null, '{topic}') topic", "Column 'topic' is null in row"),
         ("repeat('v', if(id = 399, 2000000, 1)) value, '{topic}' topic", "MESSAGE_TOO_LARGE"),

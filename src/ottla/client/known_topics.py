@@ -58,7 +58,7 @@ class KnownTopics:
         told = f"topic {shown_name(topic)}: {error}"
         if error.retriable:
             told = (
-                f"topic {shown_name(topic)} could not be had within max.block.ms ({waited_ms} ms): {error}; "
+                f"topic {shown_name(topic)} could not be used within max.block.ms ({waited_ms} ms): {error}; "
                 "create it first, or check its name"
             )
         return KafkaError(error.code, error.name, told, retriable=error.retriable, fatal=error.fatal, topic=topic)

@@ -68,8 +68,8 @@ class Producer(ProducerBase[ThreadWaits]):
         changed once `send` has returned. Without `partition`, `partitioner_class` decides. By default that is the key's
         murmur2 hash, as in Kafka's own clients; records without a key fill one partition's batch after another's.
         `on_delivery` is called on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when
-        `buffer.memory` stays full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic's metadata
-        cannot be had.
+        `buffer.memory` stays full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic's partitions
+        do not become known.
         """
         # Instances have the appender's own method; this one is for subclasses that override it, and for its docstring.
         delivery: Delivery = self._send(
@@ -244,7 +244,7 @@ class Producer(ProducerBase[ThreadWaits]):
         Only brokers with a plugin for clients' metrics give one, and embedded ones with a subscription to them: the
         first of these that is connected. `timeout` is how many seconds to wait for that. Once there is an id, this
         returns it at once, after closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError
-        where it can no longer be had.
+        if the producer was closed before it got an id.
         """
         from ottla.client import client_instance
 

@@ -274,7 +274,7 @@ _MEANINGS = {
     61: "delegation tokens are switched off",
     62: "the delegation token is unknown",
     63: "the delegation token belongs to somebody else",
-    64: "delegation tokens cannot be had over this connection",
+    64: "delegation tokens cannot be requested over this connection",
     65: "not authorized for delegation tokens",
     66: "the delegation token has expired",
     67: "the type of principal is not supported",

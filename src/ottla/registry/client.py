@@ -39,8 +39,8 @@ class RegistryClient:
     """A schema registry at `url`: one address, several with commas, or a list of them; `with` closes it.
 
     Settings are those of the Confluent Schema Registry's clients as keywords (`basic_auth_user_info="name:password"`,
-    `request_timeout_ms=5000`) or by their names with dots; the page "Schema registry" of the documentation tells of
-    every one. ConfigError for one that cannot be used. Every call raises RegistryError for what the registry refuses
+    `request_timeout_ms=5000`) or by their names with dots; the page "Schema registry" of the documentation lists
+    them all. ConfigError for one that cannot be used. Every call raises RegistryError for what the registry refuses
     (`code` is the registry's own number, 40403 for an id that it does not know), and where no registry answers.
     """
 
@@ -61,7 +61,7 @@ class RegistryClient:
         return self._known(("id", schema_id), f"/schemas/ids/{schema_id}", schema_id)
 
     def by_guid(self, guid: str) -> RegisteredSchema:
-        """The schema that a GUID in a record's header stands for; its id is 0 where the registry does not tell it."""
+        """The schema that a GUID in a record's header stands for; its id is 0 if the registry does not say it."""
         return self._known(("guid", guid), f"/schemas/guids/{_part(guid, 'guid')}", 0, guid)
 
     def _known(self, key: Any, path: str, schema_id: int, guid: str = "") -> RegisteredSchema:

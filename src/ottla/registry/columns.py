@@ -120,8 +120,8 @@ class ColumnDecoder:
     def decode(self, values: Any, headers: Any = None, *, first_row: int = 0) -> Any:
         """One value for each of `values` (binary), null for null. `headers` are those of the records, where known.
 
-        DeserializationError names the row, counted from `first_row`, and the place in the value; RegistryError where
-        a schema cannot be had, in either mode; RecordError for a column that is not binary.
+        DeserializationError names the row, counted from `first_row`, and the place in the value; RegistryError,
+        in either mode, where a registry does not answer; RecordError for a column that is not binary.
         """
         pa, pc = _arrow()
 

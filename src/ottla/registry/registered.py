@@ -1,4 +1,4 @@
-"""What a registry tells of a schema: values, never changed once made."""
+"""Schemas and references as a registry returns them: values that are never changed."""
 
 from __future__ import annotations
 

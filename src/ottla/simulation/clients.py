@@ -176,7 +176,7 @@ class SimulatedProducer:
         """Let time pass until the topic is known."""
         self._runner.deliver(TopicWanted(topic))
         if not self._wait_to_go_on(lambda: self.appender.partition_count(topic) > 0):
-            raise self._topic_errors.get(topic) or OttlaError(f"topic {topic!r} could not be had")
+            raise self._topic_errors.get(topic) or OttlaError(f"topic {topic!r} could not be used")
 
     def memory_wanted(self, call: BlockedCall) -> None:
         """Let time pass until the call gets its memory."""
