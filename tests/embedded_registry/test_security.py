@@ -25,7 +25,7 @@ def test_a_registry_speaks_tls_with_who_believes_it(cluster: ottla.Cluster, pape
             fields = ",".join(f'{{"name":"field{number}","type":"long"}}' for number in range(5000))
             schema = client.register("large", f'{{"type":"record","name":"Large","fields":[{fields}]}}')
             assert RegistryClient(registry.url, ssl_truststore_location=papers.ca).by_id(schema.id).text == schema.text
-        with pytest.raises(ottla.RegistryError, match=r"is not believed .*ssl\.truststore\.location") as refused:
+        with pytest.raises(ottla.RegistryError, match=r"is not trusted .*ssl\.truststore\.location") as refused:
             RegistryClient(registry.url, ssl_truststore_location=papers.other_ca).subjects()
         assert refused.value.fatal
         plain = registry.url.replace("https", "http")
@@ -56,7 +56,7 @@ def test_a_certificate_for_other_names_is_told_with_these(cluster: ottla.Cluster
 def test_a_certificate_that_has_expired_is_to_be_renewed(cluster: ottla.Cluster, papers: Papers) -> None:
     listener = ottla.Listener(protocol="SSL", certificate=papers.expired)
     with ottla.Registry(cluster.bootstrap_servers, listener=listener, topic="expired") as registry:
-        told = r"is not believed \(certificate has expired\): have its certificate renewed, or set the clock"
+        told = r"is not trusted \(certificate has expired\): have its certificate renewed, or set the clock"
         with pytest.raises(ottla.RegistryError, match=told):
             RegistryClient(registry.url, ssl_truststore_location=papers.ca).subjects()
 
