@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ROOT / "src" / "ottla"
 ENDINGS = (".py", ".pyi", ".pxd", ".md", ".toml", ".js", ".html", ".css", ".svg", ".json")
 GLOSSARY_ROWS_MAX = 20
+PAGE_LINES_MAX = 70
 
 # In names of files and functions, too, whatever the case; a blank stands for `_`, too.
 NOT_SAID = {
@@ -116,6 +117,12 @@ def test_a_word_in_the_name_of_a_file_is_found() -> None:
 
 def test_the_rooms_of_a_word_are_there() -> None:
     assert [room for rooms in ROOMS_OF.values() for room in rooms if not (ROOMS / room).exists()] == []
+
+
+def test_the_architecture_is_one_page_and_opens_with_our_own_words() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)", text, flags=re.MULTILINE)[0] == "Our own words"
+    assert len(text.splitlines()) <= PAGE_LINES_MAX
 
 
 def test_our_own_words_stay_few() -> None:

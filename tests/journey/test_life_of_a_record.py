@@ -1,7 +1,7 @@
 """One record through the whole house, its value asserted at each station.
 
 The same walk is taken twice: over real sockets and files, and by seed through the simulated network, clock and
-disks. What differs is who drives the cores; what is asserted does not. The steps are the table in ARCHITECTURE.md.
+disks. What differs is who drives the cores; what is asserted does not. The steps are the first table of docs/map.md.
 """
 
 from __future__ import annotations
