@@ -326,7 +326,7 @@ class EventLoopsTurn(CallersTurn):
     def send_at_once(self) -> bool:
         """As `CallersTurn`."""
         # A coroutine waits until the I/O thread has taken batches: it must be woken.
-        if self._driver.appender.turn_is_asked:
+        if self._driver.appender.pause_is_asked:
             return False
         is_sent = CallersTurn.send_at_once(self)
         if self._landing:

@@ -44,7 +44,7 @@ class CoroutineWaits:
     def __init__(self) -> None:
         self.landing: deque[list[Any]] = deque()
         self._threads = ThreadWaits()
-        self._turns: deque[asyncio.Future[None]] = deque()
+        self._pauses: deque[asyncio.Future[None]] = deque()
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._line = asyncio.Lock()
         self._is_rung = False
@@ -136,15 +136,15 @@ class CoroutineWaits:
         self.bind()
         deadline_us = self._driver.clock.now_us() + self._driver.settings.max_block_ms * 1000
         if self._driver.appender.memory_waiters == 0:
-            await self._turn()
+            await self._pause()
         while True:
             try:
-                return await self._append_in_turn(append, deadline_us)
+                return await self._append_in_order(append, deadline_us)
             except MustWait:
                 pass
             await self.topic_known(topic, deadline_us)
 
-    async def _append_in_turn(self, append: Callable[[BlockedCall], Delivery], deadline_us: int) -> Delivery:
+    async def _append_in_order(self, append: Callable[[BlockedCall], Delivery], deadline_us: int) -> Delivery:
         """Append when earlier calls have appended and there is memory; MustWait if the topic is not known."""
         call = BlockedCall()
         try:
@@ -174,16 +174,16 @@ class CoroutineWaits:
         self._driver.gate.check_usable()
         raise self._driver.wants.buffer_full()
 
-    async def _turn(self) -> None:
+    async def _pause(self) -> None:
         """Let other tasks run; if many bytes are in full batches, wait until the I/O thread has taken them."""
-        if not self._driver.appender.turn_is_due():
+        if not self._driver.appender.pause_is_due():
             await asyncio.sleep(0)
             return
         future = self.bind().create_future()
-        self._turns.append(future)
-        self._driver.appender.turn_is_asked = True
-        # The I/O thread may have taken the batches, or have ended, before the future was in `_turns`.
-        if self._driver.appender.turn_is_due() and not self._driver.cannot_go_on():
+        self._pauses.append(future)
+        self._driver.appender.pause_is_asked = True
+        # The I/O thread may have taken the batches, or have ended, before the future was in `_pauses`.
+        if self._driver.appender.pause_is_due() and not self._driver.cannot_go_on():
             await future
 
     # ---- what the producer calls, in the event loop -----------------------------------------------------------------
@@ -309,8 +309,8 @@ class CoroutineWaits:
 
     def batches_taken(self) -> None:
         """New and full batches were given to the core: wake the coroutines that waited for that."""
-        while self._turns:
-            self.landing.append([self._turns.popleft(), _let_go])
+        while self._pauses:
+            self.landing.append([self._pauses.popleft(), _let_go])
 
     def ring(self) -> None:
         """Wake the event loop once for all that is on `landing`."""

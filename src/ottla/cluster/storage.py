@@ -85,7 +85,7 @@ class _BackgroundSync:
         self._counted = False
         if _BackgroundSync._waiting is None:
             _BackgroundSync._waiting = SimpleQueue()
-            threading.Thread(target=_sync_in_turn, args=(_BackgroundSync._waiting,), daemon=True).start()
+            threading.Thread(target=_sync_in_order, args=(_BackgroundSync._waiting,), daemon=True).start()
         _BackgroundSync._waiting.put(self)
 
     def run(self) -> None:
@@ -125,7 +125,7 @@ class _BackgroundSync:
         return True
 
 
-def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
+def _sync_in_order(waiting: SimpleQueue[_BackgroundSync]) -> None:
     while True:
         waiting.get().run()
 

@@ -188,11 +188,11 @@ class HttpConnection:
             return
         self._is_proceeding = True
         try:
-            self._answer_in_turn()
+            self._answer_in_order()
         finally:
             self._is_proceeding = False
 
-    def _answer_in_turn(self) -> None:
+    def _answer_in_order(self) -> None:
         # Who does not take answers gets no more of them.
         while self._in and not (self._is_busy or self._is_ending or self._out) and self._socket is not None:
             try:

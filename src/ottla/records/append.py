@@ -22,7 +22,7 @@ Invariants
   thread, and `send_async` calls `hooks.send_later` where it would have to wait. A call that is cancelled while it waits
   has not appended its record: appending is the last step.
 - A loop that only calls `send` would hold the interpreter lock for 5 ms at a time. So a sender that has filled
-  `_TURN_BYTES` waits without the lock until the I/O thread has taken them (or `_TURN_US` are over).
+  `_PAUSE_BYTES` waits without the lock until the I/O thread has taken them (or `_PAUSE_US` are over).
 
 The file is long because the first invariant holds for all of `send`, its memory and the handing over together.
 """
@@ -77,8 +77,8 @@ from ottla.errors import RecordError, fresh
 from ottla.records.awaiting import MustWait
 from ottla.records.compression import CODEC_IDS, check_level
 
-_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
-_TURN_US = cython.declare(cython.longlong, 2000)
+_PAUSE_BYTES = cython.declare(cython.Py_ssize_t, 262144)
+_PAUSE_US = cython.declare(cython.longlong, 2000)
 # Memory of settled batches that is kept for new ones, beyond `buffer.memory`.
 _KEPT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16 << 20)
 # How many batches are left to the I/O thread to compress, and how many bytes it compresses before it sends them.
@@ -88,8 +88,8 @@ _PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
 # In an event loop: other tasks run after so many records in a row. While one coroutine waits for the I/O thread, the
 # others wait, too, if so many bytes are in full batches.
-_TURN_RECORDS = cython.declare(cython.int, 1000)
-_TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
+_PAUSE_RECORDS = cython.declare(cython.int, 1000)
+_PAUSE_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
 # The value of `_last_name` before any topic was looked up: no caller of `send` can have this object.
 _NO_NAME = cython.declare(object, object())
 
@@ -141,24 +141,24 @@ class Appender:
     _packing_there = cython.declare(cython.int)
     _untaken_bytes = cython.declare(cython.Py_ssize_t)
     _taker = cython.declare(cython.ulong)
-    _turn_lock = cython.declare(PyThread_type_lock)
-    _turn_awaited = cython.declare(cython.bint)
+    _pause_lock = cython.declare(PyThread_type_lock)
+    _pause_awaited = cython.declare(cython.bint)
     _landing = cython.declare(object)
-    turn_is_asked = cython.declare(cython.bint, visibility="public")
+    pause_is_asked = cython.declare(cython.bint, visibility="public")
     # Whether `hooks.send_at_once` is called before the I/O thread is woken for a batch's first record.
     is_eager = cython.declare(cython.bint, visibility="public")
     _sends_in_a_row = cython.declare(cython.int)
 
     def __cinit__(self):
-        self._turn_lock = PyThread_allocate_lock()
-        if self._turn_lock == cython.NULL:
+        self._pause_lock = PyThread_allocate_lock()
+        if self._pause_lock == cython.NULL:
             raise MemoryError
-        PyThread_acquire_lock(self._turn_lock, 0)
+        PyThread_acquire_lock(self._pause_lock, 0)
         self._last_name = _NO_NAME
 
     def __dealloc__(self):
-        if self._turn_lock != cython.NULL:
-            PyThread_free_lock(self._turn_lock)
+        if self._pause_lock != cython.NULL:
+            PyThread_free_lock(self._pause_lock)
 
     def __init__(
         self,
@@ -270,8 +270,8 @@ class Appender:
         if headers is not None and not isinstance(headers, list):
             # An iterator can be read only once, and headers may be read twice.
             headers = header_pairs(headers)
-        least: cython.Py_ssize_t = _TURN_BYTES_FOR_ALL if self.turn_is_asked else _TURN_BYTES
-        if self.memory.waiting_count == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < least:
+        least: cython.Py_ssize_t = _PAUSE_BYTES_FOR_ALL if self.pause_is_asked else _PAUSE_BYTES
+        if self.memory.waiting_count == 0 and self._sends_in_a_row < _PAUSE_RECORDS and self._untaken_bytes < least:
             self._sends_in_a_row += 1
             try:
                 if self._places:
@@ -475,8 +475,8 @@ class Appender:
             memcpy(to, PyBytes_AS_STRING(extra), PyBytes_GET_SIZE(extra))
         if partition is None and not keyed:
             state.sticky_bytes += need
-            if unlikely(self._rule.in_turn):
-                state.take_turn()
+            if unlikely(self._rule.in_rotation):
+                state.rotate()
         delivery._batch = home.batch
         delivery._timestamp = timestamp
         delivery._row = home.count
@@ -717,7 +717,7 @@ class Appender:
                     break
         if self.sleeping:
             self._wake()
-        elif self._untaken_bytes >= _TURN_BYTES and self._landing is None and not self._packing_there:
+        elif self._untaken_bytes >= _PAUSE_BYTES and self._landing is None and not self._packing_there:
             self._give_way()
         return None
 
@@ -802,21 +802,21 @@ class Appender:
 
     @cython.cfunc
     def _give_way(self) -> object:
-        """Release the interpreter lock until the I/O thread has taken the full batches, or `_TURN_US` are over."""
-        if self._taker == 0 or self._turn_awaited or self._taker == PyThread_get_thread_ident():
+        """Release the interpreter lock until the I/O thread has taken the full batches, or `_PAUSE_US` are over."""
+        if self._taker == 0 or self._pause_awaited or self._taker == PyThread_get_thread_ident():
             return None
-        PyThread_acquire_lock(self._turn_lock, 0)  # in case it was released after an earlier wait had timed out
-        self._turn_awaited = True
+        PyThread_acquire_lock(self._pause_lock, 0)  # in case it was released after an earlier wait had timed out
+        self._pause_awaited = True
         with cython.nogil:
-            PyThread_acquire_lock_timed(self._turn_lock, _TURN_US, 0)
-        self._turn_awaited = False
+            PyThread_acquire_lock_timed(self._pause_lock, _PAUSE_US, 0)
+        self._pause_awaited = False
         self._untaken_bytes = 0
         return None
 
-    def turn_is_due(self) -> bool:
+    def pause_is_due(self) -> bool:
         """In an event loop: whether full batches have so many bytes that the I/O thread should take them first."""
         self._sends_in_a_row = 0
-        return self._untaken_bytes >= _TURN_BYTES
+        return self._untaken_bytes >= _PAUSE_BYTES
 
     def set_topic(self, topic: str, partition_count: int) -> None:
         """Set how many partitions the topic has by the metadata."""
@@ -825,7 +825,7 @@ class Appender:
         state: Topic = self._topics.get(topic)
         if state is None:
             state = Topic()
-            if not self._rule.in_turn:
+            if not self._rule.in_rotation:
                 state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
         self._partitions += partition_count - state.count
         state.set_count(topic, partition_count)
@@ -862,12 +862,12 @@ class Appender:
         if not self.sleeping or self._taker == 0:
             self._taker = PyThread_get_thread_ident()
         self._untaken_bytes = 0
-        self.turn_is_asked = False
+        self.pause_is_asked = False
         self._memory_is_wanted = False
         # Before compressing, for which senders need not wait.
-        if self._turn_awaited:
-            self._turn_awaited = False
-            PyThread_release_lock(self._turn_lock)
+        if self._pause_awaited:
+            self._pause_awaited = False
+            PyThread_release_lock(self._pause_lock)
         if self._unpacked:
             self._compress_there()
         if not self._new:
@@ -969,7 +969,7 @@ class Appender:
             self._publish()
         elif self.sleeping:
             self._wake()
-        elif self._untaken_bytes >= _TURN_BYTES and not self._packing_there:
+        elif self._untaken_bytes >= _PAUSE_BYTES and not self._packing_there:
             self._give_way()
         return None
 

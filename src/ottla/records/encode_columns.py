@@ -443,8 +443,8 @@ class TableEncoder:
                 p = cython.cast(int32_t, number)
             elif key_bytes >= self._rule.least_bytes:
                 p = partition_of(self._rule.hash, data, key_bytes, self._partition_count)
-            elif self._rule.in_turn:
-                p = self._next_in_turn()
+            elif self._rule.in_rotation:
+                p = self._next_in_rotation()
             else:
                 p = self._stick(row, key_bytes, value_bytes, header_bytes)
             partitions[i] = p
@@ -477,7 +477,7 @@ class TableEncoder:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _next_in_turn(self) -> int32_t:
+    def _next_in_rotation(self) -> int32_t:
         """The next partition of round robin; those that are not in the load (no leader) are skipped."""
         self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
         if self._has_load:

@@ -56,4 +56,4 @@ cdef class Topic:
     cdef object set_count(self, str name, int32_t count)
     cdef object set_load(self, PartitionLoad load, uint64_t *random)
     cdef bint move_on(self, Py_ssize_t need, Py_ssize_t batch_size, uint64_t *random) noexcept
-    cdef void take_turn(self) noexcept
+    cdef void rotate(self) noexcept

@@ -31,12 +31,12 @@ _NO_KEY_IS_THAT_LONG = cython.declare(cython.Py_ssize_t, 1 << 62)
 @cython.exceptval(check=True)
 def key_rule(partitioner: str, ignore_keys: cython.bint) -> KeyRule:
     """The rule of a partitioner by its short name; for `consistent_random` an empty key is none, as in librdkafka."""
-    rule: KeyRule = KeyRule(least_bytes=0, hash=MURMUR2, in_turn=False)
+    rule: KeyRule = KeyRule(least_bytes=0, hash=MURMUR2, in_rotation=False)
     if partitioner == "consistent_random":
         rule.least_bytes = 1
         rule.hash = CRC32
     elif partitioner == "round_robin":
-        rule.in_turn = True
+        rule.in_rotation = True
     elif partitioner not in ("default", "uniform_sticky"):
         raise ValueError(f"There is no partitioner {partitioner!r}.")
     if ignore_keys or partitioner in ("round_robin", "uniform_sticky"):
@@ -224,7 +224,7 @@ class Topic:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def take_turn(self) -> cython.void:
+    def rotate(self) -> cython.void:
         """Change to the next partition, as round robin does after every record."""
         self.sticky_bytes = 0
         self.sticky = (self.sticky + 1) % self.count

@@ -196,7 +196,7 @@ cdef struct KeyRule:
     # Records whose key has at least `least_bytes` (a null key has -1) are placed by the hash of the key.
     Py_ssize_t least_bytes
     KeyHash hash
-    bint in_turn  # the others go to the partitions in turn, record by record
+    bint in_rotation  # the others go to the partitions in turn, record by record
 
 
 cdef inline int32_t partition_of(KeyHash key_hash, const char *key, Py_ssize_t size, int32_t count) noexcept nogil:
