@@ -37,7 +37,7 @@ from benchmarks import (
     bench_start,
     sink_scale,
 )
-from benchmarks.parts import missed_bars
+from benchmarks.parts import missed_targets
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
@@ -58,6 +58,15 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "sink": sink_scale.run,
 }
 RESULTS = Path(__file__).with_name("results.json")
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """`new`, and what only `old` has, in every dict of dicts."""
+    both = {
+        name: merged(old[name], value) if isinstance(value, dict) and isinstance(old.get(name), dict) else value
+        for name, value in new.items()
+    }
+    return {**old, **both}
 
 
 def main() -> int:
@@ -84,17 +93,17 @@ def main() -> int:
     missed: list[str] = []
     for name in arguments.names or BENCHMARKS:
         print(f"\n== {name}")
-        # Parts that were left out keep the figures they had.
-        kept = results.get(name, {}) if arguments.only else {}
         measured = BENCHMARKS[name](arguments)
-        missed += missed_bars(measured, name)
-        results[name] = {
-            **kept,
+        missed += missed_targets(measured, name)
+        told = {
             "date": date.today().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),
             **measured,
         }
+        # Parts and clients that were left out keep the figures they had.
+        kept = results.get(name, {})
+        results[name] = merged(kept, told) if arguments.clients else {**kept, **told} if arguments.only else told
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\nkept in {RESULTS.name}")
     for line in missed:

@@ -5,7 +5,7 @@ turns, and a ratio is the median of the ratios within each round; both have thei
 for the reasons given in bench_producer. The peer is Apache Kafka 4.3 of one node or of three, each controller and
 broker in one, left running (idle) while the embedded cluster has its turn, and the other way round.
 
-Every figure with a bar to reach stands beside it: `must` says the bar, `ok` whether it was reached.
+Every figure that has a target stands beside it: `must` says the target, `ok` whether it was reached.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ of its own, with the same settings: acks=all, idempotence, five requests in flig
 batch.size, max.request.size and buffer.memory. The brokers are those of paced_brokers.py. Another part, `topics`, is
 the first `send` to each of many topics (first_sends.py).
 
-The bars of a cell below the capacity: ottla's p99 is at most 1.2 times the better peer's, or 2 ms more. Its last
+The targets of a cell below the capacity: ottla's p99 is at most 1.2 times the better peer's, or 2 ms more. Its last
 quarter's p99 is at most 1.5 times the first quarter's, plus one answer's time and 2 ms for chance. It sends no more
 Produce requests per record than Java's client. Every record is stored once. Above the capacity: memory grows by at most
 `buffer.memory` and 64 MiB, at least 0.95 times as many records a second are stored as by Java's client, and every
@@ -20,10 +20,10 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks.first_sends import first_sends
-from benchmarks.paced_bars import bars
 from benchmarks.paced_brokers import Place, late_broker, slow_followers
 from benchmarks.paced_cells import APACHE, APACHE_CELLS, BELOW_CELLS, BEYOND_CELLS, FAR_CELLS, Cell
 from benchmarks.paced_run import Figures, measure, task
+from benchmarks.paced_targets import targets
 from benchmarks.parts import chosen_clients
 
 CLIENTS = ("ottla", "confluent", "java")
@@ -97,15 +97,15 @@ def measured(cell: Cell, place: Place, clients: list[str], seconds: float, topic
 
 
 def judged(cell: Cell, found: dict[str, Figures]) -> dict[str, Any]:
-    """The figures of the clients, and the bars of the cell; both are shown."""
+    """The figures of the clients, and the targets of the cell; both are shown."""
     print(f"\n-- {cell.name}: {cell.share:.0%} of {cell.capacity:,.0f} records/s, batch.size {cell.batch_size:,}")
     print(f"{'':{_WIDTH}}" + "".join(f"{head:>{_WIDTH}}" for head in _COLUMNS.values()))
     for client in (each for each in CLIENTS if each in found):
         figures = found[client]
         print(f"{client:{_WIDTH}}" + "".join(f"{figures[name]:>{_WIDTH},}" for name in _COLUMNS))
-    held = bars(cell, found)
-    for name, bar in held.items():
-        told = "  ".join(f"{key}={value:,}" for key, value in bar.items() if key != "ok")
-        print(f"{'met' if bar['ok'] else 'MISSED':{_WIDTH}} {name}: {told}", flush=True)
+    held = targets(cell, found)
+    for name, target in held.items():
+        told = "  ".join(f"{key}={value:,}" for key, value in target.items() if key != "ok")
+        print(f"{'met' if target['ok'] else 'MISSED':{_WIDTH}} {name}: {told}", flush=True)
     settings = {"batch_size": cell.batch_size, "max_request_size": cell.max_request_size}
-    return {"share_of_capacity": round(cell.share, 3), **settings, "clients": found, "bars": held}
+    return {"share_of_capacity": round(cell.share, 3), **settings, "clients": found, "targets": held}

@@ -8,7 +8,7 @@ default of 3,000,000 records of 100 bytes (`--records`; a third as many of 1 KiB
 - `latency-apache`, `latency-embedded`: one record at a time, also beside a busy thread (producer_latency)
 - `stall`: memory while the broker is silent (producer_stall)
 
-Every figure with a bar to reach stands beside it: `must` or `must_be_below` says the bar, `ok` whether it was reached.
+Every figure that has a target stands beside it: `must` or `must_be_below` says the target, `ok` whether it was reached.
 """
 
 from __future__ import annotations

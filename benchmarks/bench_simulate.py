@@ -19,7 +19,7 @@ MUST = {"seeds_per_minute": 1_000, "times_real_time": 500, "messages_per_seed": 
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Medians over the rounds; `must` says the bar, `ok` whether it was reached."""
+    """Medians over the rounds; `must` says the target, `ok` whether it was reached."""
     command = [sys.executable, "-m", "ottla", "simulate", "--seeds", str(SEEDS), "--first-seed", "0"]
     rounds = []
     for _ in range(arguments.repeat):

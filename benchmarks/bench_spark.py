@@ -13,7 +13,7 @@ Spark keeps what one DataFrame has shuffled. Logs lie in memory, as in the other
 - `memory`: the largest Python worker while one task reads, and while one writes, all of it.
 - `from_avro`, `value_format`: values with a schema (`spark_schemas.py`).
 
-Every figure with a bar to reach stands beside it: `must` says the bar, `ok` whether it was reached.
+Every figure that has a target stands beside it: `must` says the target, `ok` whether it was reached.
 """
 
 from __future__ import annotations
@@ -194,15 +194,15 @@ def _write(bench: Bench, name: str, **options: str) -> float:
 
 def against_spark(rounds: list[dict[str, float]], must: dict[str, float]) -> dict[str, Any]:
     figures: dict[str, Any] = {"spark": {"rows_per_s": round(median(one["spark"] for one in rounds))}}
-    for name, bar in must.items():
+    for name, target in must.items():
         ratios = [one[name] / one["spark"] for one in rounds]
         figures[name] = {
             "rows_per_s": round(median(one[name] for one in rounds)),
             "ratio": round(median(ratios), 2),
             **interval_of_median(ratios, digits=2),
             "ratios": [round(ratio, 2) for ratio in ratios],
-            "must": bar,
-            "ok": median(ratios) >= bar,
+            "must": target,
+            "ok": median(ratios) >= target,
         }
     return figures
 

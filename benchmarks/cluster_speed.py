@@ -6,7 +6,7 @@ processes, as many as keep both cores busy: one is itself what limits the rate a
 
 Producers meet brokers that have just been started, as in a test: each round starts both sides anew, and of its two runs
 the second counts. A Java broker compiles what it does often, and goes on doing so for the better part of a minute at
-full load: `warm` is what comes of brokers at replication factor 1 after that. No bar is held against it, for the
+full load: `warm` is what comes of brokers at replication factor 1 after that. No target is held against it, for the
 clients alone then take some nine tenths of both cores.
 """
 

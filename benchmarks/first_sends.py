@@ -1,6 +1,6 @@
 """The first `send` to each of 1,000 topics of 6 partitions: ottla against confluent-kafka, in turn, on a fresh client.
 
-The broker is an embedded one. The time is measured until every record is acknowledged. The bar is confluent-kafka's
+The broker is an embedded one. The time is measured until every record is acknowledged. The target is confluent-kafka's
 time: the median of the ratios of all rounds.
 """
 
@@ -23,7 +23,7 @@ _TIMEOUT_S = 600
 
 
 def first_sends(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Median seconds of both clients, and the bar."""
+    """Median seconds of both clients, and the target."""
     with ottla.Cluster(brokers=1) as cluster:
         bootstrap = cluster.bootstrap_servers
         with ottla.Admin(bootstrap) as admin:
@@ -38,11 +38,11 @@ def first_sends(arguments: argparse.Namespace) -> dict[str, Any]:
         for client in CLIENTS
     }
     ratio = round(median(each["ottla"]["all_s"] / each["confluent"]["all_s"] for each in rounds), 2)
-    bar = {"found": ratio, "must_be_below": OF_CONFLUENT, "ok": ratio <= OF_CONFLUENT}
+    target = {"found": ratio, "must_be_below": OF_CONFLUENT, "ok": ratio <= OF_CONFLUENT}
     for client, figures in found.items():
         print(f"{client:12}" + "".join(f"   {name}={value:,}" for name, value in figures.items()))
-    print(f"{'met' if bar['ok'] else 'MISSED':12} of confluent's time: {ratio}")
-    return {"rounds": arguments.repeat, "clients": found, "of confluent's time": bar}
+    print(f"{'met' if target['ok'] else 'MISSED':12} of confluent's time: {ratio}")
+    return {"rounds": arguments.repeat, "clients": found, "of confluent's time": target}
 
 
 def _measure(client: str, bootstrap: str) -> dict[str, float]:

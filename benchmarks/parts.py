@@ -1,6 +1,6 @@
 """A benchmark in parts: those that `--only` asks for run one after the other, their figures shown as they come.
 
-A figure that must reach something carries `ok`; `missed_bars` finds those that did not.
+A figure that must reach something carries `ok`; `missed_targets` finds those that did not.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def interval_of_median(values: Sequence[float], digits: int) -> dict[str, list[f
     return {"within": [round(ranked[rank - 1], digits), round(ranked[count - rank], digits)]} if rank else {}
 
 
-def missed_bars(figures: Mapping[str, Any], name: str) -> list[str]:
-    """Each bar (a dict with `ok`) in `figures` that was not reached, a line each: where it stands, and its figures."""
+def missed_targets(figures: Mapping[str, Any], name: str) -> list[str]:
+    """A line for each target (a dict with `ok`) that was not reached: where it stands in `figures`, and what it has."""
     missed = []
     if figures.get("ok") is False:
         told = {figure: value for figure, value in figures.items() if figure != "ok" and not isinstance(value, dict)}
         missed.append(f"{name}: {_text(told)}")
     for figure, value in figures.items():
         if isinstance(value, dict):
-            missed += missed_bars(value, f"{name} {figure}")
+            missed += missed_targets(value, f"{name} {figure}")
     return missed
 
 

@@ -37,7 +37,7 @@ def measure(client: str, bootstrap: str, mode: str) -> dict[str, float]:
 
 
 def latency(arguments: argparse.Namespace, side: str) -> dict[str, Any]:
-    """Both programs against one broker; `send` and `async` beside their bars."""
+    """Both programs against one broker; `send` and `async` beside their targets."""
     rounds_count = max(ROUNDS_MIN, arguments.repeat)
     results: dict[str, Any] = {"rounds": rounds_count}
     asked = chosen_clients("producer", producer_speed.CLIENTS, arguments.clients)

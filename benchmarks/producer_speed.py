@@ -130,7 +130,7 @@ class Cell:
 
 
 def cells(arguments: argparse.Namespace, side: str, size: str, codec: str) -> dict[str, Any]:
-    """Keyed and keyless: medians over the rounds, ratios round by round, and beside the bars what was reached."""
+    """Keyed and keyless: medians over the rounds, ratios round by round, and beside the targets what was reached."""
     results: dict[str, Any] = {"rounds": arguments.repeat, "logs": "in memory" if log_folder() else "on disk"}
     with broker(side) as bootstrap:
         for keyed in (True, False):
@@ -143,9 +143,9 @@ def cells(arguments: argparse.Namespace, side: str, size: str, codec: str) -> di
                 for _ in range(arguments.repeat + (side == "apache" and keyed))
             ][-arguments.repeat :]
             summary = {client: summed_up(rounds, client) for client in clients}
-            bars = judged(cell, rounds)
-            results["keyed" if keyed else "keyless"] = {"records": cell.records, "clients": summary, "bars": bars}
-            show(cell, summary, bars, arguments.repeat)
+            targets = judged(cell, rounds)
+            results["keyed" if keyed else "keyless"] = {"records": cell.records, "clients": summary, "targets": targets}
+            show(cell, summary, targets, arguments.repeat)
     return results
 
 
@@ -182,19 +182,19 @@ def summed_up(rounds: list[dict[str, Figures]], client: str) -> Figures:
 
 
 def judged(cell: Cell, rounds: list[dict[str, Figures]]) -> dict[str, Any]:
-    """Every bar that stands for this cell: the figure, the bar, whether it was reached."""
+    """Every target that stands for this cell: the figure, the target, whether it was reached."""
     rate, cpu = "records_per_s", "cpu_us_per_record"
-    bars: dict[str, Any] = {}
+    targets: dict[str, Any] = {}
 
     def at_least(name: str, figure: str, ours: str, theirs: str, must: float) -> None:
         if {ours, theirs} <= rounds[0].keys():
             found = ratios(rounds, figure, ours, theirs)
-            bars[name] = {**told(found), "must": must, "ok": median(found) >= must}
+            targets[name] = {**told(found), "must": must, "ok": median(found) >= must}
 
     def at_most(name: str, ours: str, must: float) -> None:
         if ours in rounds[0]:
             found = ratios(rounds, cpu, ours, PEER)
-            bars[name] = {**told(found), "must_be_below": must, "ok": median(found) <= must}
+            targets[name] = {**told(found), "must_be_below": must, "ok": median(found) <= must}
 
     if cell.codec in ("none", "lz4"):
         share = 0.85 if cell.codec == "none" else 0.60
@@ -206,11 +206,11 @@ def judged(cell: Cell, rounds: list[dict[str, Figures]]) -> dict[str, Any]:
         at_least(f"{client}, records/s of confluent", rate, client, PEER, 2.0 if cell.side == "apache" else 4.0)
     for size in ("", "-16k"):
         at_least(f"async{size}, records/s of aiokafka{size}", rate, f"async{size}", f"aiokafka{size}", 8.0)
-    return bars
+    return targets
 
 
-def show(cell: Cell, summary: dict[str, Figures], bars: dict[str, Any], rounds: int) -> None:
-    """The rows side by side, then the bars."""
+def show(cell: Cell, summary: dict[str, Figures], targets: dict[str, Any], rounds: int) -> None:
+    """The rows side by side, then the targets."""
     table = Table(title=f"{cell.title}: {cell.records:,} records, acks=all, median of {rounds}")
     table.add_column("client")
     for heading in ("records/s", "of the ceiling", "x confluent", "CPU us/record", "CPU of confluent"):
@@ -226,5 +226,5 @@ def show(cell: Cell, summary: dict[str, Figures], bars: dict[str, Any], rounds: 
             f"1/{1 / row['cpu_us_per_record_of_confluent']:.1f}" if has_cpu else "",
         )
     Console(width=120).print(table)
-    for name, bar in bars.items():
-        print(f"{name:44} {'  '.join(f'{key}={value}' for key, value in bar.items())}")
+    for name, target in targets.items():
+        print(f"{name:44} {'  '.join(f'{key}={value}' for key, value in target.items())}")

@@ -22,7 +22,7 @@ _TIMEOUT_S = 300
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Records per second of each, and the ratios with their bars."""
+    """Records per second of each, and the ratios with their targets."""
     rates: dict[str, list[float]] = {client: [] for client in _RECORDS}
     with ottla.Cluster(brokers=1) as cluster, ottla.Registry(cluster.bootstrap_servers) as registry:
         for number in range(3 * rounds):
@@ -50,5 +50,5 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def _beside(ours: list[float], theirs: list[float], must: float | None) -> dict[str, Any]:
     ratio = round(max(ours) / max(theirs), 2)
-    bar = {} if must is None else {"must": must, "ok": ratio >= must}
-    return {"records_per_s": round(max(theirs)), "ratio": ratio, **bar}
+    target = {} if must is None else {"must": must, "ok": ratio >= must}
+    return {"records_per_s": round(max(theirs)), "ratio": ratio, **target}

@@ -1,4 +1,4 @@
-"""`make bench` says by its exit status and in its last lines which bars were missed, when all is measured and kept."""
+"""`make bench` says by its exit status and in its last lines which targets were missed, after all was measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchmarks import __main__ as bench
 from benchmarks import bench_acks, paced_cells, parts
-from benchmarks.paced_bars import bars
+from benchmarks.paced_targets import targets
 from benchmarks.slow_way import SlowWay
 
 REACHED = {"figure": 1_200, "must": 1_000, "ok": True}
@@ -29,7 +29,7 @@ def measure(
     return bench.main(), json.loads(results.read_text())
 
 
-def test_missed_bars_are_told_when_all_is_measured(
+def test_missed_targets_are_told_when_all_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = {"one": {"produce": {"acks=all": MISSED}, "start": REACHED}, "other": {"seeds": REACHED}}
@@ -40,6 +40,14 @@ def test_missed_bars_are_told_when_all_is_measured(
         "kept in results.json",
         "target missed: one produce acks=all: ratio=0.9  must=1.0",
     ]
+
+
+def test_clients_that_were_left_out_keep_their_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = {"one": {"cell": {"rounds": 3, "clients": {"ours": {"rate": 1}, "theirs": {"rate": 2}}}}}
+    (tmp_path / "results.json").write_text(json.dumps(old))
+    new = {"one": {"cell": {"rounds": 15, "clients": {"ours": {"rate": 7}}}}}
+    kept = measure(monkeypatch, tmp_path, new, "--clients", "ours")[1]["one"]["cell"]
+    assert kept == {"rounds": 15, "clients": {"ours": {"rate": 7}, "theirs": {"rate": 2}}}
 
 
 @pytest.mark.parametrize(("count", "ranks"), [(5, None), (6, [1, 6]), (9, [2, 8]), (15, [4, 12]), (25, [8, 18])])
@@ -62,7 +70,7 @@ def test_reached_bars_end_with_0(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert measure(monkeypatch, tmp_path, {"one": {"start": REACHED}})[0] == 0
 
 
-def test_a_bar_that_was_not_measured_now_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_target_that_was_not_measured_now_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"one": {"produce": MISSED}}))
     status, kept = measure(monkeypatch, tmp_path, {"one": {"start": REACHED}}, "--only", "start")
     assert (status, kept["one"]["produce"]) == (0, MISSED)
@@ -143,8 +151,8 @@ PACED = {
 )
 def test_bars_of_a_paced_cell(ours: dict[str, Any], missed: set[str]) -> None:
     cell = paced_cells.Cell(1_000, 20, 5, 1, keyed=False)
-    held = bars(cell, {"ottla": PACED | ours, "java": PACED, "confluent": PACED | {"p99_ms": 40.0}})
-    assert {name for name, bar in held.items() if not bar["ok"]} == missed
+    held = targets(cell, {"ottla": PACED | ours, "java": PACED, "confluent": PACED | {"p99_ms": 40.0}})
+    assert {name for name, target in held.items() if not target["ok"]} == missed
 
 
 @pytest.mark.parametrize(
@@ -157,8 +165,8 @@ def test_bars_of_a_paced_cell(ours: dict[str, Any], missed: set[str]) -> None:
     ],
 )
 def test_bars_of_a_paced_cell_beyond_what_the_broker_takes(ours: dict[str, Any], missed: set[str]) -> None:
-    held = bars(paced_cells.BEYOND_CELLS[0], {"ottla": PACED | ours, "java": PACED})
-    assert {name for name, bar in held.items() if not bar["ok"]} == missed
+    held = targets(paced_cells.BEYOND_CELLS[0], {"ottla": PACED | ours, "java": PACED})
+    assert {name for name, target in held.items() if not target["ok"]} == missed
 
 
 # Length, kind (0 for Produce, 3 for Metadata), version, correlation id.

@@ -1,4 +1,4 @@
-"""The bars of a paced cell, each with `ok`; a bar exists only if what it compares with was measured."""
+"""The targets of a paced cell, each with `ok`; a target exists only if what it compares with was measured."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MIB = 1 << 20
 Figures = dict[str, Any]
 
 
-def bars(cell: Cell, found: dict[str, Figures]) -> dict[str, Figures]:
-    """The bars of the cell by name; {} if ottla was not measured."""
+def targets(cell: Cell, found: dict[str, Figures]) -> dict[str, Figures]:
+    """The targets of the cell by name; {} if ottla was not measured."""
     if "ottla" not in found:
         return {}
     ours, peers = found["ottla"], {name: each for name, each in found.items() if name != "ottla"}
