@@ -13,6 +13,7 @@ from tests.drawn import fixed_seeds
 from ottla.broker.apis import OF_CLIENT_METRICS
 from ottla.broker.events import ClientContext
 from ottla.broker.otlp import FIELDS_MAX, NotOtlp, read_metrics
+from ottla.broker.patterns import compile_pattern
 from ottla.producer.otlp import Point, attributes, metrics_data
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
@@ -176,6 +177,21 @@ def test_only_those_that_match_are_asked_and_of_all_subscriptions_together(world
     assert (told.requested_metrics, told.push_interval_ms) == ([], 300_000)
 
 
+def test_a_name_too_long_for_a_pattern_matches_none(world: World) -> None:
+    assert subscribe(world, "ids", metrics="a", match="client_id=p.*") == 0
+    assert get(world, client_id="p" * 249).requested_metrics == ["a"]
+    assert get(world, client_id="p" * 250).requested_metrics == []
+
+
+def test_a_pattern_that_is_refused_today_but_was_stored_earlier_matches_none(world: World) -> None:
+    with pytest.MonkeyPatch.context() as older:
+        older.setattr("ottla.broker.patterns._REPEATS_MAX", 9)
+        assert subscribe(world, "ids", metrics="a", match="client_id=c+d+e+f+g+") == 0
+        assert get(world, client_id="cdefg").requested_metrics != []
+    compile_pattern.cache_clear()
+    assert get(world, client_id="cdefg").requested_metrics == []
+
+
 def test_one_subscription_to_all_is_to_all(world: World) -> None:
     assert subscribe(world, "some", metrics="a") == 0
     assert subscribe(world, "all") == 0
@@ -236,6 +252,8 @@ def test_subscriptions_are_listed_described_and_outlive_the_cluster(world: World
         ("a", "match", "client_id", INVALID_CONFIG),
         ("a", "match", "colour=red", INVALID_CONFIG),
         ("a", "match", "client_id=(", INVALID_CONFIG),
+        # It may take longer than the broker lives.
+        ("a", "match", "client_id=(a+)+b", INVALID_CONFIG),
     ],
 )
 def test_subscriptions_that_cannot_be_are_refused(world: World, name: str, key: str, value: str, code: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.groups import topic_patterns
+from ottla.broker import patterns
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -231,13 +231,13 @@ def test_a_stored_pattern_that_is_refused_now_matches_nothing(shared: World, mon
     assert plain.join() == 0
     with monkeypatch.context() as older:
         # As a broker did that refused less.
-        older.setattr(topic_patterns, "_WAYS_MAX", 1 << 40)
-        topic_patterns.compile_pattern.cache_clear()
+        older.setattr(patterns, "_WAYS_MAX", 1 << 40)
+        patterns.compile_pattern.cache_clear()
         stored = Consumer(shared, "two", topics=[], subscribed_topic_regex=".*.*.*.*.?.?")
         assert stored.join() == 0
         settle(plain, stored)
         assert stored.owned
-    topic_patterns.compile_pattern.cache_clear()
+    patterns.compile_pattern.cache_clear()
     shared.kill(1)
     shared.start(1)
     shared.pass_time(3000)

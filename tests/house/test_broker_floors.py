@@ -31,6 +31,7 @@ FLOORS: list[list[list[str]]] = [
             "metrics",
             "otlp",
             "outbox",
+            "patterns",
             "purgatory",
             "refused",
             "request",

@@ -6,11 +6,15 @@ must match, all of them, by what is known of it. Without patterns every client m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from ottla.broker.patterns import PatternError, compile_pattern
 from ottla.broker.settings import INT, Setting
 from ottla.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    import re
 
 ALL_METRICS = "*"
 INTERVAL_MS_DEFAULT = 300_000
@@ -73,7 +77,7 @@ def patterns_of(match: str) -> dict[str, re.Pattern[str]]:
         if not equals or field not in CLIENT_FIELDS:
             raise ValueError(f"must be some of {', '.join(f'{each}=pattern' for each in CLIENT_FIELDS)}")
         try:
-            patterns[field] = re.compile(pattern.strip())
-        except re.error as error:
-            raise ValueError(f"has a pattern that cannot be read: {error}") from None
+            patterns[field] = compile_pattern(pattern.strip())
+        except PatternError as error:
+            raise ValueError(f"has a pattern that cannot be used: {error}") from None
     return patterns

@@ -24,6 +24,7 @@ from ottla.broker.client_metrics_settings import (
 )
 from ottla.broker.dynamic_settings import ConfigPairs
 from ottla.broker.otlp import NotOtlp, TooManyFields, read_metrics
+from ottla.broker.patterns import matches
 from ottla.broker.request import Request
 from ottla.broker.uuids import random_uuid
 from ottla.protocol.error_codes import ErrorCode
@@ -95,7 +96,12 @@ class ClientInstance:
             "client_source_address": self.host,
             "client_source_port": str(self.port),
         }
-        return all(pattern.fullmatch(known[field]) for field, pattern in patterns_of(match).items())
+        try:
+            patterns = patterns_of(match)
+        except ValueError:
+            # A broker that allowed more has stored it.
+            return False
+        return all(matches(pattern, known[field]) for field, pattern in patterns.items())
 
     @property
     def resource(self) -> dict[str, Any]:

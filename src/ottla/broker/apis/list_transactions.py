@@ -3,7 +3,7 @@
 Filters narrow the list: states, producer ids, from version 1 on those open for longer than so many milliseconds
 (KIP-994), from version 2 on a pattern for transactional ids (KIP-1152; else INVALID_REGULAR_EXPRESSION).
 States that do not exist are named in the answer. Patterns are those that consumer groups may subscribe by
-(`groups/topic_patterns.py`); the time they take is bounded for ids of up to 249 characters, and longer ones match none.
+(`broker/patterns.py`); the time they take is bounded for ids of up to 249 characters, and longer ones match none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.topic_patterns import PatternError, compile_pattern
+from ottla.broker.patterns import PatternError, compile_pattern, matches
 from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import TransactionState
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import re
 
     from ottla.broker.transactions.transaction import Transaction
-
-_MATCHED_CHARACTERS_MAX = 249
 
 
 class _Filters(NamedTuple):
@@ -77,4 +75,4 @@ def _passes(filters: _Filters, transaction: Transaction, wall_ms: int) -> bool:
         return False
     if filters.pattern is None:
         return True
-    return len(transactional_id) <= _MATCHED_CHARACTERS_MAX and filters.pattern.fullmatch(transactional_id) is not None
+    return matches(filters.pattern, transactional_id)

@@ -30,7 +30,7 @@ from ottla.broker.groups.consumer_member import (
 )
 from ottla.broker.groups.deadlines import Deadlines
 from ottla.broker.groups.heartbeat_checks import owned_in
-from ottla.broker.groups.topic_patterns import matching
+from ottla.broker.patterns import matching
 from ottla.broker.refused import Refused
 from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.groups.assignors import ASSIGNORS, Partitions
 from ottla.broker.groups.consumer_member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
-from ottla.broker.groups.topic_patterns import PatternError, compile_pattern
+from ottla.broker.patterns import PatternError, compile_pattern
 from ottla.broker.refused import Refused
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.groups.topic_patterns import PatternError, compile_pattern, matching
+from ottla.broker.patterns import PatternError, compile_pattern, matching
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""Topics named by a regular expression (KIP-848): which patterns are allowed, and which topics they match.
+"""Regular expressions from clients: which patterns are allowed, and what they match.
 
-A pattern matches a topic's whole name, internal topics included, as with Apache Kafka. Apache Kafka runs RE2, in time
-that grows with the name's length alone; here Python's `re` runs, in which some patterns take for ever. Therefore what
-RE2 does not know (looking around, references to what matched before) is refused, and so are long patterns, more than
-four repeats, repeats of something that itself repeats or has alternatives, as `(a+)+` and `(a|b)*`, and patterns that
-can match in too many ways, as thirty times `a?` and `.*a.*a.*a.*b`. What is allowed takes up to a fifth of a second for
-the longest name, and the usual patterns a few microseconds. The rest of RE2's syntax is Python's, except `\\pN` and
-`[[:alpha:]]`.
+Groups subscribe to topics by them (KIP-848), transactions are listed by them (KIP-1152), and the metrics of clients
+are subscribed to by them (KIP-714). A pattern matches a whole name, internal topics included, as with Apache Kafka.
+Apache Kafka runs RE2, in time that grows with the name's length alone; here Python's `re` runs, in which some
+patterns take for ever. Therefore what RE2 does not know (looking around, references to what matched before) is
+refused, and so are long patterns, more than four repeats, repeats of something that itself repeats or has
+alternatives, as `(a+)+` and `(a|b)*`, and patterns that can match in too many ways, as thirty times `a?` and
+`.*a.*a.*a.*b`. What is allowed takes up to a fifth of a second for the longest name, and the usual patterns a few
+microseconds. The rest of RE2's syntax is Python's, except `\\pN` and `[[:alpha:]]`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _CHARACTERS_MAX = 256
+# Of what is matched: as many as a topic's name may have.
+_MATCHED_CHARACTERS_MAX = 249
 # An escape, a set, a bracket that opens as RE2 lets it, any other bracket, a repeat.
 _TOKENS = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[imsU-]*[:)]|\(\?P?<[A-Za-z_]\w*>|\(\??|\)"
@@ -55,6 +58,11 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise PatternError(str(error)) from None
 
 
+def matches(pattern: re.Pattern[str], name: str) -> bool:
+    """Whether the pattern matches the whole name; a name of over 249 characters never, as it may take too long."""
+    return len(name) <= _MATCHED_CHARACTERS_MAX and pattern.fullmatch(name) is not None
+
+
 def matching(text: str, names: Iterable[str]) -> list[str]:
     """The names that the pattern matches as a whole; none where it is refused.
 
@@ -64,7 +72,7 @@ def matching(text: str, names: Iterable[str]) -> list[str]:
         pattern = compile_pattern(text)
     except PatternError:
         return []
-    return [name for name in names if pattern.fullmatch(name)]
+    return [name for name in names if matches(pattern, name)]
 
 
 def _check_tokens(text: str) -> None:
