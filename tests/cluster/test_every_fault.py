@@ -16,7 +16,7 @@ import ottla
 from ottla.cluster.faults import Faults
 from ottla.faults.fault import KINDS, OF_BROKERS, OF_REQUESTS
 from ottla.faults.fields import CONTROLLER, MOMENTS
-from ottla.faults.verbs import Fault, Verbs
+from ottla.faults.verbs import FaultInForce, Verbs
 
 pytestmark = pytest.mark.prove
 
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
         return tuple(broker_id for broker_id in (1, 2, 3) if broker_id != self.leader)
 
 
-def _elect_unclean(at: Scene) -> Fault:
+def _elect_unclean(at: Scene) -> FaultInForce:
     """Nobody but the leader is in sync, and the leader dies. What it acknowledged all have had before."""
     with at.faults.isolate(at.others[0]), at.faults.isolate(at.others[1]):
         wait_until(lambda: at.cluster.isr(at.topic, 0) == (at.leader,), "the followers stay in sync")
@@ -49,7 +49,7 @@ def _elect_unclean(at: Scene) -> Fault:
     return fault
 
 
-def _corrupt_unsynced(at: Scene) -> Fault:
+def _corrupt_unsynced(at: Scene) -> FaultInForce:
     """What the broker writes to a log that is not synced at once."""
     at.cluster.create_topic(f"{at.topic}-lazy", configs={"flush.messages": "1000000"})
     with ottla.Producer(at.cluster.bootstrap_servers) as sender:
@@ -57,7 +57,7 @@ def _corrupt_unsynced(at: Scene) -> Fault:
     return at.faults.corrupt_unsynced(f"{at.topic}-lazy", 0, broker_id=at.cluster.leader(f"{at.topic}-lazy", 0))
 
 
-def _move_coordinator(at: Scene) -> Fault:
+def _move_coordinator(at: Scene) -> FaultInForce:
     """There is a coordinator once somebody has asked for one."""
     at.cluster.create_topic(f"{at.topic}-too")
     with ottla.Producer(at.cluster.bootstrap_servers, transactional_id=at.topic) as sender, sender.transaction():
@@ -67,7 +67,7 @@ def _move_coordinator(at: Scene) -> Fault:
 
 # By the verbs of `cluster.faults`. Nothing says how often: each fires whenever it matches until it is healed, so that
 # healing is what ends it.
-CASES: dict[str, Callable[[Scene], Fault]] = {
+CASES: dict[str, Callable[[Scene], FaultInForce]] = {
     "refuse": lambda at: at.faults.refuse(topic=at.topic),
     "lose_request": lambda at: at.faults.lose_request(topic=at.topic),
     "drop_request": lambda at: at.faults.drop_request(topic=at.topic),
@@ -100,18 +100,18 @@ CASES: dict[str, Callable[[Scene], Fault]] = {
 }
 
 
-def _crash(kind: str, moment: str) -> Callable[[Scene], Fault]:
-    def impose(at: Scene) -> Fault:
-        fault: Fault = getattr(at.faults, kind)(topic=at.topic, moment=moment)
+def _crash(kind: str, moment: str) -> Callable[[Scene], FaultInForce]:
+    def impose(at: Scene) -> FaultInForce:
+        fault: FaultInForce = getattr(at.faults, kind)(topic=at.topic, moment=moment)
         return fault
 
     return impose
 
 
-def _end_now(kind: str) -> Callable[[Scene], Fault]:
-    def impose(at: Scene) -> Fault:
+def _end_now(kind: str) -> Callable[[Scene], FaultInForce]:
+    def impose(at: Scene) -> FaultInForce:
         broker = {} if kind == "cut_power" else {"broker_id": at.leader}
-        fault: Fault = getattr(at.faults, kind)(moment="now", **broker)
+        fault: FaultInForce = getattr(at.faults, kind)(moment="now", **broker)
         return fault
 
     return impose
@@ -149,8 +149,8 @@ def three() -> Iterator[ottla.Cluster]:
         yield cluster
 
 
-def counted(cluster: ottla.Cluster, fault: Fault) -> dict[str, int]:
-    """What the brokers say of a fault; a healed `Fault` remembers its counts and does not ask."""
+def counted(cluster: ottla.Cluster, fault: FaultInForce) -> dict[str, int]:
+    """What the brokers say of a fault; a healed fault remembers its counts and does not ask."""
     found: dict[str, int] = cluster._ask("count_fault", fault_id=fault._fault_id)
     return found
 
@@ -206,7 +206,7 @@ def test_a_healed_fault_fires_no_more_and_all_is_well(three: ottla.Cluster, kafk
 def test_a_fault_healed_before_it_fired_never_does(three: ottla.Cluster, kafka_name: str, kind: str) -> None:
     three.create_topic(kafka_name)
     late = {"delay_ms": 50} if kind.startswith("delay") else {}
-    fault: Fault = getattr(three.faults, kind)(topic=kafka_name, **late)
+    fault: FaultInForce = getattr(three.faults, kind)(topic=kafka_name, **late)
     fault.heal()
     with ottla.Producer(three.bootstrap_servers) as sender:
         traffic = Traffic(sender, kafka_name)

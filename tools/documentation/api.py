@@ -17,7 +17,7 @@ from typing import Any
 
 import ottla
 from ottla.cluster.faults import Faults
-from ottla.faults.verbs import Fault
+from ottla.faults.verbs import FaultInForce
 from ottla.producer.figures import Metric, Metrics
 
 SOURCE = Path(ottla.__file__).parent
@@ -55,7 +55,7 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api-cluster.md": (
         "API: embedded cluster",
         "Brokers for tests, faults in them, and the proxy in front of any other Kafka.",
-        ("Cluster", "Faults", "Fault", "Listener", "Clock", "Proxy"),
+        ("Cluster", "Faults", "FaultInForce", "Listener", "Clock", "Proxy"),
     ),
     "api-registry.md": (
         "API: schema registry",
@@ -75,7 +75,7 @@ GROUPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
 }
 # What ottla makes and hands out: nobody calls these.
-_HANDED_OUT = {"Delivery", "TableDelivery", "Faults", "Fault", "Metrics"}
+_HANDED_OUT = {"Delivery", "TableDelivery", "Faults", "FaultInForce", "Metrics"}
 # Methods that ottla itself calls, and names of other clients, which only say what there is instead.
 _NOT_TOLD = {
     "Delivery": {"get", "offset", "add_callback", "add_errback"},
@@ -92,7 +92,7 @@ LINKED = {*ottla.__all__, "Faults", "Metrics"} - {
     "Proxy",
 }
 # Public by what they are reached through: `cluster.faults`, `producer.metrics()`.
-BESIDES: dict[str, type] = {"Faults": Faults, "Fault": Fault, "Metrics": Metrics, "Metric": Metric}
+BESIDES: dict[str, type] = {"Faults": Faults, "FaultInForce": FaultInForce, "Metrics": Metrics, "Metric": Metric}
 
 
 def write_api() -> dict[str, str]:

@@ -24,7 +24,7 @@ from ottla.remote.address import parse_address
 
 if TYPE_CHECKING:
     from ottla.faults.fault import Fault
-    from ottla.faults.verbs import Fault as InForce
+    from ottla.faults.verbs import FaultInForce
     from ottla.proxy.proxy import Proxy
     from ottla.sockets.listener import Listener
 
@@ -185,7 +185,7 @@ def _wait(running: Proxy, asked: list[int]) -> None:
                 _say(f"no client has connected so far: give clients bootstrap.servers={running.bootstrap_servers}")
 
 
-def _sum_up(running: Proxy, every: list[InForce]) -> None:
+def _sum_up(running: Proxy, every: list[FaultInForce]) -> None:
     """What was seen, on stderr: stdout may not be read any more."""
     counts = running.describe()
     if counts["connections"]:

@@ -1,8 +1,9 @@
 """Verbs for faults: let something go wrong on purpose, and see whether it did.
 
-One verb per fault. Each returns a `Fault`, which is in force at once and until `heal()`, or to the end of its `with`
-block. The verbs here apply to requests and to the connections of clients: clusters and proxies have them. They take the
-keywords of `Which`; counting is over the requests that match, of all brokers, and a retry is one more request.
+One verb per fault. Each returns a `FaultInForce`, which is in force at once and until `heal()`, or to the end of its
+`with` block. The verbs here apply to requests and to the connections of clients: clusters and proxies have them. They
+take the keywords of `Which`; counting is over the requests that match, of all brokers, and a retry is one more
+request.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
-F = TypeVar("F", bound="Fault")
-V = TypeVar("V", bound="Callable[..., Fault]")
+F = TypeVar("F", bound="FaultInForce")
+V = TypeVar("V", bound="Callable[..., FaultInForce]")
 
 # How long whoever carries faults out may take to answer once it knows.
 _ANSWER_S = 30.0
@@ -67,7 +68,7 @@ _UNLESS_GIVEN = {"api": "Produce"}
 _KEYWORDS = {name: kind.__forward_arg__ for name, kind in Which.__annotations__.items()}
 
 
-class Fault:
+class FaultInForce:
     """A fault in force; its `with` block heals it at the end. `what` is its kind with its fields."""
 
     def __init__(self, ask: Callable[..., Any], what: kinds.Fault) -> None:
@@ -154,10 +155,10 @@ class Fault:
             error.add_note(f"the fault {self.what!r} could not be healed: {unhealed}")
 
     def __repr__(self) -> str:
-        return f"<Fault {self.what.kind}({self.what.shown()})>"
+        return f"<FaultInForce {self.what.kind}({self.what.shown()})>"
 
 
-class Hold(Fault):
+class Hold(FaultInForce):
     """A fault that holds requests, or their answers, back: a barrier for tests."""
 
     def await_reached(self, count: int = 1, *, timeout: float = 60) -> int:
@@ -182,33 +183,33 @@ class Verbs:
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
-        self._made: dict[int, Fault] = {}
+        self._made: dict[int, FaultInForce] = {}
 
-    def add(self, what: kinds.Fault) -> Fault:
+    def add(self, what: kinds.Fault) -> FaultInForce:
         """Put a fault in force that `ottla.faults.fault.make_fault` has made: `make_fault("lose_ack", nth=1)`."""
         if not isinstance(what, kinds.Fault):
             raise ConfigError(
                 f"{what!r} is no fault: call its own method, such as lose_ack(nth=1), or make one with "
                 "ottla.faults.fault.make_fault."
             )
-        return self._made_known(Fault(self._ask, what))
+        return self._made_known(FaultInForce(self._ask, what))
 
-    def find(self, fault_id: int) -> Fault:
+    def find(self, fault_id: int) -> FaultInForce:
         """The fault with this id, healed or not; ConfigError where there is none."""
         found = self._made.get(fault_id)
         if found is None:
             raise ConfigError(f"there is no fault {fault_id!r} {self._where}.")
         return found
 
-    def all(self) -> list[Fault]:
+    def all(self) -> list[FaultInForce]:
         """All faults, healed or not, in the order in which they were made."""
         return list(self._made.values())
 
-    def in_force(self) -> list[Fault]:
+    def in_force(self) -> list[FaultInForce]:
         """The faults that were not healed yet, in the order in which they were made."""
         return [fault for fault in list(self._made.values()) if not fault.is_over]
 
-    def heal(self) -> list[Fault]:
+    def heal(self) -> list[FaultInForce]:
         """Heal all faults that are in force, and return them; one that cannot be healed does not keep the others."""
         healed = self.in_force()
         with contextlib.ExitStack() as each_in_any_case:
@@ -219,49 +220,49 @@ class Verbs:
     # Requests, before anything is appended.
 
     @of_requests
-    def refuse(self, *, error: int | str | None = None, **which: Unpack[Which]) -> Fault:
+    def refuse(self, *, error: int | str | None = None, **which: Unpack[Which]) -> FaultInForce:
         """Append nothing, and answer with this error, by number or name (None: NOT_ENOUGH_REPLICAS)."""
         return self._at_requests("refuse", which, error=error)
 
     @of_requests
-    def lose_request(self, **which: Unpack[Which]) -> Fault:
+    def lose_request(self, **which: Unpack[Which]) -> FaultInForce:
         """Throw the request away before anything is appended, and cut its connection."""
         return self._at_requests("lose_request", which)
 
     @of_requests
-    def drop_request(self, **which: Unpack[Which]) -> Fault:
+    def drop_request(self, **which: Unpack[Which]) -> FaultInForce:
         """Throw the request away. Its connection stays open and silent until the client gives it up."""
         return self._at_requests("drop_request", which)
 
     @of_requests
-    def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
+    def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> FaultInForce:
         """Handle the request `delay_ms` late, even if the client has given it up and sent it again."""
         return self._at_requests("delay_request", which, delay_ms=delay_ms)
 
     # Requests, after the append.
 
     @of_requests
-    def lose_ack(self, **which: Unpack[Which]) -> Fault:
+    def lose_ack(self, **which: Unpack[Which]) -> FaultInForce:
         """Append the records, then cut the connection instead of answering."""
         return self._at_requests("lose_ack", which)
 
     @of_requests
-    def drop_ack(self, **which: Unpack[Which]) -> Fault:
+    def drop_ack(self, **which: Unpack[Which]) -> FaultInForce:
         """Append the records and answer nothing. The connection stays open and silent."""
         return self._at_requests("drop_ack", which)
 
     @of_requests
-    def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
+    def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> FaultInForce:
         """Append the records, and send the answer `delay_ms` late."""
         return self._at_requests("delay_ack", which, delay_ms=delay_ms)
 
     @of_requests
-    def refuse_after_append(self, *, error: int | str | None = None, **which: Unpack[Which]) -> Fault:
+    def refuse_after_append(self, *, error: int | str | None = None, **which: Unpack[Which]) -> FaultInForce:
         """Append the records; answer with this error, by number or name (None: NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
         return self._at_requests("refuse_after_append", which, error=error)
 
     @of_requests
-    def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
+    def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> FaultInForce:
         """Answer the request, and handle it once more `delay_ms` later, as if it came on a connection of its own."""
         return self._at_requests("redeliver", which, delay_ms=delay_ms)
 
@@ -272,11 +273,11 @@ class Verbs:
 
     # Connections of clients.
 
-    def unplug(self, broker_id: int, *, client_id: str | None = None) -> Fault:
+    def unplug(self, broker_id: int, *, client_id: str | None = None) -> FaultInForce:
         """Make all connections between this broker and its clients, or one client, silent; healed, they go on."""
         return self._impose("unplug", broker_id=broker_id, client_id=client_id)
 
-    def half_open(self, broker_id: int | None = None, *, client_id: str | None = None) -> Fault:
+    def half_open(self, broker_id: int | None = None, *, client_id: str | None = None) -> FaultInForce:
         """Make the connections that clients have now silent for good; new connections work.
 
         `broker_id`, `client_id`: only the connections to this broker, of this client.
@@ -292,11 +293,11 @@ class Verbs:
                 return
         self._made.clear()
 
-    def _at_requests(self, kind: str, which: Which, **more: Any) -> Fault:
-        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **which, **more)))
+    def _at_requests(self, kind: str, which: Which, **more: Any) -> FaultInForce:
+        return self._made_known(FaultInForce(self._ask, kinds.make_fault(kind, **which, **more)))
 
-    def _impose(self, kind: str, **fields: Any) -> Fault:
-        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **fields)))
+    def _impose(self, kind: str, **fields: Any) -> FaultInForce:
+        return self._made_known(FaultInForce(self._ask, kinds.make_fault(kind, **fields)))
 
     def _made_known(self, fault: F) -> F:
         self._made[fault.id] = fault

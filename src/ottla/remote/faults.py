@@ -8,13 +8,13 @@ from typing import Any
 from ottla.errors import ConfigError, OttlaError
 from ottla.faults.fault import KINDS, fault_class, fault_from
 from ottla.faults.fields import Field, whole
-from ottla.faults.verbs import Fault
+from ottla.faults.verbs import FaultInForce
 from ottla.remote.route import DEFAULT_WAIT_S, TIMEOUT, Asked, Held, Refusal, Route, described_field
 
 _AWAIT = Field("await", whole(1), "answer when the fault has fired so often; 504 if it has not in time")
 
 
-def described_fault(fault: Fault) -> dict[str, Any]:
+def described_fault(fault: FaultInForce) -> dict[str, Any]:
     """A fault as all answers have it; its field `fault` is what was, or can be, posted."""
     return {
         "id": fault.id,
@@ -51,7 +51,7 @@ def _add(held: Held, asked: Asked) -> dict[str, Any]:
     return described_fault(held.faults.add(fault_from(asked.given)))
 
 
-def _find(held: Held, asked: Asked) -> Fault:
+def _find(held: Held, asked: Asked) -> FaultInForce:
     try:
         return held.faults.find(asked.number("fault"))
     except ConfigError as error:

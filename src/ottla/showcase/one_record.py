@@ -21,7 +21,7 @@ from ottla.showcase.settings import COMMON_SETTINGS
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
-    from ottla.faults.verbs import Fault
+    from ottla.faults.verbs import FaultInForce
     from ottla.records.delivery import Delivery
     from ottla.showcase.kafka import RunKafka
 
@@ -42,7 +42,7 @@ class Lane:
         self.topic = topic
         self._kafka = kafka
         self._producer = producer
-        self._fault: Fault | None = None
+        self._fault: FaultInForce | None = None
         self._delivery: Delivery | None = None
 
     def send_ahead(self, records: list[Record]) -> None:
@@ -63,7 +63,7 @@ class Lane:
         key, value = record
         self._delivery = self._producer.send(self.topic, value, key)
 
-    def fired(self) -> Fault:
+    def fired(self) -> FaultInForce:
         """The fault, once it has fired."""
         fault = self._fault
         if fault is None:

@@ -43,7 +43,7 @@ from ottla.whole_file import check_path, write_whole
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
     from ottla.evidence.witness import TopicWitness
-    from ottla.faults.verbs import Fault
+    from ottla.faults.verbs import FaultInForce
     from ottla.foreign.kafka import ForeignKafka
     from ottla.showcase.kafka import RunKafka
     from ottla.showcase.registry import RunRegistry
@@ -317,7 +317,7 @@ def _looking(witness: TopicWitness, advance: Callable[[int], None]) -> Callable[
     return look_too
 
 
-def _put_in_force(kafka: RunKafka, topic: str, partitions: int) -> dict[str, list[Fault]]:
+def _put_in_force(kafka: RunKafka, topic: str, partitions: int) -> dict[str, list[FaultInForce]]:
     """The same faults for every guarantee, counted per partition: each partition's requests come in a fixed order."""
     each = range(partitions)
     return {
@@ -326,7 +326,9 @@ def _put_in_force(kafka: RunKafka, topic: str, partitions: int) -> dict[str, lis
     }
 
 
-def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: int, check: Callable[[], None]) -> None:
+def _wait_until_handled(
+    topic: str, faults: dict[str, list[FaultInForce]], requests: int, check: Callable[[], None]
+) -> None:
     """Return once the brokers have seen every Produce request that was sent.
 
     A producer that asks for no answers (acks=0) is done when its last byte is in a socket's buffer; a topic read at

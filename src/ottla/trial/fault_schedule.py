@@ -12,7 +12,7 @@ from ottla.trial.outcome import FaultOutcome
 from ottla.trial.scenario import TimedFault
 
 if TYPE_CHECKING:
-    from ottla.faults.verbs import Fault
+    from ottla.faults.verbs import FaultInForce
     from ottla.trial.side_cluster import SideCluster
 
 _PATIENCE_S = 30.0
@@ -26,7 +26,7 @@ class FaultSchedule:
     def __init__(self, cluster: SideCluster, planned: Sequence[TimedFault]) -> None:
         self._cluster = cluster
         self._planned = planned
-        self._begun: dict[int, Fault] = {}
+        self._begun: dict[int, FaultInForce] = {}
         self._ended: dict[int, None] = {}
 
     def pass_record(self, number: int) -> None:

@@ -22,7 +22,7 @@ from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import COORDINATOR, ROLES, TOPIC, TRANSACTIONAL_ID, Scenario, Side, TimedFault
 
 if TYPE_CHECKING:
-    from ottla.faults.verbs import Fault, Verbs
+    from ottla.faults.verbs import FaultInForce, Verbs
 
 _PATIENCE_S = 30.0
 # Behind a late request of a connection another one may wait that is late, too.
@@ -62,7 +62,7 @@ class SideCluster(ABC):
     def _open(self, stack: ExitStack) -> None:
         """Make what there is to be used; `stack` ends it."""
 
-    def begin(self, planned: TimedFault) -> Fault:
+    def begin(self, planned: TimedFault) -> FaultInForce:
         """Put a fault in force: about the trial's topic where it names none, and about the broker with its role."""
         fault = planned.fault
         if planned.role:
@@ -131,7 +131,7 @@ class EmbeddedSide(SideCluster):
         self.read_from, self.reader_settings = self._cluster.bootstrap_servers_of(side.listener), offered.reader
         self.faults = self._cluster.faults
 
-    def begin(self, planned: TimedFault) -> Fault:
+    def begin(self, planned: TimedFault) -> FaultInForce:
         """The same; here the coordinator can be moved, too."""
         if planned.role == COORDINATOR and planned.fault.kind == "move_leader":
             return self._cluster.faults.move_coordinator(transactional_id=self.transactional_id)
