@@ -57,9 +57,9 @@ def make_app(names: Iterable[str], *, has_completion: bool = True) -> typer.Type
         cls=Group,
         help="Send to Kafka from Python, and prove that every record arrived exactly once.",
         epilog=(
-            "`ottla run` is the place to begin. Each command explains itself with --help.\n\n"
+            "Begin with `ottla run`. Each command explains itself with --help.\n\n"
             "Exit status: 0 done, 1 it failed, 2 something given cannot be used, 130 after Ctrl+C, "
-            "143 after SIGTERM, 141 where the reader of stdout has gone away."
+            "143 after SIGTERM, 141 if nobody reads stdout any more."
         ),
         no_args_is_help=True,
         add_completion=has_completion,

@@ -65,8 +65,8 @@ def bench(
     Each client runs in a process of its own and sends to a topic of six partitions of its own, which is deleted
     afterwards: first as fast as it can (linger.ms=5), then 500 records a second without lingering, whose
     acknowledgements are timed (p50 and p99). All have acks=all, idempotence, batch.size=1000000, no compression, and
-    learn the outcome of every record. What was acknowledged is compared with what the topic holds. The machine should
-    have nothing else to do; figures of different machines cannot be compared.
+    learn the outcome of every record. What was acknowledged is compared with what the topic holds. The computer
+    should have nothing else to do; figures of different computers cannot be compared.
 
     Of the file of --command-config the settings about security count, and are told to every client. Clients that
     cannot be told them (a keystore, tokens) are not measured.

@@ -35,7 +35,7 @@ class _ClusterGroup(Group):
 cluster = typer.Typer(
     cls=_ClusterGroup,
     no_args_is_help=True,
-    help=f"""Break and heal a cluster that `ottla serve --control PORT` runs.
+    help=f"""Cause faults in a cluster that `ottla serve --control PORT` runs, and heal (end) them.
 
     For example, with its address in the environment variable {ADDRESS_VARIABLE} or after --address:
 

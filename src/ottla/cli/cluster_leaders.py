@@ -47,7 +47,7 @@ def elect_leader(
         bool,
         typer.Option(
             "--unclean",
-            help="Where no replica in sync can lead, let another: what it lacks is lost.",
+            help="If no replica in sync can lead, let another one lead: what it lacks is lost.",
         ),
     ] = False,
     address: Address = None,

@@ -43,7 +43,7 @@ def explain(
     json_file: JsonFile = None,
     story: Annotated[
         Path | None,
-        typer.Option("--story", help="Write the story of the smallest run as a page.", metavar="FILE.html"),
+        typer.Option("--story", help="Write the smallest run, message by message, as a page.", metavar="FILE.html"),
     ] = None,
     keep: Annotated[
         Path | None,
@@ -62,8 +62,8 @@ def explain(
     """Say which promise a capture shows to be broken, and which faults are consistent with it.
 
     It finds records that are stored more than once, lost, or out of order in their partition, and names only what the
-    capture makes certain. Then it tries the faults in the simulator, and tells the smallest run that shows the same as
-    a story. Disks, clocks and what brokers say to each other cannot be seen in a capture.
+    capture makes certain. Then it tries the faults in the simulator, and shows the smallest run that breaks in the same
+    way, message by message. Disks, clocks and what brokers say to each other cannot be seen in a capture.
 
     For example:
 

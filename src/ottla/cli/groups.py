@@ -182,7 +182,7 @@ def reset(
 ) -> None:
     """Move a group that has no members to other offsets; without --execute only show what would change.
 
-    Of an offset that a partition does not have, its first offset or its end is taken. A time moves the group to the
+    If a partition does not have that offset, its first offset or its end is taken. A time moves the group to the
     first record with that timestamp or a later one.
     """
     where = parse_where("--to", to)

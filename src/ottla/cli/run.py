@@ -64,7 +64,7 @@ def run(
     judge.
 
     With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
-    machine, Spark reading from the Kafka itself. What only an embedded cluster can show is reported as unseen.
+    computer, Spark reading from the Kafka itself. What only an embedded cluster can show is reported as unseen.
 
     With --schema avro the rows are Avro, with schemas in a registry beside the cluster (or at --registry). Half-way a
     second version adds a field with a default, and PySpark reads all records as the newest version.

@@ -79,7 +79,7 @@ def serve(
         str | None,
         typer.Option(
             "--control",
-            help="Let `ottla cluster`, and programs by HTTP, break and heal this cluster at this address; a PORT alone "
+            help="Let `ottla cluster`, and programs by HTTP, cause and end faults at this address; a PORT alone "
             "is on 127.0.0.1, 0 is a free port.",
             metavar="[HOST:]PORT",
         ),

@@ -58,7 +58,10 @@ def simulate(
     ] = None,
     shrink: Annotated[
         bool,
-        typer.Option("--shrink/--no-shrink", help="Make a run that fails as small as possible, and tell its story."),
+        typer.Option(
+            "--shrink/--no-shrink",
+            help="Make a run that fails as small as possible, and show it message by message.",
+        ),
     ] = True,
     shrink_seconds: Annotated[
         int | None,
@@ -79,7 +82,11 @@ def simulate(
     ] = None,
     story: Annotated[
         Path | None,
-        typer.Option("--story", help="Write the story as a page; of many seeds, the first that fails.", metavar="FILE"),
+        typer.Option(
+            "--story",
+            help="Write the run, message by message, as a page; of many seeds, the first that fails.",
+            metavar="FILE",
+        ),
     ] = None,
     as_json: Json = False,
     json_file: JsonFile = None,
@@ -88,7 +95,7 @@ def simulate(
 
     A seed stands for one run: the shipped code of producers, readers and brokers on a simulated network, disk and
     clock, with 200 records, two producers, three brokers and ten faults. The same seed gives the same run on every
-    machine.
+    computer.
 
     For example, and for a seed that failed:
 

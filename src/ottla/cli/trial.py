@@ -91,7 +91,7 @@ def trial(
 
     The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
     language that sends them and reports what became of them. `ottla trial matrix` runs every trial with every client
-    that this machine has the tools for.
+    that this computer has the tools for.
 
     With --bootstrap-servers the trial runs on a Kafka of yours: it makes topics of its own there, sends through a proxy
     that causes the faults, reads the topics, and deletes them. Trials with faults of brokers do not run there; --list
