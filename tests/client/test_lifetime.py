@@ -11,11 +11,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import ottla
+from ottla.client import lifetime
 from ottla.client.admin import Admin
 from ottla.client.callers_turn import ALONE_AFTER
 from ottla.protocol.error_codes import ErrorCode
@@ -354,3 +356,92 @@ def open_files() -> int:
         with contextlib.suppress(OSError):
             count += os.readlink(f"/proc/self/fd/{name}").startswith(("anon_inode:[event", "pipe:"))
     return count
+
+
+_NO_THREADS = """
+import sys, threading, ottla
+from ottla.client import lifetime
+kind, servers, topic = sys.argv[1:]
+make = {
+    "Producer": lambda: ottla.Producer(servers),
+    "AsyncProducer": lambda: ottla.AsyncProducer(servers),
+    "Reader": lambda: ottla.Reader(servers, topic),
+    "Admin": lambda: ottla.Admin(servers),
+}[kind]
+# No thread gets a stack of this size.
+threading.stack_size(1 << 46)
+try:
+    make()
+except ottla.OttlaError as error:
+    print(error)
+import gc, os
+gc.collect()
+links = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if int(name) > 2
+         and os.path.exists(f"/proc/self/fd/{name}")]
+print(sum(link.startswith("anon_inode:[event") for link in links), len(lifetime._living))
+"""
+
+
+@pytest.mark.parametrize("kind", ["Producer", "AsyncProducer", "Reader", "Admin"])
+def test_a_client_without_a_thread_says_so_leaves_nothing_open_and_does_not_hold_up_the_end(
+    kind: str, closed_port: str
+) -> None:
+    done = run(_NO_THREADS, kind, closed_port, "orders")
+    told, left = done.stdout.splitlines()
+    assert "I/O thread cannot be started (can't start new thread)" in told
+    assert "raise the limit" in told
+    assert (left, done.returncode, done.stderr) == ("0 0", 0, "")
+
+
+class _Interrupted:
+    """In place of a loop: Ctrl+C comes just before it is stopped."""
+
+    def stop(self) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("make", [ottla.Admin, partial(ottla.Reader, topic="orders")], ids=["Admin", "Reader"])
+def test_closing_again_after_ctrl_c_ends_what_the_first_call_left(
+    closed_port: str, make: Callable[[str], ottla.Admin | ottla.Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make(closed_port)
+    driver = client._driver
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "loop", _Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    assert id(driver) in lifetime._living
+    client.close()
+    assert driver.loop.join(0)
+    assert id(driver) not in lifetime._living
+
+
+_NO_THREADS_ASIDE = """
+import threading, ottla
+from ottla.client.listener_probe import ask_in_plaintext
+from ottla.client.resolve import resolve
+from ottla.client.security import Security
+from ottla.clock import MACHINE
+from ottla.reader.settings import ReaderSettings
+settings = ReaderSettings({
+    "bootstrap_servers": "localhost:1", "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauthbearer_token_provider": lambda: None,
+})
+security = Security.of(settings.connection.security, MACHINE)
+threading.stack_size(1 << 46)
+resolve("nowhere.invalid", 1, lambda addresses, loss: print(addresses, loss.detail))
+security.get_token(lambda token, failure: print(token, failure))
+ask_in_plaintext((2, ("127.0.0.1", 1)), print)
+"""
+
+
+def test_what_a_loop_has_done_beside_it_fails_alone_where_there_are_no_threads() -> None:
+    """An exception there would end the loop, and with it the client."""
+    done = run(_NO_THREADS_ASIDE)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "[] its name cannot be looked up (can't start new thread)",
+        "None no thread can ask for a token (can't start new thread)",
+        "None",
+    ]

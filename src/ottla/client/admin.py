@@ -54,9 +54,9 @@ class Admin(OfOneProcess):
         self._configs = ConfigAdmin(driver)
         self._partitions = PartitionAdmin(driver, self._topics, self._settings)
         self._transactions: TransactionAdmin | None = None
-        driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
+        driver.start()
 
     # ---- topics -------------------------------------------------------------------------------------------------
 

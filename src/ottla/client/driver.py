@@ -74,9 +74,21 @@ class Driver:
     # ---- the user's thread --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; OttlaError where the process can have no more threads."""
         lifetime.began(self)
-        self.loop.start()
+        try:
+            self.loop.start()
+        except BaseException as error:
+            # Ctrl+C may come while the thread begins: then it ends at once.
+            self.standing.close(ClosedError(self.CLOSED))
+            self.loop.stop()
+            lifetime.ended(self)
+            if not isinstance(error, RuntimeError):
+                raise
+            raise OttlaError(
+                f"the {self.KIND}'s I/O thread cannot be started ({error}): this process has as many threads as it may "
+                "have, or is about to end; end other threads or raise the limit (ulimit -u, a container's pids limit)"
+            ) from error
 
     @property
     def state(self) -> str:
@@ -89,8 +101,11 @@ class Driver:
         return "closed" if standing.is_closed else "open"
 
     def close(self) -> None:
-        """End the thread; calls that wait raise ClosedError. (A producer first delivers: `waits.close`.)"""
-        if self.standing.has_forked or self.standing.is_closed:
+        """End the thread; calls that wait raise ClosedError. (A producer first delivers: `waits.close`.)
+
+        Every call does all of it: one before may have been interrupted, or be under way in another thread.
+        """
+        if self.standing.has_forked:
             return
         self.standing.close(ClosedError(self.CLOSED))
         self.loop.stop()

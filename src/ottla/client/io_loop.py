@@ -177,9 +177,13 @@ class IoLoop:
     # ---- any thread -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; RuntimeError where that cannot be: then nothing stays open."""
         self.clock.watch(self.wake)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._let_go()
+            raise
 
     def now_us(self) -> int:
         """What the clock shows; calls nothing interpreted where that is the machine's (see `callers_turn.py`)."""
@@ -278,7 +282,9 @@ class IoLoop:
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the thread's end; False when it still runs."""
-        self._thread.join(timeout_s)
+        # It has no number where it could not be started.
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def abandon_in_child(self) -> None:
@@ -305,14 +311,18 @@ class IoLoop:
             _log.exception("the I/O thread %s stopped", self._thread.name)
             self._front.crashed(error)
         finally:
-            self._sleeping = False
-            self.clock.forget(self.wake)
-            for channel in self._channels.values():
-                channel.close()
-            self._poller.close()
-            # Loop and owner hold each other: without this, descriptors would stay open until garbage is collected.
-            self._doorbell = GONE
-            self._front = None  # type: ignore[assignment]
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The thread has ended, or could not be started: close all that is open."""
+        self._sleeping = False
+        self.clock.forget(self.wake)
+        for channel in self._channels.values():
+            channel.close()
+        self._poller.close()
+        # Loop and owner hold each other: without this, descriptors would stay open until garbage is collected.
+        self._doorbell = GONE
+        self._front = None  # type: ignore[assignment]
 
     def _turn(self) -> None:
         core, front = self._core, self._front

@@ -48,7 +48,11 @@ def _aside(told: Callable[[Loss | None], None], find_out: Callable[[], Loss | No
             loss = None
         told(loss)
 
-    threading.Thread(target=run, name="ottla-listener-probe", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="ottla-listener-probe", daemon=True).start()
+    except RuntimeError:
+        # The process has as many threads as it may have: the cause stays unknown.
+        told(None)
 
 
 def _why_not_tls(answer: Any) -> Loss | None:

@@ -54,9 +54,9 @@ class OffsetLookup:
         self.topic_ids: dict[str, bytes] = {}
         """{topic: id} of every topic that was found; 16 zeros where the cluster has no ids."""
         self._coordinators: dict[str, int] = {}
-        driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
+        driver.start()
 
     def topics(self) -> list[str]:
         """The names of all topics, sorted, without the cluster's internal ones; `known_partitions` knows them then."""

@@ -74,11 +74,11 @@ class ProducerBase(OfOneProcess, ProducerNames, Generic[Waits], metaclass=SendsO
         self._tables = TableSender(driver, rng, given)
         self._send = sending(self._appending(driver.appender), settings, driver.interceptors, self._later())
         begin_to_send(self)
-        driver.start()
         # The I/O thread has no reference to the producer. When that is dropped without close, what was sent is
-        # delivered, and the thread ends.
+        # delivered, and the thread ends. Before the thread starts: Ctrl+C may come at any moment after that.
         self._abandon: Any = weakref.finalize(self, driver.abandon)
         self._abandon.atexit = False
+        driver.start()
 
     @staticmethod
     def _appending(appender: Appender) -> Callable[..., Any]:

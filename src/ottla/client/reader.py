@@ -74,9 +74,9 @@ class Reader(OfOneProcess):
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
         )
         self._begin(events)
-        driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
+        driver.start()
 
     def iter_raw(self, *, patience_s: float | None = None) -> Iterator[Fetched]:
         """Whole record batches as they are stored, buffer by buffer, in offset order within each partition.

@@ -30,7 +30,12 @@ def resolve(host: str, port: int, done: Callable[[list[Address], Loss | None], N
     else:
         done(found, None)
         return
-    threading.Thread(target=_look_up_aside, args=(host, port, done), name=f"ottla-dns-{host}", daemon=True).start()
+    aside = threading.Thread(target=_look_up_aside, args=(host, port, done), name=f"ottla-dns-{host}", daemon=True)
+    try:
+        aside.start()
+    except RuntimeError as error:
+        # The process has as many threads as it may have. That may pass, and must not end the I/O thread.
+        done([], failed(f"its name cannot be looked up ({error})"))
 
 
 def _look_up(host: str, port: int, flags: int) -> list[Address]:

@@ -73,7 +73,11 @@ class Security:
         if token is not None:
             given(token, "")
             return
-        threading.Thread(target=self._ask, args=(given,), name="ottla-token", daemon=True).start()
+        try:
+            threading.Thread(target=self._ask, args=(given,), name="ottla-token", daemon=True).start()
+        except RuntimeError as error:
+            # The process has as many threads as it may have. That must not end the I/O thread.
+            given(None, f"no thread can ask for a token ({error})")
 
     def forget_token(self) -> None:
         """A broker refused the token: the next connection gets a new one."""
