@@ -354,3 +354,28 @@ def test_a_topic_is_made_though_a_broker_that_is_given_up_does_not_hear_of_it(ka
             make_topic(admin, kafka_name)
         with Admin(cluster.bootstrap_servers.split(",")[0]) as admin:
             assert kafka_name in admin.list_topics()
+
+
+class _Interrupted:
+    """In place of `Waiting`: Ctrl+C comes at once."""
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        raise KeyboardInterrupt
+
+    def look(self) -> None:
+        """Nobody waits."""
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_not_kept(
+    kafka_cluster: ottla.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        topics = admin.list_topics()
+        driver = admin._driver
+        with monkeypatch.context() as patched:
+            patched.setattr(driver, "waiting", _Interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                admin.list_topics()
+        # Brokers answer in order.
+        assert admin.list_topics() == topics
+        assert driver._answers == {}

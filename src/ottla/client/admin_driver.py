@@ -33,6 +33,8 @@ class AdminDriver(Driver):
 
     def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self._settings = settings
+        # What threads wait for, and what has come of that.
+        self._awaited: set[int] = set()
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
         prepare(settings.connection)
@@ -89,15 +91,20 @@ class AdminDriver(Driver):
         self.standing.check_usable()
         tokens = [next(self._tokens) for _ in questions]
         deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
-        for token, (message, where) in zip(tokens, questions, strict=True):
-            self.loop.post(Question(message, token, where, deadline_us, version))
         lasting = LastingError(self.loop.addresses)
 
         def settled() -> bool:
             return all(token in self._answers for token in tokens) or self.cannot_go_on() or lasting.seen()
 
-        self.waiting.wait(settled, timeout_ms / 1000 + 1)
-        answers = [self._answers.pop(token, None) for token in tokens]
+        try:
+            self._awaited.update(tokens)
+            for token, (message, where) in zip(tokens, questions, strict=True):
+                self.loop.post(Question(message, token, where, deadline_us, version))
+            self.waiting.wait(settled, timeout_ms / 1000 + 1)
+        finally:
+            # In this order, and the other way round in `perform`: an answer that nobody waits for does not stay.
+            self._awaited.difference_update(tokens)
+            answers = [self._answers.pop(token, None) for token in tokens]
         unsendable = next((answer for answer in answers if answer is not None and answer.unsendable), None)
         if unsendable is not None and not may_be_unsendable:
             raise UserMistake(f"the cluster was not asked: {unsendable.failure}")
@@ -138,6 +145,8 @@ class AdminDriver(Driver):
         if isinstance(output, Answer):
             self._answers[output.token] = output
             self._changed = True
+            if output.token not in self._awaited:
+                self._answers.pop(output.token, None)
 
 
 def unanswered(what: str, answer: Answer | None, where: int) -> Unreachable:
