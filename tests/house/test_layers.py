@@ -169,6 +169,17 @@ def test_an_import_reaches_into_the_innermost_room(module: str, name: str, room:
     assert imported_room(module, name) == room
 
 
+def test_imports_name_their_module_in_full() -> None:
+    """The tests below know no others."""
+    relative = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in source_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
 def test_each_room_imports_only_rooms_before_it() -> None:
     wrong = []
     # What is public: what `import ottla` opens to, loaded when it is asked for, and the command line.
