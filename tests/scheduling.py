@@ -87,6 +87,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FromTheRow(LoadFileScheduling):
         """Takes the next file from the left, the right or the middle, by the number of the worker."""
 
+        @property
+        def nodes(self) -> list[Any]:
+            """By their number: they become ready in any order, and where the middle is depends on who was first."""
+            return sorted(super().nodes, key=lambda node: int(node.gateway.id.removeprefix("gw")))
+
         def _assign_work_unit(self, node: Any) -> None:
             worker = int(node.gateway.id.removeprefix("gw"))
             place = {0: 0, 1: len(self.workqueue) - 1}.get(worker, (len(self.workqueue) - 1) // 2)

@@ -78,6 +78,31 @@ def test_a_third_worker_has_neither(project: Path) -> None:
     assert all(workers[f"test_{number}_spark.py::test_it"] == "gw1" for number in range(2))
 
 
+_ONE_AFTER_THE_OTHER = """
+import os, pathlib, time
+
+FOLDER = pathlib.Path(__file__).parent
+BEFORE = {"gw2": "gw0", "gw1": "gw2"}
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+def pytest_configure():
+    until = time.monotonic() + 60
+    while WORKER in BEFORE and not (FOLDER / BEFORE[WORKER]).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def pytest_collection_finish():
+    (FOLDER / WORKER).touch()
+"""
+
+
+def test_the_middle_does_not_depend_on_which_worker_is_ready_first(project: Path) -> None:
+    with (project / "conftest.py").open("a") as file:
+        file.write(_ONE_AFTER_THE_OTHER)
+    test_a_third_worker_has_neither(project)
+
+
 def test_the_longest_files_are_at_both_ends(project: Path) -> None:
     seconds = {"test_a.py": 10, "test_b.py": 50, "test_c.py": 30, "test_d.py": 90}
     (project / "durations.json").write_text(json.dumps({"test": seconds, "prove": {"test_a.py": 1000}}))
