@@ -85,7 +85,8 @@ def test_every_command_tells_its_exit_statuses(
     names = [path for path in commands(typer.main.get_command(app_for([]))) if len(path) < 2]
     assert len(names) > 10
     for path in names:
-        assert "Exit status: 0 " in shown(path, 80, monkeypatch, capsys), path
+        told = shown(path, 80, monkeypatch, capsys)
+        assert "Exit status: 0 " in told, f"the docstring of {path} must say: Exit status: 0 when ..."
 
 
 def test_the_help_of_all_tells_every_exit_status(
@@ -134,6 +135,8 @@ def test_json_is_the_same_flag_of_every_command_and_a_file_for_it_has_another_na
         }
 
     flags, files = options("--json"), options("--json-file")
+    lacking = set(every) - flags.keys() - WITHOUT_JSON
+    assert not lacking, f"{sorted(lacking)} need `as_json: Json = False` (cli/options.py)"
     assert set(every) - flags.keys() == WITHOUT_JSON
     assert {("trial",), ("simulate",), ("run",), ("audit",)} <= files.keys() <= flags.keys()
     for path, option in flags.items():

@@ -172,6 +172,8 @@ def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
     }
     # Coordinators are moved as the leaders they are.
     assert verbs - {"move_coordinator"} == {*KINDS}
+    lacking = sorted(verbs - {*CASES, *OF_BROKERS})
+    assert not lacking, f"CASES needs a row for {lacking}"
     assert {*CASES, *OF_BROKERS} == verbs
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import json
 import pydoc
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
 
+from ottla.broker import request_faults
 from ottla.cluster.faults import Faults
 from ottla.errors import ConfigError
 from ottla.faults.effect import Effect
-from ottla.faults.fault import KINDS, Fault, fault_class, fault_from, fault_from_texts, make_fault
+from ottla.faults.fault import KINDS, OF_REQUESTS, Fault, fault_class, fault_from, fault_from_texts, make_fault
 from ottla.faults.verbs import Verbs, Which
+from ottla.proxy import passage
+from ottla.simulation import drawing
 
 # A fault of each kind, with all it wants.
 WANTED: dict[str, dict[str, Any]] = {
@@ -54,6 +58,31 @@ def test_each_kind_has_a_file_a_docstring_and_says_what_its_fields_are(kind: str
     assert found.__module__ == f"ottla.faults.{kind}"
     assert (found.__doc__ or "").strip()
     assert all(field.says for field in found.fields().values())
+
+
+def test_each_kind_that_wants_something_has_a_row_here() -> None:
+    wanting = {kind for kind in KINDS if fault_class(kind).wanted}
+    assert wanting <= WANTED.keys(), f"WANTED lacks {sorted(wanting - WANTED.keys())}"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in drawing.DRAWN_KINDS if kind != drawing.REQUESTS])
+def test_the_simulation_can_draw_each_kind(kind: str) -> None:
+    assert fault_class(kind).draw.__func__ is not Fault.draw.__func__, f"{kind} has no draw"  # type: ignore[attr-defined]
+
+
+def test_the_simulation_draws_each_kind_of_requests_but_the_one_for_tests() -> None:
+    assert {*drawing._AT_REQUESTS, *drawing._REFUSING} == {*OF_REQUESTS} - {"hold"}
+
+
+@pytest.mark.parametrize("module", [request_faults, passage], ids=["brokers", "proxies"])
+@pytest.mark.parametrize("kind", OF_REQUESTS)
+def test_brokers_and_proxies_do_something_for_each_kind_of_requests(kind: str, module: ModuleType) -> None:
+    assert f'"{kind}"' in inspect.getsource(module), f"{module.__name__} has no branch for {kind}"
+
+
+@pytest.mark.parametrize("kind", OF_REQUESTS)
+def test_proxies_have_a_verb_for_each_kind_of_requests(kind: str) -> None:
+    assert hasattr(Verbs, kind), f"{kind} belongs into faults/verbs.py, as proxies have no cluster"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in WANTED])

@@ -51,6 +51,13 @@ def test_a_page_shows_no_command_that_is_not_there(page: Path) -> None:
     assert [(line, unknown(line)) for line in command_lines(page) if unknown(line)] == []
 
 
+@pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
+def test_the_page_of_commands_has_each_command_in_its_table(name: str) -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    table = "\n".join(re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE))
+    assert f"`{name}`" in table, f"docs/command-line.md needs a row for {name}"
+
+
 def test_a_wrong_option_is_found() -> None:
     assert unknown("ottla topics create orders --replication-factor 3") == ["--replication-factor"]
     assert unknown("ottla topic list") == ["topic"]

@@ -132,7 +132,8 @@ def test_names_types_defaults_and_ranges_are_javas(
     tables: dict[str, dict[str, tuple[str, str, str]]], client: str, rows: tuple[Setting, ...]
 ) -> None:
     table = tables[client]
-    assert {row.name for row in rows} - OTTLAS_OWN <= table.keys()
+    unknown = {row.name for row in rows} - OTTLAS_OWN - table.keys()
+    assert not unknown, f"Java has no {sorted(unknown)}: name them in OTTLAS_OWN"
     for row in rows:
         if row.name in OTTLAS_OWN or row.reads is not None:
             continue

@@ -57,6 +57,8 @@ def found(seen: Chronicle) -> list[str]:
 
 def test_every_kind_has_a_run_in_which_it_is_found() -> None:
     convicted = {kind for weakness in WEAKNESSES.values() for kind in weakness.convicted_of}
+    lacking = sorted(KINDS - convicted - {*DOCTORED} - ELSEWHERE)
+    assert not lacking, f"{lacking} need a control in tools/mutation/weaknesses.py, or a row in DOCTORED"
     assert convicted | {*DOCTORED} | ELSEWHERE == KINDS
 
 

@@ -267,4 +267,5 @@ def test_a_fault_may_be_for_some_sides() -> None:
 
 def test_the_guide_names_each_trial_in_its_order() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "trials.md").read_text("utf-8")
-    assert re.findall(r"^\| `([a-z0-9-]+)` \|", guide, re.MULTILINE) == shipped_names()
+    told = re.findall(r"^\| `([a-z0-9-]+)` \|", guide, re.MULTILINE)
+    assert told == shipped_names(), "docs/trials.md has a row for each, in the order of their files"

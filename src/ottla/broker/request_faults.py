@@ -109,6 +109,8 @@ class RequestFaults:
         if action.kind in ("lose_request", "drop_request"):
             self._end_connection(request, action, "request")
             return True
+        if action.kind != "refuse":
+            raise NotImplementedError(f"brokers do nothing for {action.kind} before the append")
         request.refusal = action
         return False
 
@@ -147,6 +149,9 @@ class RequestFaults:
         if action.kind == "delay_ack":
             self._purgatory.add(DelayedAnswer(self._connections, request, message), now_us + action.delay_us)
             return True
+        # The answer is what was refused already.
+        if action.kind != "refuse_after_append":
+            raise NotImplementedError(f"brokers do nothing for {action.kind} after the append")
         return False
 
     def released(self, fault_id: int, now_us: int) -> None:

@@ -156,7 +156,7 @@ class Fault:
     @classmethod
     def draw(cls, drawing: Drawing, span: Span) -> Self | None:
         """One that will fire; it may move or stretch its span. None where it would not fire."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} has no draw, by which the simulation makes one")
 
     def tell(self) -> str:
         """What happens, in a few words: "broker 2 is killed"."""

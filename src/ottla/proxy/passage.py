@@ -255,6 +255,8 @@ class Passage:
                 request.ending = action.kind.partition("_")[0]
                 self._end_with(request, now_us)
             return True
+        if action.kind != "refuse":
+            raise NotImplementedError(f"proxies do nothing for {action.kind} before the append")
         return self._refuse(request, action, now_us)
 
     def _refuse(self, request: Request, action: Action, now_us: int) -> bool:
@@ -342,6 +344,8 @@ class Passage:
             request.held_by = action.fault_id
         elif action.kind == "redeliver":
             self._again.append((now_us + action.delay_us, request))
+        else:
+            raise NotImplementedError(f"proxies do nothing for {action.kind} after the append")
         return False
 
     def _send_answers(self, now_us: int) -> None:

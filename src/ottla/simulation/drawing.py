@@ -22,7 +22,8 @@ from ottla.simulation.timetable import Sending, Timetable
 # Faults that apply to requests are drawn as one kind, REQUESTS: mostly one of `_AT_REQUESTS`, sometimes one that
 # answers with an error, or that ends or freezes the broker while it handles a request.
 REQUESTS = "requests"
-_AT_REQUESTS = (
+_REFUSING = ("refuse", "refuse_after_append")
+_OFTEN = (
     "lose_ack",
     "lose_ack",
     "lose_request",
@@ -32,7 +33,8 @@ _AT_REQUESTS = (
     "delay_request",
     "redeliver",
 )
-_REFUSING = ("refuse", "refuse_after_append")
+# "hold" is for tests only.
+_AT_REQUESTS = (*_OFTEN, *(kind for kind in OF_REQUESTS if kind not in (*_OFTEN, *_REFUSING, "hold")))
 _ENDING_MILD, _ENDING_SEVERE = ("kill", "pause"), ("kill", "power_off", "pause", "cut_power")
 _REFUSING_SHARE, _ENDING_SHARE = 0.2, 0.15
 SEVERE_KINDS = ("cut_power", "corrupt_unsynced")
