@@ -121,6 +121,7 @@ class SimulatedAdminDriver(_OnSchedule, AdminDriver):  # type: ignore[misc]
     def __init__(self, place: PlaceOfProcess, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": place.bootstrap_servers, **settings})
         self._core = AskingCore(self._settings.connection, rng)
+        self._awaited: set[int] = set()
         self._on_schedule(place, number, self._core)
 
 
