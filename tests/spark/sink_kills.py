@@ -185,19 +185,19 @@ def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str,
     return fault
 
 
-def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str, str]) -> QueryFault:
-    """{query: fault}: the driver, when the commit of each one's decision was asked for and is not answered."""
+def kill_unanswered(engine: Engine, cluster: ottla.Cluster, verbs: Mapping[str, str]) -> QueryFault:
+    """{query: verb of `cluster.faults`}: the driver, when the commit of each one's decision has no answer."""
     stop = Stop(Barrier.COMMIT_ASKED)
     fault = QueryFault(engine, "Spark's driver killed with the commit of the decision unanswered", {})
     with contextlib.ExitStack() as stack:
-        for name, fault in faults.items():
+        for name, verb in verbs.items():
             fault.hold({name: stop})
-            lost = stack.enter_context(getattr(cluster.faults, fault)(api="EndTxn", nth=1))
+            lost = stack.enter_context(getattr(cluster.faults, verb)(api="EndTxn", nth=1))
             engine.release()
             # Nobody else is about to end a transaction.
             engine.driver.await_true(lambda lost=lost: lost.fired == 1, f"{name} did not ask for the commit")  # type: ignore[misc]
         engine.driver.kill()
-    engine.start(faults)
+    engine.start(verbs)
     engine.assert_quiet()
     return fault
 
