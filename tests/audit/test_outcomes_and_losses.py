@@ -100,7 +100,7 @@ def test_on_a_foreign_cluster_a_loss_is_found_and_its_excuse_is_not_observable(s
     assert finding.unseen == ("whether a power cut or an unclean election excuses what is lost",)
 
 
-# ---- 11: the durability ledger --------------------------------------------------------------------------------------
+# ---- 11: durability ------------------------------------------------------------------------------------------------
 
 
 def excuses(scene: Scene) -> list[str]:

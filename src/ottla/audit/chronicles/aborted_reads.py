@@ -26,7 +26,7 @@ def check_aborted_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
         if level != COMMITTED:
             continue
         logs = case.logs.get(place)
-        marked = {} if not logs or case.ledger.breaks.get(place) else aborted_offsets(logs[0])
+        marked = {} if not logs or case.durability.breaks.get(place) else aborted_offsets(logs[0])
         for values in seen.values():
             for shown in values:
                 _check(case, found, place, shown, marked)
@@ -38,7 +38,7 @@ def _check(case: Case, found: Findings, place: Place, shown: Shown, marked: Mapp
     transactions = case.transactions_of(record.number) or []
     told = bool(transactions) and all(each.outcome == "aborted" for each in transactions)
     if told and any(case.excuse_shown(each, place, record.offset, read.ended_us) is not None for each in transactions):
-        return  # its marker went with what was lost, and the next one decides for it
+        return  # a loss that is excused took its marker, and the producer's next marker decides for it
     if not told and record.offset not in marked:
         return
     name = f"transaction {transactions[0].number} of {transactions[0].producer}" if transactions else "its own"

@@ -1,7 +1,7 @@
-"""A chronicle laid out for its checkers: what belongs to one partition, producer or transaction stands together.
+"""A chronicle in the form that checkers need: what belongs to one partition, producer or transaction is kept together.
 
-Built once a judgement, so that no checker walks the whole run to find its part. Nothing is decided here but which read
-speaks for the end of a partition: the last final one that reached the end it was told.
+It is built once for a run, so that no checker goes through the whole run to find its part. Nothing is decided here but
+which read shows the end of a partition: the last final one that reached the end it was told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.audit.chronicles.chronicle import (
     TransactionSeen,
     Watermark,
 )
-from ottla.audit.chronicles.durability import FOREVER, TRANSACTION_LOG, DurabilityLedger
+from ottla.audit.chronicles.durability import FOREVER, TRANSACTION_LOG, Durability
 from ottla.audit.chronicles.late_ends import excuse_late_commit
 from ottla.audit.chronicles.readings import Readings
 from ottla.audit.chronicles.reused_epochs import excuse_commit_of_another, excuse_joining, excuse_reused_epoch
@@ -29,7 +29,7 @@ class Case:
     """What a checker is given. `places` are all partitions of all topics promised; None lists stay None.
 
     `roles`, `marks`, `commits` are in the order of time; `logs` holds one replica per different content, the last
-    leader's first, where there is anything; `final` the read that speaks for the end, by isolation level and partition.
+    leader's first, where there is anything; `final` the read that shows the end, by isolation level and partition.
     """
 
     def __init__(self, chronicle: Chronicle) -> None:
@@ -73,7 +73,7 @@ class Case:
             self.replicas.setdefault((replica.topic, replica.partition), []).append(replica)
         different = {place: self._different(place, found) for place, found in self.replicas.items()}
         self.logs = {place: logs for place, logs in different.items() if logs}
-        self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.broker_ends)
+        self.durability = Durability(self.topics, self.roles, self.marks, self.commits, chronicle.broker_ends)
         self.readings = Readings(chronicle.reads)
 
     @property
@@ -102,9 +102,9 @@ class Case:
     def excuse_transaction(self, transaction: TransactionSeen, until_us: int = FOREVER) -> str | None:
         """What may have taken markers, or what the coordinator stored of this transaction, before it was seen."""
         since_us = transaction.began_us
-        why = self.ledger.excuse_topic(TRANSACTION_LOG, since_us, until_us)
+        why = self.durability.excuse_topic(TRANSACTION_LOG, since_us, until_us)
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
-            why = why or self.ledger.excuse_read((record.topic, record.partition), -1, since_us, until_us)
+            why = why or self.durability.excuse_read((record.topic, record.partition), -1, since_us, until_us)
         return why
 
     def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int, until_us: int) -> str | None:
@@ -121,7 +121,7 @@ class Case:
         return self._deleted.get(place, 0)
 
     def standing(self, place: Place) -> dict[int, list[int]]:
-        """Record number -> the offsets at which it lies in the log that speaks for a partition."""
+        """Record number -> the offsets at which it lies in the last leader's log of a partition."""
         found = self._standing.get(place)
         if found is None:
             found = self._standing[place] = {}
@@ -142,13 +142,13 @@ class Case:
         if 0 <= record.offset < self.deleted_before(place):
             return "its deletion was asked for"
         if promise is not None and promise.acks == 1:
-            why = self.ledger.excuse_unreplicated(record, self._epoch_at(place, record.offset))
+            why = self.durability.excuse_unreplicated(record, self._epoch_at(place, record.offset))
             if why is not None:
                 return why
-        return self.ledger.excuse(place, record.offset, record.sent_us) or excuse_reused_epoch(self, record)
+        return self.durability.excuse(place, record.offset, record.sent_us) or excuse_reused_epoch(self, record)
 
     def _epoch_at(self, place: Place, offset: int) -> int | None:
-        """The leader epoch of the batch at an offset of the log that speaks for a partition; None where none stands."""
+        """The leader epoch of the batch at an offset in the last leader's log; None if no batch is there."""
         batches = self.logs[place][0].batches if place in self.logs else ()
         return next((each.leader_epoch for each in batches if each.base_offset <= offset <= each.last_offset), None)
 

@@ -25,7 +25,7 @@ def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         # Rounds overlap: the one that ended later may have read the older value.
         since_us = min(first.began_us, second.began_us)
         until_us = max(first.ended_us, second.ended_us)
-        if case.ledger.excuse_shown(conflict.place, conflict.first.offset, since_us, until_us) is None:
+        if case.durability.excuse_shown(conflict.place, conflict.first.offset, since_us, until_us) is None:
             found.add(
                 f"offset {conflict.first.offset} held {_name(conflict.first)} for {first.reader} until {first.ended_us}"
                 f" us, and {_name(conflict.second)} for {second.reader} until {second.ended_us} us",
@@ -59,7 +59,7 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
             if (
                 offset in stands
                 or offset < case.deleted_before(place)
-                or case.ledger.excuse_shown(place, offset, read.began_us) is not None
+                or case.durability.excuse_shown(place, offset, read.began_us) is not None
                 or (level == COMMITTED and _lost_its_marker(case, place, record, read, final.end))
             ):
                 continue
@@ -74,10 +74,11 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
 
 
 def _lost_its_marker(case: Case, place: Place, record: RecordSeen, read: ReadSeen, end: int) -> bool:
-    """Whether a record that stands is hidden only because a marker, of its transaction or one before, was taken back.
+    """Whether a record is still in the log, and read_committed leaves it out only because a marker was lost.
 
-    Behind the last stable offset it is the transaction there that lost its marker. Either way the marker was committed
-    when this was read, and stood behind what a break left: so the log has another one there, or none, and none before.
+    It is the marker of the record's own transaction, or that of the open transaction at which the final read ends. The
+    lost marker was committed when the record was read, and lay before the marker that decides now (there may be none):
+    a break must explain its loss.
     """
     stands = case.final.get((UNCOMMITTED, place))
     if place not in case.logs or stands is None or all(each != record for each in stands.records):
@@ -86,8 +87,8 @@ def _lost_its_marker(case: Case, place: Place, record: RecordSeen, read: ReadSee
     if opened is None or opened.commits:
         return False
     committed = max((each.end_offset for each in case.commits.get(place, ()) if each.at_us <= read.ended_us), default=0)
-    lost = min(opened.offset, committed - 1)  # as far behind as the lost marker can have stood
-    return lost >= 0 and case.ledger.excuse_read(place, lost, read.began_us) is not None
+    lost = min(opened.offset, committed - 1)  # the highest offset that the lost marker can have had
+    return lost >= 0 and case.durability.excuse_read(place, lost, read.began_us) is not None
 
 
 def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> None:

@@ -1,4 +1,4 @@
-"""The durability ledger: by what a committed record may be lost all the same. Each loss is put down to one of these.
+"""Durability: what may take away a committed record all the same. Only these events excuse its loss.
 
 Kafka acknowledges what is in memory on the replicas in sync. Such a record survives as long as one of them does, with
 two exceptions: an *unclean election* (only where the topic allows it) makes a leader of a replica that was not in sync;
@@ -8,7 +8,7 @@ may go on in its own epoch until it hears of that. What it shows then is lost, t
 election was unclean. It also goes on to commit, and to acknowledge, what the elected replica had told it to hold before
 a power cut took it from there: a leader that was frozen does so when it wakes up.
 
-What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
+Each such event is noted as a break: from its time on, what was committed in its partition from its offset on may be
 lost. A power cut makes a break only if that broker then leads without having left the replicas in sync in between: a
 replica that comes back is dropped from them first, and joins again when it has caught up. (A replica whose power is cut
 while its leader asks for it to join does join, as long as the controller has not noticed.)
@@ -46,8 +46,8 @@ class Break:
     held_end: int = 0
 
 
-class DurabilityLedger:
-    """Of one run; lists by partition are in the order of time."""
+class Durability:
+    """The breaks of one run; lists by partition are in the order of time."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ def begun_anew(case: Case, place: tuple[str, int], log: ReplicaSeen) -> dict[int
 
 def taken_with_a_gap(case: Case, place: tuple[str, int]) -> dict[int, str]:
     """Offset -> why, for each record of a producer's epoch that begins in this log with another number than 0."""
-    breaks = case.ledger.breaks.get(place)
+    breaks = case.durability.breaks.get(place)
     if not breaks or place not in case.logs or case.logs[place][0].log_start_offset:
         return {}
     why = f"its partition forgot the producer after {breaks[-1].why}"
@@ -84,7 +84,7 @@ def excuse_unfenced(case: Case, place: tuple[str, int], late: RecordSeen, newer:
     since_us = transaction.began_us
     if own.producer_id == newest.producer_id:
         if own.producer_epoch != newest.producer_epoch:
-            return None  # the partition knew better, or its coordinator did
+            return None  # the partition or its coordinator knew of the newer epoch, so this should have been refused
         since_us = _first_began_us(case, transaction)
     elif len(open_before(case.logs[place][0], own.base_offset)) == 1:
         return None  # for the first batch of a transaction the coordinator is asked, which refuses an id it forgot

@@ -5,7 +5,7 @@ the last committed transaction that took an offset for it put it; a later transa
 moves it exactly if its records can be read.
 
 Not observable: what groups have committed, where it was not asked for (`group_offsets` None). A coordinator that lost
-its log to a power cut is excused by the durability ledger.
+its log to a power cut is excused (`durability`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_group_offsets(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
         found.not_seen("what the groups have committed")
         return found.finding()
     for key, transactions in moves.items():
-        lost = case.ledger.excuse_topic(OFFSETS_LOG, transactions[0].began_us)
+        lost = case.durability.excuse_topic(OFFSETS_LOG, transactions[0].began_us)
         if lost is not None or any(_may_be_elsewhere(case, each) for each in transactions):
             found.tally("groups whose coordinator lost its log")
             continue

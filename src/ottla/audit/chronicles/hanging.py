@@ -19,7 +19,7 @@ from ottla.audit.findings import EVIDENCE_MAX, HANGING, Finding, Findings
 def check_hanging(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Transactions reported as hanging, last stable offsets that stay behind, and records without a marker."""
     found = Findings(HANGING, evidence_max)
-    if not case.ledger.is_observable:
+    if not case.durability.is_observable:
         for report in case.chronicle.hanging_transactions:
             found.add(report)
     if case.chronicle.replicas is None:
@@ -33,7 +33,7 @@ def check_hanging(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             if not logs:
                 continue  # nothing was ever written there
             log = logs[0]
-            if place in case.ledger.breaks or case.ledger.excuse_topic(TRANSACTION_LOG, 0) is not None:
+            if place in case.durability.breaks or case.durability.excuse_topic(TRANSACTION_LOG, 0) is not None:
                 found.tally("partitions that may hang, since markers or transactions were lost")
                 continue
             # Compaction takes markers away, too.

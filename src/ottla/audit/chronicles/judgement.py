@@ -104,7 +104,7 @@ def judge(chronicle: Chronicle) -> list[Finding]:
 def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
     found: dict[str, list[Finding]] = {}
     seen: dict[str, dict[str, int]] = {}
-    broken = dict.fromkeys(topic for topic, _ in case.ledger.breaks)
+    broken = dict.fromkeys(topic for topic, _ in case.durability.breaks)
     for producer, history in histories(case):
         promise = case.producers.get(producer)
         counts = seen.setdefault(producer, {})
@@ -197,7 +197,7 @@ def _may_be_gone(case: Case, record: SentRecord, standing: dict[int, None]) -> b
 def _may_lack_copies(case: Case, producer: str, place: Place) -> bool:
     """Whether one copy of a record may have been cleaned up, and another one be left.
 
-    Compaction and retention take one copy before the other; who is idempotent makes no second one.
+    Compaction and retention may take one copy before the other; an idempotent producer makes no second one.
     """
     promise = case.producers.get(producer)
     return promise is not None and not promise.idempotent and case.cleans_up(place)

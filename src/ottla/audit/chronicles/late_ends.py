@@ -84,7 +84,7 @@ def _is_split(case: Case, transaction: TransactionSeen) -> bool:
 
 
 def _decided(case: Case, transaction: TransactionSeen) -> Iterator[tuple[tuple[str, int], Ending]]:
-    """How each copy of its records ends, where it lies in the log that speaks for a partition."""
+    """How each copy of its records ends, by the log that is taken for a partition's (the last leader's)."""
     for record in case.of_transaction.get(transaction.number, ()):
         place = record.topic, record.partition
         for offset in case.standing(place).get(record.number, ()):
@@ -97,7 +97,7 @@ def _is_gone(case: Case, transaction: TransactionSeen) -> bool:
     """Whether a partition has lost its records and their markers, so that it cannot be known any more."""
     for record in case.of_transaction.get(transaction.number, ()):
         place = record.topic, record.partition
-        is_excused = case.ledger.excuse_read(place, -1, transaction.began_us) is not None
+        is_excused = case.durability.excuse_read(place, -1, transaction.began_us) is not None
         if is_excused and record.number not in case.standing(place):
             return True
     return False

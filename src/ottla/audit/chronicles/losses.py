@@ -1,9 +1,9 @@
 """Lost, in a whole run: acknowledged, and absent from the final read, which reached the end of its partition.
 
-Promise: what was acknowledged by all replicas in sync stays, unless the durability ledger says by name what took it
-away (`durability`); with acks=1 another leader may be the reason, and with acks=0 nothing is acknowledged. Unknown
-records are never lost; they are tallied. (`lost` is the checker for a ledger without a chronicle, in which at-most-once
-is meant to show its losses.)
+Promise: what was acknowledged by all replicas in sync stays, unless `durability` says by name what took it away; with
+acks=1 another leader may be the reason, and with acks=0 nothing is acknowledged. Unknown records are never lost; they
+are tallied. (`lost` is the checker for a ledger without a chronicle, in which at-most-once is meant to show its
+losses.)
 
 Not observable: partitions whose final read did not reach the end, topics with retention or compaction, and, where it is
 not known which brokers led and went down, whether a loss was excused.
@@ -88,10 +88,10 @@ def _judge(case: Case, found: Findings, record: SentRecord, bounds: tuple[int, i
     if excuse is not None:
         found.tally(f"lost and excused: {excuse}")
         return
-    if not case.ledger.is_observable:
+    if not case.durability.is_observable:
         found.not_seen("whether a power cut or an unclean election excuses what is lost")
     place = record.topic, record.partition
-    commit = case.ledger.committed(place, record.offset, record.sent_us)
+    commit = case.durability.committed(place, record.offset, record.sent_us)
     held = ""
     if commit is not None:
         brokers = ", ".join(map(str, commit.held_by))

@@ -67,7 +67,7 @@ def _expected(case: Case, found: Findings, place: Place, committed: bool) -> lis
     """The offsets whose records such a reader must get; None where that is unknown."""
     topic, logs = case.topics.get(place[0]), case.logs.get(place)
     name = f"{place[0]}-{place[1]}"
-    if topic is None or topic.cleanup or case.ledger.breaks.get(place):
+    if topic is None or topic.cleanup or case.durability.breaks.get(place):
         found.not_seen(f"skips in {name}, where records may go")
         return None
     if place not in case.replicas:

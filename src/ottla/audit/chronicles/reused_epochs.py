@@ -77,7 +77,7 @@ def excuse_commit_of_another(case: Case, transaction: TransactionSeen) -> str | 
 
 def forgettings(case: Case) -> list[Break]:
     """What took part of the coordinators' topic away."""
-    return [each for place, cuts in case.ledger.breaks.items() if place[0] == TRANSACTION_LOG for each in cuts]
+    return [each for place, cuts in case.durability.breaks.items() if place[0] == TRANSACTION_LOG for each in cuts]
 
 
 def _numbers_before(case: Case, place: tuple[str, int], log: ReplicaSeen, offset: int) -> Iterator[int]:

@@ -5,7 +5,7 @@ sequence number follows upon the last one, from 0 on, and takes one it has alrea
 by comes from the log itself, so that it outlives failovers. A gap is a batch that was passed over; a number that comes
 back is a duplicate that the broker should have known (it remembers five batches).
 
-A loss that the durability ledger excuses may leave a gap: a broker that knows nothing of a producer takes any first
+A loss that is excused (`durability`) may leave a gap: a broker that knows nothing of a producer takes any first
 number. An epoch begins with 0 once more where it was given out again and the partition had forgotten its producer
 (`forgotten_producers`). Logs that begin later than at 0 do not show first numbers. Not observable with foreign brokers.
 """
@@ -61,7 +61,7 @@ def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> N
             found.tally(f"excused: {excuse}")
             continue
         again = before is not None and batch.base_sequence < due
-        if not again and case.ledger.breaks.get(place):
+        if not again and case.durability.breaks.get(place):
             found.tally("gaps where a loss is excused")
             continue
         what = "again or backwards" if again else "with a gap"

@@ -30,7 +30,7 @@ def check_settlement(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         if outcome not in OUTCOMES:
             wrong = f"its outcome is {outcome!r}, which is none"
         elif outcome == ACKED and acks.get(record.producer) == 0:
-            wrong = "it was acknowledged with acks=0, which asks nobody"
+            wrong = "it was acknowledged with acks=0, and no broker answers then"
         elif outcome != ACKED and record.offset != NO_OFFSET:
             wrong = f"it is {outcome}, and yet an offset was told: {record.offset}"
         elif 0 <= record.told_us < record.sent_us:

@@ -4,7 +4,7 @@ Promise: a transaction is visible whole or not at all: in the end over all its p
 partition. (A reader's end there, the last stable offset, lies inside a committed transaction only where that of another
 producer began between its records and is still open: KIP-98 promises no more.) What its producer
 was told holds: committed is all of it, with every record acknowledged; where nobody knows, it is all or nothing. A
-record that the durability ledger takes back is left out, and so are one that was taken for another or joined an earlier
+record whose loss is excused (`durability`) is left out, and so are one that was taken for another or joined an earlier
 transaction (`reused_epochs`), and a transaction whose coordinator lost its log.
 
 Not observable: partitions whose final read with read_committed did not reach the end, or was held up by a hanging
@@ -96,7 +96,7 @@ def _excuse(case: Case, transaction: TransactionSeen, record: SentRecord) -> str
 
 def _check_rounds(case: Case, found: Findings, place: Place) -> None:
     """No round may end inside a transaction of which it shows the beginning, unless another one is open there."""
-    if case.ledger.breaks.get(place):
+    if case.durability.breaks.get(place):
         return
     spans: list[tuple[int, int, TransactionSeen]] = []
     for transaction in case.chronicle.transactions:

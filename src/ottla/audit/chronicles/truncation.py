@@ -2,7 +2,7 @@
 
 Promise: a follower cuts its log back only to where it and the leader part ways (KIP-101, KIP-279), and a leader in sync
 has all that is committed; so what a replica in sync held when it was committed stays on it. A power cut takes what was
-not synced, and what the durability ledger excuses may be cut everywhere. A kill takes nothing. A replica that is moved
+not synced, and what is excused (`durability`) may be cut everywhere. A kill takes nothing. A replica that is moved
 away takes its log with it. Records below a
 replica's log start are deleted there: it holds them no longer, and no cut takes them.
 
@@ -51,7 +51,7 @@ class _Walk:
         self.starts: dict[int, int] = {}
         self.led: dict[tuple[int, int], None] = {}
         streams: list[list[_Event]] = [
-            list(case.ledger.breaks.get(place, ())),
+            list(case.durability.breaks.get(place, ())),
             list(broker_ends),
             list(case.marks[place]),
             list(case.commits.get(place, ())),

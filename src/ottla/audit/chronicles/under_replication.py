@@ -36,7 +36,7 @@ def check_under_replication(case: Case, evidence_max: int = EVIDENCE_MAX) -> Fin
             promise = case.producers.get(record.producer)
             if record.outcome != ACKED or record.offset < 0 or promise is None or promise.acks != -1:
                 continue
-            commit = case.ledger.committed(place, record.offset, record.sent_us)
+            commit = case.durability.committed(place, record.offset, record.sent_us)
             if commit is None or commit.at_us > record.told_us >= 0:
                 excuse = excuse_reused_epoch(case, record)
                 if excuse is not None:
@@ -45,7 +45,7 @@ def check_under_replication(case: Case, evidence_max: int = EVIDENCE_MAX) -> Fin
                 when = "it never did" if commit is None else f"it did at {commit.at_us} us"
                 _add(found, record, commit, f"before the high watermark passed it: {when}")
                 continue
-            for commit in case.ledger.commits(place, record.offset, record.sent_us, record.told_us):
+            for commit in case.durability.commits(place, record.offset, record.sent_us, record.told_us):
                 missing = _missing(case, place, record, commit)
                 if missing is None:
                     break

@@ -1,4 +1,4 @@
-"""Fallen high watermark: what a leader had shown as committed, or as stable, it showed no more.
+"""Fallen high watermark: a leader had shown something as committed, or as stable, and later showed less.
 
 Promise: as long as one broker leads one epoch, its log start offset, its last stable offset and its high watermark only
 grow, and always last stable offset <= high watermark <= log end offset; retention takes nothing that is not committed,

@@ -30,7 +30,7 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         begun.setdefault(transaction.producer, []).append(transaction)
     for old in case.chronicle.transactions:
         if not old.commit_asked or (old.number not in case.of_transaction and old.offsets is None):
-            continue  # who commits nothing asks nobody
+            continue  # no commit was asked for; one of neither records nor offsets needs no request
         successors = [each for each in begun[old.producer] if each.instance > old.instance]
         if not successors:
             continue
@@ -67,14 +67,14 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 def _excuse(case: Case, old: TransactionSeen, shown: list[SentRecord]) -> str | None:
     """What took the abort marker away in each partition that shows records of it, or what coordinators knew."""
     told_us = old.ended_us if old.outcome == "committed" and old.ended_us >= 0 else FOREVER
-    why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us, told_us)
+    why = case.durability.excuse_topic(TRANSACTION_LOG, old.began_us, told_us)
     if why is not None or old.outcome == "committed":
         return why
     why = excuse_late_commit(case, old)
     if why is not None:
         return why
     for record in shown:
-        why = case.ledger.excuse_read((record.topic, record.partition), -1, old.began_us)
+        why = case.durability.excuse_read((record.topic, record.partition), -1, old.began_us)
         if why is None:
             return None
     return why

@@ -4,8 +4,8 @@ The stored side holds numbers only, what the checkers read (`STORED_COLUMNS`): k
 read. The two sides are cogrouped by slice (`slices`) of a partition; each group is one
 `PartitionHistory` of bounded size, and only figures and a few pieces of evidence come back.
 
-Invariant: a partition nobody read anything of, and a ledger nobody found anything for, are judged like any other: what
-is missing on one side is an empty side, never a missing group.
+Invariant: a slice for which nothing was read, or of which the ledger has no row, is judged like any other: the missing
+side is empty, and the group is never left out.
 """
 
 from __future__ import annotations
