@@ -1,4 +1,4 @@
-"""Which promise the wire shows to be broken: a batch stored more than once, lost, or out of order.
+"""Which promise a capture shows to be broken: a batch stored more than once, lost, or out of order.
 
 Everything is compared with exactly-once in order, whatever the producer's settings claim; a breach says both. Only what
 is certain is a breach. What a capture cannot show may still be broken: `Sighting.unseen` says what that is.
@@ -14,16 +14,16 @@ from ottla.explain.placement import Filled, Placement
 from ottla.explain.sighting import Attempt, Place, Sending
 from ottla.tap.exchange import Exchange, Outcome
 
-# A request without an answer may still be under way, for so long at most.
+# A request without an answer may still arrive at the broker for so long.
 _SETTLED_US = 4_000_000
-# A follower that does not fetch holds the high watermark back for so long: replica.lag.time.max.ms, 30 s, is checked #
-# every 15 s.
+# A follower that does not fetch holds the high watermark back for less than this: replica.lag.time.max.ms is 30 s, and
+# is checked every 15 s.
 _HELD_BACK_US = 60_000_000
 
 
 @dataclass(slots=True)
 class Breach:
-    """One thing that exactly-once forbids; `offsets` are where its evidence stands."""
+    """One thing that exactly-once forbids; at `offsets` is the evidence."""
 
     kind: str
     place: Place
@@ -42,7 +42,7 @@ class Breach:
 
 
 def find_breaches(placement: Placement) -> list[Breach]:
-    """All of one partition, in the order of their kinds."""
+    """All breaches of one partition, in the order of their kinds."""
     if not placement.seen.is_known or placement.begins_again:
         return []
     if not placement.seen.is_timed:
@@ -67,7 +67,7 @@ def _breach(
 
 
 def _copies(placement: Placement) -> list[Breach]:
-    """The same bytes, fetched at more offsets than they were sent for."""
+    """Batches that were fetched at several offsets, and sent fewer times than that."""
     found = []
     by_digest: dict[str | None, list[Sending]] = {}
     for sending in placement.seen.sendings:
@@ -135,7 +135,10 @@ def _stands_besides(placement: Placement, sending: Sending) -> bool:
 
 
 def _copied_by_all(filled: Filled, of_attempt: dict[int, Sending]) -> list[Sending]:
-    """Those that have a copy elsewhere: at least one for the gap, whichever selection is true."""
+    """The sendings of a gap that are stored a second time elsewhere; none if a selection is possible without such one.
+
+    If every selection has such a sending, but not the same one, that of the first selection is returned.
+    """
     chosen: list[list[Sending]] = []
     for selection in filled.selections:
         sendings = [of_attempt[each.number] for each in selection]
@@ -195,7 +198,7 @@ def _cut_off(placement: Placement) -> list[Breach]:
 
 
 def _never_stored(placement: Placement) -> list[Breach]:
-    """Sent without asking for an answer (acks=0), and in no Fetch that came long enough afterwards."""
+    """Batches that were sent without asking for an answer (acks=0), and that no later Fetch has shown."""
     unasked = [each for each in placement.seen.sendings if each.first.exchange.outcome is Outcome.NOT_DUE]
     if not unasked or not placement.is_comparable or placement.is_compacted:
         return []
@@ -208,7 +211,7 @@ def _never_stored(placement: Placement) -> list[Breach]:
     last_us = max((each.sending.first.sent_us for each in placement.ranges if each.sending is not None), default=0)
     for sending in unasked:
         digest, sent_us = sending.first.batch.sha256, sending.first.sent_us
-        # Where something was read that was sent behind it, the high watermark was not held back before it.
+        # If a batch that was sent after it was read, the high watermark has passed both: then a short wait is enough.
         is_settled = sent_us + (_SETTLED_US if sent_us < last_us else _HELD_BACK_US) <= read_us
         if digest is None or sent_us < begun_us or not is_settled:
             continue
@@ -221,7 +224,7 @@ def _never_stored(placement: Placement) -> list[Breach]:
 
 
 def _end_known_at(placement: Placement) -> int:
-    """From when on whatever is stored stands behind the first known offset: readers may have begun late."""
+    """From when on every stored batch has the first known offset or a later one; readers may not have begun at 0."""
     if placement.begin == 0:
         return 0
     ends = [each.seen_us for each in placement.seen.ends if each.offset >= placement.begin]
@@ -230,7 +233,7 @@ def _end_known_at(placement: Placement) -> int:
 
 
 def _read_whole_at(placement: Placement) -> int | None:
-    """When the Fetch was sent that completes a read from the first known offset on; None if there is none."""
+    """When the last Fetch of a complete read was sent, from the first known offset to the end; None without one."""
     read_to, read_us = placement.begin, None
     ends = [each.offset for each in placement.seen.ends]
     for fetch in sorted(placement.seen.fetched, key=lambda each: each.begin):
@@ -249,13 +252,13 @@ def _read_whole_at(placement: Placement) -> int | None:
 
 
 def _reordered(placement: Placement) -> list[Breach]:
-    """A sending whose first copy stands behind one that the same producer sent later."""
+    """Sendings whose first copy is behind one that the same producer sent later."""
     if not placement.is_whole:
         return []
     first_copy = _first_copies(placement)
     found = []
     producers = _producers(placement)
-    # What was sent first is late where something sent later stands before it.
+    # From the last sending to the first: a sending is late if one that was sent later has a lower offset.
     order = [each for each in placement.seen.sendings if id(each) in first_copy]
     lowest: dict[int, tuple[int, Sending]] = {}
     for sending in reversed(order):
@@ -274,7 +277,7 @@ def _reordered(placement: Placement) -> list[Breach]:
 
 
 def _first_copies(placement: Placement) -> dict[int, int]:
-    """Of each sending the first offset, where no attempt of it can stand before that unseen."""
+    """The offset of each sending's first copy, by the sending's `id`; left out if an earlier copy is possible."""
     is_read = _read_whole_at(placement) is not None
     equals: dict[str, int] = {}
     for sending in placement.seen.sendings:
@@ -287,7 +290,7 @@ def _first_copies(placement: Placement) -> dict[int, int]:
         if (equals[digest] > 1 and len(copies) > 1) or len(placement.new_copies(sending)) < len(copies):
             continue  # it is not known which copy belongs to which attempt
         known = [*copies, *(each.stands_at for each in sending.attempts if each.stands_at is not None)]
-        # Where all was read every copy is known; else each attempt has to be.
+        # If the whole partition was read, all copies are known. Otherwise it must be known where each attempt is.
         unknown = [each for each in sending.attempts if each.stands_at is None and not each.is_absent]
         is_open = not is_read and bool(unknown)
         is_doubtful = is_open or any(each.number in placement.doubtful for each in sending.attempts)
@@ -297,7 +300,7 @@ def _first_copies(placement: Placement) -> dict[int, int]:
 
 
 def _producers(placement: Placement) -> dict[int, int]:
-    """Connection -> a number of its producer: those that send the same batch, or the same producer id, are one."""
+    """Connection -> a number of its producer: connections with the same batch or the same producer id are of one."""
     parent: dict[int, int] = {}
 
     def root(connection: int) -> int:

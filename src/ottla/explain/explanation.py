@@ -1,4 +1,4 @@
-"""The whole result of a capture: what is broken, which faults explain it, and the plan in which it happens again."""
+"""All that is concluded from a capture: what is broken, which faults explain it, and a plan that shows it again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SHRINK_RUNS_MAX = 200
 
 @dataclass(slots=True)
 class Explanation:
-    """Of one capture. `replayed`: None where there was nothing to explain; `small`: the smallest plan that shows it."""
+    """What was concluded from one capture.
+
+    `replayed` is None if there was nothing to explain; `small` is the smallest plan that shows it.
+    """
 
     seen: Sighting
     placements: list[Placement]
@@ -102,7 +105,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def read(entries: Iterable[Entry], name: str) -> Explanation:
-    """What a capture shows, and what is broken, nothing replayed; UserMistake where no Produce request is in it."""
+    """What a capture shows, and what is broken; nothing is simulated. UserMistake if it has no Produce request."""
     seen = look(entries)
     if not seen.exchanges:
         tls = next((each for each in seen.unseen if "TLS" in each), None)
@@ -126,7 +129,7 @@ def read(entries: Iterable[Entry], name: str) -> Explanation:
 
 
 def explain(entries: Iterable[Entry], name: str, *, shrinks: bool = True) -> Explanation:
-    """All of a capture."""
+    """Explain a capture: read it, and reproduce in the simulator what it shows."""
     found = read(entries, name)
     reproduce(found, shrinks=shrinks)
     return found
@@ -139,7 +142,7 @@ def reproduce(
     progress: Callable[[Plan, int], None] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Try the faults of what was read in the simulator; `progress` and `goes_on` are as for `shrink`."""
+    """Try in the simulator the faults that were suspected; `progress` and `goes_on` are as for `shrink`."""
     if not found.suspects and not found.breaches:
         return
     found.replayed = replay(found.seen, found.placements, found.suspects, found.breaches)

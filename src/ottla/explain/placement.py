@@ -1,10 +1,11 @@
 """Where the batches of a capture stand in their partition: by answers, by fetches, and by counting offsets.
 
-What a broker answered and what a Fetch showed is known. Between two known batches there may be unknown offsets: batches
-whose answer never came, or was an error, fill them where their numbers of records add up. Where more than one selection
-of batches adds up, only what all selections have in common is concluded; where there are too many selections to try,
-only whether each of them has a batch that stands elsewhere, too. Offsets are not counted in a partition with
-transactions (their markers take offsets, too), or with a producer whose requests were not captured.
+What a broker answered and what a Fetch showed is known. Between two known batches there may be a gap: offsets of which
+nothing is known. It is filled with batches that had no answer, or an error, if their numbers of records add up to the
+size of the gap. If more than one selection of batches adds up, only what all selections have in common is concluded. If
+there are too many selections to try, it is only concluded whether each of them has a batch that is stored elsewhere,
+too. Offsets are not counted in a partition with transactions (their markers take offsets, too), or with a producer
+whose requests were not captured.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from ottla.tap.exchange import Outcome
 
 # Bytes with a timestamp that is so much older than their request may have been sent before, too.
 _FRESH_US = 60_000_000
-# Of more attempts that may fill a gap, not all selections are tried; of a larger gap, nothing is concluded from sums.
+# If more attempts than the first number may fill a gap, not all selections of them are tried; then a gap of more
+# offsets than the second number is not filled.
 _CANDIDATES_MAX, _SUM_MAX = 12, 1 << 16
-# From so many of them likely selections are made.
+# Then so many of the attempts are tried.
 _SAMPLED = 6
 
 
 @dataclass(slots=True)
 class Range:
-    """A batch that is known to stand from `begin` to `end` (exclusive).
+    """A batch that is known to have the offsets from `begin` to `end` (exclusive).
 
-    It was appended between `sent_us` and `known_us`. `digest`: of its bytes, None where they are not known.
+    It was appended between `sent_us` and `known_us`. `digest` is that of its bytes, None if they are not known.
     """
 
     begin: int
@@ -44,10 +46,10 @@ class Range:
 
 @dataclass(slots=True)
 class Filled:
-    """A gap that attempts explain: each selection of them that adds up.
+    """A gap that attempts explain, with the selections of them that add up to its size.
 
-    `is_sampled`: there are too many selections, and these are likely ones; none where it is not certain that each has a
-    batch that stands elsewhere, too.
+    `is_sampled`: there are too many selections, and these are likely ones. Then there are none if it is not certain
+    that each selection has a batch that is stored elsewhere, too.
     """
 
     begin: int
@@ -58,15 +60,15 @@ class Filled:
 
 @dataclass(slots=True)
 class Placement:
-    """What stands in one partition.
+    """What is stored in one partition.
 
-    `ranges`: in offset order, no two at the same offsets; of what was overwritten the last. `overwritten`: batches that
-    were acknowledged, and at whose offsets another batch was acknowledged or fetched later. `is_comparable`: fetched
-    batches have the bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`:
-    everything from the first to the last known offset is explained. `has_other_writers`: others write there, and their
-    requests were not captured. `possible`: numbers of the attempts that may stand in a gap, `doubtful` those that may
-    also stand nowhere. `first_told`: the lowest offset that was acknowledged: what stands from there on was stored
-    during the capture.
+    `ranges`: in offset order, no two at the same offsets; where batches were overwritten, the last one. `overwritten`:
+    batches that were acknowledged, and at whose offsets another batch was acknowledged or fetched later.
+    `is_comparable`: fetched batches have the bytes that were produced (brokers that set timestamps or compress anew
+    change them). `is_whole`: everything from the first to the last known offset is explained. `has_other_writers`:
+    others write there, and their requests were not captured. `possible`: numbers of the attempts that may be stored in
+    a gap, `doubtful` those that may also be stored nowhere. `first_told`: the lowest offset that was acknowledged; all
+    that is stored from there on was stored during the capture.
     """
 
     seen: PartitionSeen
@@ -112,7 +114,7 @@ class Placement:
 
 
 def place_batches(seen: PartitionSeen) -> Placement:
-    """Where they stand; notes in each attempt where it does."""
+    """Conclude where the batches of a partition are stored; this is also noted in each attempt (`stands_at`)."""
     placement = Placement(seen)
     produced = {each.batch.sha256 for each in seen.attempts if each.batch.sha256 is not None}
     fetched = [batch for fetch in seen.fetched for batch in fetch.batches]
@@ -219,7 +221,7 @@ def _take_copies(placement: Placement) -> None:
 
 
 class _Gap(NamedTuple):
-    """Offsets of which nothing is known; `behind`: what was sent with the batch that stands behind them."""
+    """Offsets of which nothing is known; `behind`: the sending whose batch is stored behind them."""
 
     begin: int
     end: int
@@ -228,7 +230,7 @@ class _Gap(NamedTuple):
 
 
 def _gaps(placement: Placement) -> list[_Gap]:
-    """Between two known batches, and up to the highest watermark that was told."""
+    """The gaps between two known batches, and the one before the highest high watermark that was told."""
     ranges = placement.ranges
     found = [
         _Gap(before.end, after.begin, after.known_us, after.sending)
@@ -244,7 +246,7 @@ def _gaps(placement: Placement) -> list[_Gap]:
 
 def _fill_gaps(placement: Placement) -> None:
     sending_of = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
-    # An idempotent batch of which the broker told where it stands is there only once.
+    # An idempotent batch is stored only once: if the broker told its offset, it is not in a gap as well.
     open_ones = [
         each
         for each in placement.seen.attempts
@@ -283,9 +285,10 @@ def _fill_gaps(placement: Placement) -> None:
 
 
 def _fill(gap: _Gap, open_ones: list[Attempt], alone: list[Attempt], sending_of: dict[int, Sending]) -> Filled | None:
-    """What may stand there; None where nothing adds up.
+    """The attempts that may be stored in a gap; None if no selection adds up.
 
-    `open_ones` may stand anywhere, `alone` those of them that stand nowhere else; both are sorted by their times.
+    `open_ones` may be stored anywhere, `alone` are those of them that are stored nowhere else; both are in the order of
+    their times.
     """
     count = gap.end - gap.begin
     near = list(islice(_fitting(open_ones, gap), _CANDIDATES_MAX + 1))
@@ -304,14 +307,14 @@ def _fill(gap: _Gap, open_ones: list[Attempt], alone: list[Attempt], sending_of:
 
 
 def _fitting(attempts: list[Attempt], gap: _Gap) -> Iterator[Attempt]:
-    """Those that may stand in a gap; what was sent last comes first."""
+    """The attempts that may be stored in a gap; those that were sent last come first."""
     sent_before = bisect_right(attempts, gap.known_us, key=lambda each: each.sent_us)
     count = gap.end - gap.begin
     return (each for each in islice(reversed(attempts), len(attempts) - sent_before, None) if _size(each) <= count)
 
 
 def _likeliest(attempts: list[Attempt], gap: _Gap, sending_of: dict[int, Sending]) -> list[Attempt]:
-    """What was sent again and acknowledged just behind the gap comes first."""
+    """The same attempts; first those of the sending that is stored just behind the gap."""
     return sorted(attempts, key=lambda each: sending_of[each.number] is not gap.behind)
 
 

@@ -1,8 +1,8 @@
 """Connections that forward the requests of another one: a proxy, or a translated address, captured on both sides.
 
-The same requests pass on both connections, with the same bytes, and the second time while the first one waits for its
-answer. Only the client's connection counts; the one to the broker is left out, else each batch would be sent twice and
-stored once.
+The same requests pass on both connections, with the same bytes: on the second one while they wait for their answers on
+the first one. Only the client's connection counts. The one to the broker is left out: otherwise each batch would seem
+to be sent twice and stored once.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from ottla.simulation.shrink import Shrunk, shrink
 
 _SEED = 1
 _BROKERS = 3
-# Of a capture: so many suspects, so many batches around each of them, and so many in all.
+# Of a long capture, a plan has at most so many suspects, so many batches around each of them, and so many batches.
 _SUSPECTS_MAX, _AROUND, _SENDINGS_MAX = 8, 4, 80
 _PAUSE_US_MAX = 500_000
 _VALUE_BYTES_MAX = 1_000
@@ -77,7 +77,7 @@ def replay(seen: Sighting, placements: list[Placement], suspects: list[Suspect],
         outcome = run_held(plan)
         found = kinds_of(outcome)
         missing = sum(kind not in found for kind in wanted)
-        # Nothing else may break, either.
+        # A plan in which other things break as well is worse, but better than one that lacks something wanted.
         strange = sum(kind not in wanted for kind in found)
         score = 100 * missing + strange
         if best is None or score < best[0]:
@@ -103,7 +103,7 @@ class _Cast:
     ) -> None:
         self._seen = seen
         broken = {each.number for breach in breaches for each in breach.attempts}
-        # Those of what is broken first.
+        # Suspects that belong to a breach come first.
         ranked = sorted(suspects, key=lambda each: each.attempt.number not in broken)
         self.suspects = sorted(ranked[:_SUSPECTS_MAX], key=lambda each: each.attempt.number)
         self.sendings = _around(placements, self.suspects, broken)
@@ -190,7 +190,7 @@ class _Cast:
 
 
 def _around(placements: list[Placement], suspects: list[Suspect], broken: set[int]) -> list[Sending]:
-    """What is suspect or broken, with what was sent to the same partition shortly before and after."""
+    """The sendings with a suspect or a breach, and those to the same partition shortly before and after."""
     suspect = {each.attempt.number for each in suspects} | broken
     chosen: list[Sending] = []
     for placement in placements:
@@ -208,7 +208,7 @@ def _around(placements: list[Placement], suspects: list[Suspect], broken: set[in
 
 
 def _renumbered(sendings: list[Sending]) -> dict[Place, Place]:
-    """Where each partition is in the plan: the topics' own names where Kafka allows them, few partitions."""
+    """Where each partition is in the plan: topics keep names that Kafka allows, partitions are numbered from 0."""
     used = sorted({sending.first.place for sending in sendings})
     topics = list(dict.fromkeys(topic for topic, _ in used))
     named = {topic: topic if topic_name_fault(topic) is None else f"topic-{at}" for at, topic in enumerate(topics)}
@@ -220,7 +220,7 @@ def _renumbered(sendings: list[Sending]) -> dict[Place, Place]:
 
 
 def _producers(sendings: list[Sending]) -> dict[str, list[Sending]]:
-    """Those of one host with the same settings and client id are one producer in the plan."""
+    """The plan's producers with their sendings: one for each host, client id, `acks` and producer id."""
     found: dict[tuple[object, ...], list[Sending]] = {}
     for sending in sendings:
         exchange = sending.first.exchange

@@ -1,8 +1,8 @@
-"""A trial out of a capture: a scenario in TOML that shows the same breach on a cluster, and keeps it as a regression.
+"""A trial from a capture: a scenario in TOML that shows the same breach on a cluster, for use as a regression test.
 
-One side has the settings that were seen and has to show what the capture showed. Another is idempotent and has to keep
-everything. The faults are those of the plan that showed the same in the simulator, for the same requests of a topic of
-one partition.
+One side has the settings that were seen, and must show what the capture showed. Another side is idempotent, and must
+keep everything. The faults are those of the plan that showed the same in the simulator. They apply to the same
+requests, of a topic with one partition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.simulation.plan import SEND, ProducerPlan
 
 _RECORDS_LEAST = 60
 _SHOWN = (DUPLICATED, LOST, REORDERED)
-# Keeps the next requests in flight until the one that is refused was answered.
+# With it the next requests are still in flight when the refused one is answered.
 _SLOW_DISK = ("[[fault]]", 'kind = "slow_disk"', 'broker = "leader"', "delay_ms = 40")
 # Fields that say where a fault applies; a trial has a topic of its own.
 _PLACES = ("topic", "partition", "broker_id")
@@ -32,7 +32,7 @@ def scenario_text(found: Explanation, name: str) -> str:
     plan = found.plan
     if not found.breaches or plan is None:
         raise UserMistake(
-            f"{name} breaks no promise that can be seen, so there is nothing that a trial had to show: "
+            f"{name} breaks no promise that can be seen, so a trial would have nothing to show: "
             "`ottla explain` says what is in it"
         )
     if not found.reproduced:

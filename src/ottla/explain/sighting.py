@@ -18,12 +18,12 @@ from ottla.explain.topics import UNKNOWN, CapturedTopics
 from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind, Way
 
 Place = tuple[str, int]
-# Packets of several interfaces stand in a capture in about the order of their times.
+# Packets of several interfaces are in a capture in the order of their times, give or take this.
 _DISORDER_US = 1_000
-# A batch may have been sent before the capture began and be sent again for so long after that.
+# A batch that was sent before the capture began may be sent again for so long after its beginning.
 _SENT_AGAIN_WITHIN_US = 60_000_000
 NO_PRODUCER = -1
-# A timestamp so far from its request is an application's own, or of a clock that is wrong.
+# If a timestamp is further from its request, an application has set it, or a clock is wrong.
 _STAMPED_WITHIN_MS = 600_000
 _LOSSES = (RemarkKind.LOST, RemarkKind.BEGINNING_UNSEEN)
 
@@ -33,8 +33,8 @@ class Attempt:
     """One batch in one Produce request; times in microseconds since 1970.
 
     `number` counts attempts of the capture in the order of their requests, `nth` those at this partition, both from 1.
-    `offset`: where the broker said that it stands. `end_us`: when its connection ended without an answer. `stands_at`:
-    where it was concluded to stand; `is_absent`: whether it was concluded that it is stored nowhere.
+    `offset`: the one that the broker told. `stands_at`: the one that was concluded; `is_absent`: whether it was
+    concluded that the batch is stored nowhere.
     """
 
     exchange: Exchange
@@ -133,7 +133,7 @@ class End(NamedTuple):
 class PartitionSeen:
     """One partition of one topic; `ends`: every high watermark that was told.
 
-    `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
+    `begun_us`: host of a client -> from when on no attempt of a sending came before the first one that was seen.
     `is_known`: whether all is about one topic, and not perhaps about several of the same name. `sure_us`: until when
     that was told; afterwards the topic may have been deleted and made again. `is_timed`: whether times can be compared.
     `unseen_us`: when a request of any client was last not captured, or could not be read.
@@ -151,15 +151,15 @@ class PartitionSeen:
     begun_us: dict[str, int] = field(default_factory=dict)
 
     def first_us(self, sending: Sending) -> int:
-        """Of a sending that began no later than this an earlier attempt may be unseen."""
+        """If the sending began before this time, an earlier attempt of it may be unseen."""
         return self.begun_us.get(_host(sending.first.exchange), 0)
 
 
 @dataclass(slots=True)
 class Sighting:
-    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show.
+    """All that a capture shows; `unseen` says in clauses what it cannot show.
 
-    `answers_unseen_us`: of a connection, when bytes from its broker were last not captured.
+    `answers_unseen_us`: connection -> when bytes from its broker were last not captured.
     """
 
     partitions: dict[tuple[str, int, str | None], PartitionSeen] = field(default_factory=dict)
@@ -234,7 +234,7 @@ def look(entries: Iterable[Entry]) -> Sighting:
 
 
 def _complete_us(exchange: Exchange) -> int | None:
-    """When it was complete; None where older versions did not tell."""
+    """When it was complete; None in a capture of an older version, which does not tell."""
     if exchange.outcome is Outcome.UNANSWERED:
         return exchange.end_us
     return exchange.request_us if exchange.outcome is Outcome.NOT_DUE else exchange.response_us
@@ -256,7 +256,10 @@ def _host(exchange: Exchange) -> str:
 
 
 def _begun_us(seen: Sighting) -> dict[str, int]:
-    """A client whose first request (ApiVersions) was seen was seen from its beginning."""
+    """`begun_us` of all partitions: 0 for a client whose first request (ApiVersions) was seen.
+
+    For any other client it is so long after its first request that was seen that nothing sent before is sent again.
+    """
     found: dict[str, int] = {}
     for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
         is_beginning = exchange.api == "ApiVersions"

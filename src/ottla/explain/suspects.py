@@ -18,12 +18,12 @@ from ottla.faults.fault import Fault, make_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.tap.exchange import Outcome
 
-# A connection that ends later than this after its request was silent rather than cut.
+# If a connection ends later than this after its request, it is taken for silent; if earlier, for cut.
 _SILENT_US = 400_000
-# An answer is late that took so much longer than usual, and so long at least.
+# An answer counts as late if it took so many times longer than usual, and at least so long.
 _LATE_TIMES, _LATE_US = 20, 100_000
 _DELAY_MAX_MS = 60_000
-# What a broker answers that no longer leads, or is not yet known to.
+# Errors of a broker that does not lead the partition any more, or does not know yet that it does.
 _LED_ELSEWHERE = (
     "NOT_LEADER_OR_FOLLOWER",
     "LEADER_NOT_AVAILABLE",
@@ -49,7 +49,7 @@ class Suspect:
 
 
 def find_suspects(seen: Sighting, placements: list[Placement], breaches: list[Breach]) -> list[Suspect]:
-    """All of a capture, in the order of the requests."""
+    """All suspects of a capture, in the order of the requests."""
     sendings = {
         each.number: sending for part in placements for sending in part.seen.sendings for each in sending.attempts
     }
@@ -68,7 +68,7 @@ def fault_of(attempt: Attempt, kind: str, nth: int | None = None, **fields: obje
 
 
 def _silent(seen: Sighting, sendings: dict[int, Sending]) -> list[Suspect]:
-    """The first request of each connection that got no answer; those behind it were lost with it."""
+    """The first request without an answer on each connection; those after it were lost with it."""
     found: list[Suspect] = []
     taken: set[int] = set()
     for attempt in [] if seen.is_one_way else seen.attempts:
@@ -153,7 +153,7 @@ def _late(seen: Sighting) -> list[Suspect]:
     usual_us = median(each.exchange.latency_us or 0 for each in answered)
     least_us = max(_LATE_US, _LATE_TIMES * usual_us)
     found = []
-    # Requests behind a late one are answered behind it.
+    # A broker answers in the order of the requests: those after a late one wait for its answer, and are not suspects.
     waits_until: dict[int, int] = {}
     for attempt in answered:
         latency_us = attempt.exchange.latency_us or 0
@@ -167,7 +167,7 @@ def _late(seen: Sighting) -> list[Suspect]:
 
 
 def _delivered_again(placements: list[Placement]) -> list[Suspect]:
-    """Stored more often than it was sent: something between client and log has repeated it."""
+    """Batches that are stored more often than they were sent: something between client and log has repeated them."""
     found = []
     for placement in placements:
         for sending in placement.seen.sendings:

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from ottla.tap.exchange import Exchange, PartitionPart
 
-# Which of several topics was meant is not known.
+# In place of a topic's id: it is not known which of several topics was meant.
 UNKNOWN = "?"
 
 
 class Topic(NamedTuple):
-    """`name`, and `which` of those that are called so: None where it is the only one that was seen.
+    """A topic of this `name`; `which` tells several of the same name apart, and is None if only one was seen.
 
-    `is_certain`: whether its id stands in the request, or was told again behind it.
+    `is_certain`: whether its id is in the request, or an answer after the request gave it again.
     """
 
     name: str
@@ -68,7 +68,7 @@ class CapturedTopics:
             self._deleted.setdefault(part.topic, []).append(at_us)
 
     def _by_time(self, name: str, exchange: Exchange) -> Topic:
-        """One of several, by what was told of it shortly before and behind."""
+        """One of several topics of a name, by the answers shortly before and after the request."""
         told = self._told[name]
         same_broker = [each for each in told if each[1] == exchange.broker]
         near = same_broker or told
