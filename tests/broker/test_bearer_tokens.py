@@ -44,9 +44,9 @@ def test_an_unsecured_token_says_whose_it_is_and_how_long():
         (token(exp=True), "when it ends"),
         (token(exp=1e300), "when it ends"),
         (token(exp=float("nan")), "when it ends"),
-        (token(exp=NOW_S), "is over"),
-        (token(iat=NOW_S + 1), "not yet good"),
-        (token(nbf="x"), "not yet good"),
+        (token(exp=NOW_S), "has expired"),
+        (token(iat=NOW_S + 1), "not valid yet"),
+        (token(nbf="x"), "not valid yet"),
         ("W" * 200_000 + ".e30.", "no JSON object"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_bad_token_is_told_first_and_refused_then_as_rfc_7628_wants():
     assert (reply.refusal, bytes(reply.answer.auth_bytes)) == (None, b'{"status":"invalid_token"}')
     reply = client.say(b"\x01")
     assert reply.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert reply.refusal == "the token of user 'ada' is over"
+    assert reply.refusal == "the token of user 'ada' has expired"
     assert client.broker.state is State.REFUSED
 
 

@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "offsets beyond": ("start offset 99 is greater than the", "which has the offsets from 0 to 10"),
     "latest": ("starting offset can't be latest for batch queries", "The option startingOffsets is 'latest'"),
     "ends at earliest": ("ending offset can't be earliest for batch queries", "The option endingOffsets is 'earliest'"),
-    "no time that late": ("No offset matched from request", "has none that young"),
+    "no time that late": ("No offset matched from request", "has none from then on"),
     "gone, strictly": ("Some data may have been lost", "which has the offsets from 12 to 30"),
     "unknown": ("UnknownTopicOrPartitionException", "names topic 'unknown', which does not exist"),
     "two ways": ("Only one of the following options can be specified", "not with subscribe, assign together"),

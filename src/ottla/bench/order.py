@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 LINGER_MS = 5
 # The default of librdkafka, whose users rarely change it.
 BATCH_BYTES = 1_000_000
-# What a row sends at most: bounded in room as in time.
+# A client sends no more than this, so that a fast one does not fill the disk and the memory.
 RECORDS_MAX = 2_000_000
 ACKS_PER_S = 500
 

@@ -81,13 +81,13 @@ def read_unsecured(token: str, now_s: float) -> Bearer:
     if not isinstance(user, str) or not user:
         raise InvalidToken("the token names no user (sub)")
     if expires_s is None or not _is_number(expires_s):
-        raise InvalidToken("the token says not when it ends (exp)")
+        raise InvalidToken("the token does not say when it ends (exp)")
     if expires_s <= now_s:
-        raise InvalidToken(f"the token of user {user!r} is over")
+        raise InvalidToken(f"the token of user {user!r} has expired")
     for name in ("nbf", "iat"):
         begins_s = claims.get(name, 0)
         if not _is_number(begins_s) or begins_s > now_s:
-            raise InvalidToken(f"the token of user {user!r} is not yet good ({name})")
+            raise InvalidToken(f"the token of user {user!r} is not valid yet ({name})")
     return Bearer(user, int((expires_s - now_s) * 1000))
 
 

@@ -158,7 +158,7 @@ def _say(sentence: str, status: int) -> int:
 
 
 def _say_at_once(sentence: str, status: int) -> int:
-    """The same where nobody wants to wait: who should read stdout may be gone, or alive and not read (`less`)."""
+    """The same after an interruption: no waiting for a reader of stdout, which may be gone, or not read (`less`)."""
     with suppress(OSError):  # a stdout that is no file of the system's
         if not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
             _show_no_more()

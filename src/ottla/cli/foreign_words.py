@@ -1,6 +1,6 @@
-"""What people type who know other tools of Kafka (kcat, Kafka's own, rpk, kaf): what that is called here.
+"""Options and commands of other tools for Kafka (kcat, Kafka's own, rpk, kaf), and what they are called here.
 
-Only words that mean nothing here, so that nobody is kept from anything.
+Only words that have no meaning here are listed, so every valid command line works as before.
 """
 
 from __future__ import annotations

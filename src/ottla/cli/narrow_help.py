@@ -104,7 +104,7 @@ def _no_type_name(param: Any, ctx: Any) -> str:
 
 
 def _no_type(ctx: Any) -> None:
-    """What an option takes that takes nothing, and an argument whose name says it."""
+    """In place of typer's function that names the type of a parameter: no type is shown (flags, arguments)."""
 
 
 def _narrow_help(command: Any, ctx: Any) -> bool:

@@ -61,8 +61,8 @@ def ending_in_order() -> Iterator[None]:
     further = 0
     report = sys.unraisablehook
 
-    # Of one handler that knows what has come: to have one of them ignored while it is already on its way would make
-    # Python complain.
+    # One handler for all, which knows what has come. To set later signals to SIG_IGN instead would make Python print
+    # an error if one of them has arrived and its handler has not run yet.
     def leave(number: int, _frame: FrameType | None) -> None:
         nonlocal is_ending, further
         if not is_ending:

@@ -157,7 +157,7 @@ def _nearest_float(number: int | float) -> float:
     try:
         return float(number)
     except OverflowError:
-        # As Arrow reads digits that are beyond every float.
+        # Arrow, too, makes infinity of a number that is too large for a float.
         return math.inf if number > 0 else -math.inf
 
 

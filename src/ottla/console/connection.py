@@ -44,7 +44,7 @@ class Connection(H11Protocol):
         waiting = [each for each in others if not each.is_answering]
         if waiting:
             given_up = min(waiting, key=lambda each: each._since)
-            # It is told so later; until then it must not be chosen again.
+            # `connection_lost` removes it only later: it must not be chosen a second time until then.
             self.connections.discard(given_up)
             given_up.transport.abort()
         else:

@@ -87,7 +87,7 @@ class Kafka:
 
     def _keep(self, asked: Future[Any], found: Any) -> None:
         with self._lock:
-            # Else one that was asked for later is there, or will be.
+            # Otherwise the metadata was asked for again later, and that newer answer counts.
             if self._asked is asked:
                 self._asked = None
                 self._metadata, self._metadata_until = found, time.monotonic() + _METADATA_S

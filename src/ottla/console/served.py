@@ -21,7 +21,7 @@ from ottla.remote.client import RemoteCluster
 VERBS = ("kill", "power-off", "pause", "resume", "stop", "start")
 _LIVE_S = 0.1
 _METRICS_S = 1.0
-# What takes brokers or the kernel a while is looked at once a second, as long as that is no more of the time than this.
+# What is slow to ask for is asked for once a second, or less often, so that it takes at most this share of the time.
 _LOOKING_SHARE = 0.03
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
 # How the names of a request's stages end: RequestQueueTimeMs, LocalTimeMs ... TotalTimeMs.

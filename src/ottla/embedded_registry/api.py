@@ -354,7 +354,7 @@ def _register(api: Api, asked: Asked) -> Any:
     try:
         parsed = Given(api.store, asked.fields, normalize=normalize or api.store.normalizes(subject))
     except Refusal:
-        # What it refers to may have been registered a moment ago, in another registry.
+        # A schema that it refers to may have been registered in another registry just now: the writer decides.
         if not asked.fields.get("references"):
             raise
     # Most of what is registered is there already: nothing needs to be written for that.
@@ -366,7 +366,7 @@ def _register(api: Api, asked: Asked) -> Any:
         same = same_in(api.store, subject, parsed)
         if same is not None:
             return changes.registered(same)
-    # What speaks against it is decided by who writes, who knows all that others have written.
+    # Whether it is compatible is decided by the writer, which knows all that other registries have written.
     return Written(
         lambda store: changes.register(store, subject, asked.fields, normalize=normalize, force=force, parsed=parsed)
     )
@@ -404,7 +404,7 @@ def _compatibility(api: Api, asked: Asked, subject: str, versions: list[Schema])
     given = Given(api.store, asked.fields, normalize=asked.flag("normalize") or api.store.normalizes(subject))
     found = differences(api.store, subject, given.parsed, versions)
     answer: dict[str, Any] = {"is_compatible": not found}
-    # What speaks against it is told in any case: who asks wants to know.
+    # Reasons against it are told also without `verbose`: a client that asks needs them.
     if found or asked.flag("verbose"):
         answer["messages"] = found
     return answer

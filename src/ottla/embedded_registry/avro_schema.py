@@ -329,7 +329,7 @@ class _Normalizer:
             return self.write(kind, namespace)
         parts = dict(given)
         if kind in PRIMITIVES or kind in ("array", "map"):
-            # They have no name; who gives them one says nothing with it.
+            # These types have no names; a name that is given has no meaning.
             parts.pop("name", None)
             if kind in PRIMITIVES and len(parts) == 1:
                 return kind

@@ -195,7 +195,7 @@ def delete_subject(store: Store, subject: str, *, permanent: bool) -> Change:
     if not permanent:
         key = {"keytype": "DELETE_SUBJECT", "subject": subject, "magic": 0}
         return Change(numbers, (record(key, {"subject": subject, "version": numbers[-1]}),))
-    # Who refers comes after whom it refers to.
+    # The newest first, because a version may refer to older ones of its subject.
     gone = [record(each.key(), None) for each in reversed(concerned)]
     return Change(numbers, (*gone, _max_id(store), *_forget_settings(store, subject)))
 

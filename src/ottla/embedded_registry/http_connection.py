@@ -179,7 +179,7 @@ class HttpConnection:
         self._in += content
         self._proceed()
         if len(self._in) > BODY_BYTES_MAX + HEAD_BYTES_MAX and self._socket is not None:
-            # It sends more and more while its last request is answered.
+            # The client goes on sending while its last request is answered: memory must stay bounded.
             self.close()
 
     def _proceed(self) -> None:
@@ -193,7 +193,7 @@ class HttpConnection:
             self._is_proceeding = False
 
     def _answer_in_order(self) -> None:
-        # Who does not take answers gets no more of them.
+        # As long as the client has not taken the last answer (`_out`), no further request is answered.
         while self._in and not (self._is_busy or self._is_ending or self._out) and self._socket is not None:
             try:
                 if self._head is None and not self._take_head():
@@ -231,7 +231,7 @@ class HttpConnection:
         end = self._in.find(_END, 0, HEAD_BYTES_MAX)
         if end < 0:
             if not self._in[:1].isalpha():
-                # Who begins a TLS handshake waits for an answer to it.
+                # A client that begins a TLS handshake sends nothing more until it is answered: refuse it at once.
                 raise _Malformed(400, "the request does not begin with a method of HTTP; there is no TLS here.")
             if len(self._in) >= HEAD_BYTES_MAX:
                 raise _Malformed(431, f"the head of the request has more than {HEAD_BYTES_MAX} bytes.")
@@ -248,7 +248,7 @@ class HttpConnection:
         for line in lines[1:]:
             name, colon, value = line.partition(":")
             name = name.lower()
-            # What stands between this and the client may see a line's end where this sees none, and another body then.
+            # A proxy in front may read such a header in another way, and see another body (request smuggling).
             is_one = colon and name == name.strip() and not {"\r", "\n", "\0"} & {*line}
             if not is_one or (name == "content-length" and name in headers):
                 raise _Malformed(400, "a header of the request is not NAME: VALUE, or is there twice.")
@@ -300,7 +300,7 @@ class HttpConnection:
         if sent < len(content):
             self._out += content[sent:]
             self._loop.add_writer(self._socket, self._writable)
-            # Who does not take answers is not read from.
+            # As long as the client does not take its answer, nothing more is read from it.
             self._loop.remove_reader(self._socket)
         elif self._is_ending and not self._is_busy:
             self._finish()
@@ -364,7 +364,7 @@ class TlsConnection:
         return sent
 
     def shutdown(self, _how: int) -> None:
-        """Nothing is known of half a connection here."""
+        """Does nothing: TLS is not ended in one direction alone."""
 
     def close(self) -> None:
         """Say goodbye and close."""

@@ -177,7 +177,7 @@ def same_in(store: Store, subject: str, given: Given, *, deleted: bool = False) 
         if schema.guid == given.guid:
             return schema
     for schema in versions:
-        # Who names no metadata and no rules means the schema alone.
+        # Without metadata and rules in the request only the schema is compared.
         if (not given.extra or given.extra == schema.extra) and _says_the_same(store, schema, given):
             return schema
     return None

@@ -30,7 +30,7 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 logger = logging.getLogger("ottla.registry")
 
 CONNECTIONS_MAX = 1000
-# How many more are told that there are so many; others are hung up on.
+# So many further clients are told that there are too many connections; beyond these, connections are only closed.
 _REFUSED_MAX = 100
 _SWEEP_S = 5.0
 _NO_ROOM_PAUSE_S = 0.1
@@ -51,7 +51,7 @@ class Mailbox:
     def put(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Have this called soon; may be called from any thread."""
         self._calls.append((callback, arguments))
-        # A full pipe rings all the same; one that is closed belongs to a registry that has ended.
+        # If the socket is full, the loop will wake anyway; if it is closed, the registry has ended.
         with contextlib.suppress(OSError):
             self._theirs.send(b"!")
 
@@ -226,7 +226,8 @@ class RegistryServer:
 
             sock = TlsConnection(TlsSocket(sock, self._context))
         if is_refused:
-            # Not answered before it has asked: what it sent then would meet a closed connection, and lose the answer.
+            # It is refused when its request is there. If the connection were closed before that, the request would be
+            # answered by a reset, and the client would lose the refusal.
             refused = HttpConnection(self._loop, sock, NoConnectionLeft(), self._forget, is_brief=True)
             self._refused[refused] = None
             return
@@ -250,7 +251,7 @@ class RegistryServer:
         self._loop.call_later(_SWEEP_S, self._sweep)
 
     def quick(self, head: bytes) -> bytes | None:
-        """See `Handler`; who must show a password is looked at first."""
+        """See `Handler`; not if there are passwords or a token, which must be checked first."""
         return None if self._credentials else self._api.quick(head)
 
     def is_let_in(self, headers: dict[str, str]) -> bool:

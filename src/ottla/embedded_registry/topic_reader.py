@@ -52,7 +52,7 @@ class TopicReader:
         """Whether all up to this offset has been read within that time."""
         with self._progress:
             self._progress.wait_for(lambda: self._next_offset > offset or self._is_closing.is_set(), patience_s)
-            # Not if it ended while this was waited for: who decides by what was read must have all of it.
+            # False if the reader was closed meanwhile: the caller must not decide by a part of the log.
             return self._next_offset > offset
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ class TopicWriter:
         """What the reader has read; called in its thread."""
         self._read.extend(records)
         if len(self._read) > _UNTAKEN_MAX:
-            # Others write, and nobody here: what is known is asked for anew when somebody does.
+            # Other registries write, and this one does not: drop what was read, and take over anew if it must write.
             self.lost()
 
     def ask(self, decide: Decide, done: Done) -> None:
@@ -234,7 +234,7 @@ class TopicWriter:
             answers.append(change.answer)
         producer = self._producer
         producer.begin_transaction()
-        # Refusals are written for, too: whether others have written meanwhile is learned by writing alone.
+        # Also if all were refused: only a write shows whether other registries have written meanwhile.
         deliveries = [producer.send(self._topic, value, key, partition=0) for key, value in records or [(_NOOP, None)]]
         producer.flush()
         self._unheard = deliveries[0].result(0).offset, answers

@@ -59,7 +59,7 @@ class ForeignWitness(TopicWitness):
             )
 
     def take_stock(self) -> None:
-        """Wait until nothing moves any more, and read the part once more."""
+        """Wait until the topic is at rest, and read the part that is judged record by record once more."""
         self.chronicle.healed_us = self.clock.now_us
         self.settle()
         self.read_part("final", is_final=True)

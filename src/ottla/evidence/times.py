@@ -18,7 +18,7 @@ class RunClock:
 
     @property
     def now_us(self) -> int:
-        """Since then."""
+        """The time now."""
         return int((time.monotonic() - self._began_s) * 1e6)
 
 
@@ -30,7 +30,7 @@ class BatchTimes:
 
     def __init__(self, clock: RunClock) -> None:
         self._clock = clock
-        # partition -> ([records so far], [when]), a step a batch
+        # partition -> ([records so far], [when]), with one entry in each list per batch
         self._sent: dict[int, tuple[list[int], list[int]]] = {}
         self._told: dict[int, tuple[list[int], list[int]]] = {}
 

@@ -259,7 +259,8 @@ class TopicWitness:
         return head_seen(segment, header)
 
     def _end_of_part(self, place: Place) -> tuple[int, int]:
-        """Behind about `RECORDS_MAX` records of a partition, copies included, and the highest number among them."""
+        """The offset at which the part of a partition ends (about `RECORDS_MAX` records, copies included), and the
+        highest record number in the part."""
         leader = self._leader_of(place)
         if leader is None:
             return 0, -1
@@ -274,7 +275,7 @@ class TopicWitness:
                     return end, top
                 batch = self._batch(segment, header, header.last_offset + 1)
                 numbers = [record.number for record in batch.records]
-                # A copy of what is in the part already belongs to it; more than as many again is no mere copy.
+                # Copies of records of the part belong to it, too, up to as many records again: the work is bounded.
                 is_copy = min(numbers, default=top + 1) <= top and count < 2 * RECORDS_MAX
                 if count >= RECORDS_MAX and not is_copy:
                     return end, top

@@ -25,7 +25,7 @@ class ClientFault(Fault):
 
     @classmethod
     def draw(cls, drawing: Drawing, span: Span) -> Self | None:
-        """A client, or any, and a broker that it has something to say to."""
+        """For one client, or for all, and a broker to which it sends something."""
         chance = drawing.chance
         client = chance.choice([None, *drawing.producers, *drawing.readers])
         if client in drawing.readers:

@@ -53,7 +53,7 @@ class FailingDisk(DiskFault):
         is_rare = operation != WRITE
         span.lasts_us = max(span.lasts_us, _LASTS_US_OF_RARE if is_rare else _LASTS_US)
         every = 1 if is_rare else chance.choice((1, 1, 2, 5))
-        # As a power cut: in mild plans nothing of that kind may befall a broker that has what others lack.
+        # Data is lost as by a power cut, and a mild plan promises that no acknowledged record is lost.
         evicts = drawing.is_severe and operation == SYNC and chance.random() < 0.5
         return {"operation": operation, "every": every, "evicts": evicts}
 

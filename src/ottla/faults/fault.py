@@ -45,7 +45,7 @@ KINDS = (
     "unclean_election",
     "move_leader",
 )
-# The least at which a field's name is a mistake in writing another one; short names come near each other soon.
+# How alike an unknown name and a field's name must be for "did you mean": high, because short names are often alike.
 _ALIKE = 0.65
 
 
@@ -58,7 +58,7 @@ class Fault:
     kind: ClassVar[str]
     wanted: ClassVar[tuple[Field, ...]] = ()
     optional: ClassVar[tuple[Field, ...]] = ()
-    # Of optional fields that are not None where they were not given.
+    # The values of optional fields that are not given; None for fields that are not in here.
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, /, **given: Any) -> None:
@@ -100,7 +100,7 @@ class Fault:
         return ConfigError(f"fault {self.kind}: {what}")
 
     def misfits(self, cast: Cast) -> Iterator[str]:
-        """What of its fields names nobody in this cast."""
+        """A clause for each field that names a broker, partition or client that is not in the cast."""
         given = self.to_dict()
         for name, field in self.fields().items():
             may = field.fits(cast, given) if field.fits is not None and given.get(name) is not None else None

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ottla.faults.effect import Effect
     from ottla.faults.site import Drawing, Site, Span
 
-# Topics of the brokers' own, and what makes them: who leads one coordinates transactions, or groups.
+# The internal topics whose leaders are coordinators, and the requests at which brokers create them.
 _COORDINATING = (("__transaction_state", "InitProducerId"), ("__consumer_offsets", "TxnOffsetCommit"))
-# Until all replicas are in sync after what was the matter with brokers is over, and such a topic exists.
+# So long after such a request the topic exists, with all replicas in sync.
 _RECOVERED_US = 2_000_000
 
 
@@ -44,7 +44,7 @@ class MoveLeader(Fault):
 
     @classmethod
     def draw(cls, drawing: Drawing, span: Span) -> Self | None:
-        """A partition that somebody else could lead, and somebody to say so."""
+        """For a partition that another replica can lead, while there is a controller; None without one of these."""
         at_us, chance = span.at_us, drawing.chance
         if drawing.stops_controller(at_us):
             return None
@@ -54,7 +54,7 @@ class MoveLeader(Fault):
             topic = chance.choice(movable)
             return cls(topic=topic.name, partition=chance.randrange(topic.partitions))
         name, api = chance.choice(_COORDINATING)
-        # The brokers make it when somebody needs it.
+
         exists = any(each + _RECOVERED_US <= at_us for each in drawing.timetable.requests(api))
         return cls(topic=name, partition=0) if down <= 1 and exists else None
 

@@ -6,10 +6,10 @@ before its records are appended, and which one afterwards. All brokers of a clus
 request" means the third of the cluster.
 
 Invariants: both questions are decided when the request arrives, from counts, the time and the fault's own seed alone,
-so that the same requests in the same order always have the same faults; at most one fault fires for a request: first
-one that fires before the append, then the fault added first. A request that is held goes on, so one that fires after
-the append may follow. `fired` counts only what really happened: an answer is lost only where something had been
-appended. It never exceeds `times`, however many requests are handled at once.
+so that the same requests in the same order always have the same faults. At most one fault fires for a request: of
+several, one that fires before the append, and of these the one that was added first. Only after a fault that holds the
+request may another one fire after the append. `fired` counts only what really happened: an answer is lost only if
+something had been appended. It never exceeds `times`, however many requests are handled at once.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class RequestFault(Fault):
     api: str
     after_ms: int | None
     duration_ms: int | None
-    # Of those that have them; here as nothing, so that whoever carries faults out need not ask.
+    # Only some kinds have these fields. The others have None, so that `plan` and its callers can read them of any kind.
     delay_ms: int | None = None
     error: int | None = None
     moment: str | None = None

@@ -35,7 +35,7 @@ class Stop(Fault):
 
         def mend() -> None:
             if site.is_shutting_down(broker_id):
-                # The controller has not let it go: whoever waits for that loses patience in the end.
+                # The controller has not moved its leaders away yet, and may never do so.
                 site.kill(broker_id)
             site.mend(broker_id)
 

@@ -152,7 +152,7 @@ class ForeignKafka:
             )
 
     def remove_topic(self, name: str) -> None:
-        """Delete a topic of this run, unless they are kept; who cannot be asked to is told with its name."""
+        """Delete a topic of this run, unless topics are kept; `say` gets a sentence if it cannot be deleted."""
         if self.keeps_topics:
             self._kept.append(name)
             return

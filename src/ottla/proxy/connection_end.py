@@ -89,7 +89,7 @@ class ConnectionEnd:
             self._end(error.strerror or "connection lost")
             return
         except Exception as error:
-            # Lost, whose home is only imported where there is TLS.
+            # The class Lost cannot be named here: its module is imported only if there is TLS.
             self._end(str(error))
             return
         if bool(self._out) != self._is_writing:
@@ -150,7 +150,7 @@ class ConnectionEnd:
                 self._end(error.strerror or "connection lost")
                 return
             except Exception as error:
-                # HandshakeFailed and Lost, whose homes are only imported where there is TLS.
+                # HandshakeFailed and Lost cannot be named here: their modules are imported only if there is TLS.
                 self._end(str(error), is_mistake=True)
                 return
             if not size:

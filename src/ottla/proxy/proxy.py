@@ -39,9 +39,9 @@ class ProxyFaults(Verbs):
 class Proxy:
     """A proxy in front of the Kafka at `upstream` ("host:port", several with commas); a context manager.
 
-    Clients are given `bootstrap_servers`, and stay inside: every address in an answer is rewritten to one of the
-    proxy's ports, of which there is one for each broker. `faults` has the verbs of `Cluster.faults` that apply to
-    requests and connections.
+    Clients are given `bootstrap_servers`, and connect to the proxy alone: every address in an answer is rewritten to
+    one of the proxy's ports, of which there is one for each broker. `faults` has the verbs of `Cluster.faults` that
+    apply to requests and connections.
 
     `listener`: where clients come in; 127.0.0.1 and free ports unless given. Its port is that of the first bootstrap
     address, and counts up; protocol SSL takes a certificate. SASL passes through, and is for the broker to judge.

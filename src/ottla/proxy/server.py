@@ -191,7 +191,7 @@ class ProxyServer:
                 if effect.is_over:
                     answer(not_fired_any_more(effect.fault, effect.fired))
                 return effect.is_over
-            # Once the passage has done what it is at: what is held can be released then.
+            # Not now: the passage is still handling the request, and only afterwards can what it holds be released.
             self.loop.call_soon(self._count_fault, answer, fault_id)
             return True
 

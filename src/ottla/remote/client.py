@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from ottla.addresses import address_of
 from ottla.errors import OttlaError, Unreachable, UserMistake
 
-# Somewhat longer than the cluster takes to answer that something is late: starting brokers may read their logs.
+# Longer than the cluster itself waits before it answers that something is late (brokers that start read their logs).
 _ANSWER_S = 75.0
 _ANSWER_BYTES_MAX = 256 << 20
 _UNAUTHORIZED = 401

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.remote")
 
 BODY_BYTES_MAX = 65_536
-# For a whole request, and for a whole answer: also a client that sends or takes a byte now and then must end by then.
+# For a whole request, and for a whole answer, so that a client that is very slow cannot keep a thread for ever.
 _READ_S = 10.0
-# Of a request that is refused before it was read; more than that is cut off.
+# How much is read of a request that was refused before it was read whole, and for how long: see `finish`.
 _UNREAD_BYTES_MAX = 1 << 20
 _UNREAD_S = 1.0
 _READ_BYTES = 65_536
@@ -59,12 +59,12 @@ class _Incoming(io.RawIOBase):
         try:
             return self._socket.recv_into(buffer)
         finally:
-            # The answer has time of its own.
+            # The answer has the whole time again.
             self._socket.settimeout(self._limit_s)
 
 
 class HttpConnection(BaseHTTPRequestHandler):
-    """Reads the request, has it carried out, and answers; all of it when it is made."""
+    """Reads the request, has it carried out, and answers: `http.server` does all of it when the object is made."""
 
     protocol_version = "HTTP/1.1"
     timeout = _READ_S
@@ -127,7 +127,7 @@ class HttpConnection(BaseHTTPRequestHandler):
             what = "is not the right one" if "Authorization" in self.headers else "is missing"
             told = f"the token {what}: send the header Authorization: Bearer TOKEN."
             raise Refusal(401, told, **{"WWW-Authenticate": "Bearer"})
-        # "none": it was typed into the browser.
+        # "none": the user has typed the address into the browser, so no page asks.
         by_page = self.headers.get("Sec-Fetch-Site", "none").strip().lower() != "none"
         if by_page or "Origin" in self.headers:
             what = "Sec-Fetch-Site" if by_page else "Origin"

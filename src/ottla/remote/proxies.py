@@ -1,4 +1,4 @@
-"""The route about a proxy: where it stands for which broker, and what has passed."""
+"""The route about a proxy: its port for each broker, and how much has passed."""
 
 from __future__ import annotations
 

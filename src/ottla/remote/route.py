@@ -32,7 +32,7 @@ class Held(Protocol):
         ...
 
 
-# Of a route's function: routes about brokers want a Cluster, those about a proxy a Proxy.
+# A route's function. Its first argument is a Cluster for routes about brokers, a Proxy for those about a proxy.
 Does = Callable[[Any, "Asked"], dict[str, Any]]
 
 

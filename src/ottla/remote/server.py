@@ -28,7 +28,7 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 
 logger = logging.getLogger("ottla.remote")
 
-# Of clients that are still connected. Those that have left while they waited do not count, up to some number.
+# So many clients may be connected. Requests of clients that have left do not count, until there are too many threads.
 CONNECTIONS_MAX = 100
 _THREADS_MAX = 1000
 # How long answers that are under way may take when all is closed.

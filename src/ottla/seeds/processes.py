@@ -38,9 +38,9 @@ _LOOK_S = 1.0
 _TWICE_EVERY = 50
 # The seed that is run and the next one.
 _IN_HAND = 2
-# By generation, as `gc.set_threshold` takes them: more than a run leaves in cycles, which is some ten thousand objects.
+# For `gc.set_threshold`: the first number is larger than what a run leaves in cycles, some ten thousand objects.
 _COLLECT_AFTER = (200_000, 5, 5)
-# So seldom all objects are looked at, not only those that the last run has left.
+# After so many runs a full collection follows; after all others only the youngest objects are collected.
 _COLLECT_ALL_EVERY = 100
 
 
@@ -148,13 +148,13 @@ class _Worker:
     """A process and the seeds (or plans) it was handed; the first of them is the one it runs."""
 
     def __init__(self, run: Callable[[Any], Outcome], seeds: list[Any]) -> None:
-        # Started afresh: a copy of a process that has threads may hold their locks for ever.
+        # Not a fork: in a copy of a process with threads, a lock that one of them held is never released.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.in_hand: deque[Any] = deque()
         self.is_dead = False
         self._process = context.Process(target=_work, args=(theirs, run), daemon=True)
-        # Else the first start would start it, which lets Ctrl+C through again.
+        # Otherwise the first `start` below would start the resource tracker, which unblocks Ctrl+C.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -176,10 +176,10 @@ class _Worker:
             try:
                 self.connection.send(seed)
             except OSError:
-                return  # it has died, which the next look at it tells
+                return  # the process has died: the next call of `outcome` notices that
 
     def outcome(self, patience_s: float) -> Outcome | None:
-        """What became of the seed it runs, or None while it is still at it."""
+        """The outcome of the seed that it runs, or None while that is still running."""
         took_s = time.monotonic() - self._since
         try:
             if self.connection.poll():
@@ -201,7 +201,7 @@ class _Worker:
         return Outcome(lost.seed if isinstance(lost, Plan) else lost, "", crashed=why)
 
     def end(self) -> None:
-        """Let it go, at once."""
+        """Kill the process, and wait until it has ended."""
         self.connection.close()
         self._process.kill()
         self._process.join()
@@ -238,10 +238,10 @@ def _work(connection: Connection, run: Callable[[Any], Outcome]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Simulated brokers log their errors; what matters of these is in the outcome.
     logging.getLogger().addHandler(logging.NullHandler())
-    # A run makes hundreds of thousands of objects, most of which live to its end: looking for rubbish among them as
-    # often as Python does by itself takes a seventh of the time. Once it is over it is taken away at once, while it is
-    # still in the processor's caches: with the rubbish of several runs around, all is slower. What was imported is
-    # never rubbish.
+    # A run makes hundreds of thousands of objects, most of which live to its end: to collect garbage as often as Python
+    # does by default takes a seventh of the time. So garbage is collected after each run, while it is still in the
+    # processor's caches; if it were left for several runs, all of them would be slower. What was imported is never
+    # garbage.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     try:

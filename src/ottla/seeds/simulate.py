@@ -35,7 +35,7 @@ from ottla.simulation.story_page import as_page
 from ottla.whole_file import check_path, write_whole
 
 FAILED = 1
-# So many kinds of failures are made small and told; further ones are best looked at when these are mended.
+# So many kinds of failures are made small and told. Others may have the same cause, and can be looked at later.
 _TOLD_MAX = 3
 _STORY_LINES_MAX = 400
 _RAREST = 5
@@ -44,10 +44,10 @@ _FRESH_SEEDS = 1_000_000_000
 
 @dataclass(slots=True)
 class SimulateOptions:
-    """What the command line said; `first_seed` None: fresh ones.
+    """What the command line said; without `first_seed` new seeds are drawn.
 
-    `patience_s` (of real time, for one run) no command line can say: it is for tests of what is shown when a run does
-    not end.
+    `patience_s` (real time, for one run) cannot be given on a command line: it is for tests of what is shown when a run
+    does not end.
     """
 
     seeds: int
@@ -60,7 +60,7 @@ class SimulateOptions:
     story: Path | None = None
     json_file: str | None = None
     patience_s: float = PATIENCE_S
-    # So long, of real time, one failure is made smaller.
+    # How long one failure may be made smaller, in real time.
     shrink_s: float = math.inf
 
 
@@ -264,7 +264,7 @@ class _Told:
         if self._options.shrink and can_run:
             small = self._shrunk[plan.seed] = self._made_small(plan, outcome)
             plan, outcome = small.plan, small.outcome
-        # Files first: what reads the terminal's output may have enough of it at any line.
+        # Files first: the program that reads the output (such as `head`) may stop at any line, which ends this one.
         path = keep(self._options.keep, plan, outcome) if self._options.keep is not None else None
         wants_page = can_run and self._options.story is not None and not self._has_story
         if wants_page:

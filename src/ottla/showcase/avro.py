@@ -90,7 +90,7 @@ class AvroValues(Values):
                 )
 
     def made(self, numbers: range) -> Any:
-        """Behind the ids of their schemas, which are registered by then."""
+        """The values, each behind the id of its schema; the schemas must be registered by then."""
         return self._encoded(numbers, [id_prefix(version.id) for version in self._versions])
 
     def _encoded(self, numbers: range, prefixes: list[bytes]) -> Any:

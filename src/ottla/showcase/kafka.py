@@ -72,7 +72,7 @@ class EmbeddedKafka(RunKafka):
         self.replicas = len(cluster.bootstrap_servers.split(","))
 
     def name(self, topic: str) -> str:
-        """As it is: there are no others."""
+        """The same name: no other run uses this cluster."""
         return topic
 
     def create_topic(self, topic: str, partitions: int) -> None:

@@ -46,7 +46,7 @@ class Group:
 
     @property
     def is_right(self) -> bool:
-        """Count and mean are those of the file (means to a thousandth: addition of floats knows no order)."""
+        """Count and mean are those of the file (means to a thousandth: a sum of floats depends on the order)."""
         if self.count != self.truth_count:
             return False
         if self.mean is None or self.truth_mean is None:
@@ -96,7 +96,7 @@ class VersionRead:
     def of(
         cls, guarantee: str, schema: RegisteredSchema, sent: int, stored: int, with_default: int, expected: int
     ) -> VersionRead:
-        """Of a schema as it was registered."""
+        """The counts of one version, `schema` as it was registered."""
         return cls(
             guarantee, schema.subject or "", schema.version or 0, schema.id, sent, stored, with_default, expected
         )

@@ -34,7 +34,7 @@ class RunRegistry:
         self.is_own = url is None
         self.url = kafka.start_registry(stack) if url is None else url
         self._client = stack.enter_context(RegistryClient(self.url))
-        # Names of topics on a Kafka of the user's are nobody else's anyway.
+        # On a Kafka of the user's, the topics of a run have a prefix of their own already.
         self._before = "" if self.is_own or kafka.where else f"ottla-run-{secrets.token_hex(4)}-"
         self._subjects: list[str] = []
         self._say = say

@@ -18,7 +18,7 @@ class Result(ABC):
 
     @abstractmethod
     def column(self) -> Column:
-        """Of the columns of Spark's Kafka source."""
+        """The value as a column, made of the columns of Spark's Kafka source."""
 
     @abstractmethod
     def values(self, topic: str, partition: int, records: pa.RecordBatch) -> Any:
@@ -59,4 +59,4 @@ class JsonResult(Result):
         return b'{"from":"%s-%d@%d","record":%s}' % (topic.encode(), partition, offset, value or b"null")
 
     def to_dict(self) -> None:
-        """It is the usual one."""
+        """None: `read_result` makes this kind of None."""

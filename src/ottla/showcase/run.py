@@ -61,7 +61,7 @@ _CHECK_EVERY_S = 2.0
 
 @dataclass(slots=True, frozen=True)
 class RunOptions:
-    """What `ottla run` was given; None stands for what was not.
+    """What `ottla run` was given; None for an option that was not given.
 
     `kafka_options`: the words of the command line that name a Kafka of the user's. `schema`: the format of values, None
     for JSON; `registry` the address of a schema registry of the user's.

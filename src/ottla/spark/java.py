@@ -24,7 +24,7 @@ from ottla.errors import UserMistake
 OLDEST_JAVA = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _SECURITY_ACTIONS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-"""A package that Java 24 dropped: asking for it is a warning from then on."""
+"""Java 24 removed this package; with this option it prints a warning on every start, and so do later versions."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -50,9 +50,9 @@ def check_bash() -> None:
 
 
 def lay_java_home(java: Path, version: int, home: Path) -> Path:
-    """Make `home` a JAVA_HOME whose `bin/java` starts `java` without the options it cannot take; what to use.
+    """Make `home` a JAVA_HOME whose `bin/java` starts `java` without the options it cannot take, and return `home`.
 
-    Where the folder's file system forbids programs (mounted noexec), that is the Java's own home instead.
+    If no program can be run from that folder (mounted noexec), the home of `java` itself is returned.
     """
     refused = _VECTOR_MODULE if version < 24 else f"{_VECTOR_MODULE}|{_SECURITY_ACTIONS}"
     script = home / "bin" / "java"

@@ -2,8 +2,8 @@
 
 Loading includes a first small job, so that the Python workers, too, are there before the first real one needs them.
 
-Spark works in a Java process of its own. Where that dies under the work (killed, out of memory), the exception of
-PySpark, whichever it is, becomes an OttlaError of one sentence at the end of the block.
+Spark works in a Java process of its own. If that process ends during the work (killed, out of memory), PySpark raises
+one of several exceptions; at the end of the block it becomes an OttlaError of one sentence.
 """
 
 from __future__ import annotations

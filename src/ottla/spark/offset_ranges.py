@@ -77,7 +77,7 @@ def place_limit(
         else:
             raise UserMistake(
                 f"The option {limit.option} asks for records from {time_of(limit, place)} ms on, and partition "
-                f"{place[1]} of {place[0]} has none that young: take an earlier time, or set "
+                f"{place[1]} of {place[0]} has none from then on: take an earlier time, or set "
                 "startingOffsetsByTimestampStrategy=latest to begin there at the end."
             )
     return found

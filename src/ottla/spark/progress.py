@@ -40,7 +40,7 @@ def _watch(tracker: Any, known: set[int], step: Step, ended: threading.Event) ->
 
 
 def _show_tasks(tracker: Any, known: set[int], step: Step, ended: threading.Event) -> None:
-    # Stages come one after the other; those that were seen and are gone are done.
+    # Spark's tracker forgets stages that have ended: what was last seen of them still counts.
     tasks: dict[int, tuple[int, int]] = {}
     while not ended.wait(_LOOK_EVERY_S):
         for job_id in tracker.getJobIdsForGroup(None):

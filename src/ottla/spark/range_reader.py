@@ -37,7 +37,7 @@ _PREFETCH_MAX_BYTES = 16 << 20
 """Read ahead of Spark, unless kafka.prefetch.max.bytes says otherwise: every task of an executor has as much."""
 
 _CONSTANT = ("topic", "partition")
-# What the decoder calls differently.
+# Spark's names of columns -> the decoder's names, where they differ.
 _DECODED = {"timestampType": "timestamp_type"}
 
 # A range of few records needs no fetch of 8 MiB. If the guess is too small, there is another fetch.

@@ -38,7 +38,10 @@ def from_json(told: Mapping[str, Any]) -> dict[Place, int]:
 
 
 def beginnings(start: Mapping[Place, int], latest: Mapping[Place, int], first: Mapping[Place, int]) -> dict[Place, int]:
-    """Where a micro-batch can really begin in each partition there is: new ones at their first record."""
+    """Where a micro-batch begins in each partition of `latest`: at `start`, but not before the first offset there is.
+
+    A partition that `start` lacks is new, and is read from its first offset on.
+    """
     return {place: max(start.get(place, 0), first[place]) for place in latest}
 
 
@@ -48,8 +51,10 @@ def count_available(begin: Mapping[Place, int], latest: Mapping[Place, int]) -> 
 
 
 def share_out(begin: Mapping[Place, int], latest: Mapping[Place, int], most: int) -> dict[Place, int]:
-    """Where a micro-batch of about `most` offsets ends: every partition gets its share by what it has, and at least
-    one offset, as in Spark."""
+    """Where a micro-batch of about `most` offsets ends, as in Spark.
+
+    The offsets are divided in proportion to how many each partition has; each one that has any gets at least one.
+    """
     available = count_available(begin, latest)
     if available <= most:
         return dict(latest)

@@ -74,13 +74,13 @@ class ValueDecoder:
         rows = pc.indices_nonzero(pc.and_(found.is_null(), values.is_valid()))
         if len(rows):
             of_rows = None if headers is None else headers.take(rows)
-            # What is a value here was null only as Spark has it.
+            # The value itself can be decoded: it is null in `found` because its time does not fit into Spark's type.
             is_value = self._kept(NULL).decode(values.take(rows), of_rows).is_valid()
             for row in rows.filter(is_value).to_pylist():
                 errors[row] = self._beyond
             others = rows.filter(pc.invert(is_value)).to_pylist()
             for row, told in zip(others, self._kept(FAIL).reasons(values, headers, others), strict=True):
-                # A value may say null.
+                # Without a reason the value was decoded, and is null.
                 errors[row] = told or None
         return pa.array(errors, pa.string())
 

@@ -17,7 +17,7 @@ def show_outcome(console: Console, outcome: AuditOutcome) -> None:
     """Print all of it."""
     verdict = outcome.verdict
     console.print()
-    # On its side, so that it fits every terminal however large the counts are.
+    # A row for each figure, so that the table fits every terminal however large the counts are.
     table = plain_table()
     table.add_column(min_width=max(map(len, _FIGURES)))
     table.add_column(justify="right", no_wrap=True)

@@ -248,7 +248,7 @@ def _read_json(spark: SparkSession, address: str) -> DataFrame:
 
     columns = ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
     reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
-    # Else Spark reads as JSON what is none.
+    # By default Spark also takes text that is not JSON, such as names in single quotes, and NaN.
     rows = reader.option("allowSingleQuotes", False).option("allowNonNumericNumbers", False).json(address)
     told = F.concat(
         F.col("_metadata.file_path"), F.lit(" holds a line that is no row of a ledger: "), F.left(_CORRUPT, F.lit(60))

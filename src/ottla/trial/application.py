@@ -24,7 +24,7 @@ _TRIES = 3
 
 
 class Application:
-    """That of one side, on one cluster. `ledger`: what its producers were told."""
+    """The application of one side, on one cluster. `ledger`: what its producers were told."""
 
     def __init__(
         self, cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]

@@ -33,7 +33,7 @@ _STARTS_MAX = 4
 
 
 class GroupApplication:
-    """That of one side, on one cluster. `ledger`: what its producers were told."""
+    """The application of one side, on one cluster. `ledger`: what its producers were told."""
 
     def __init__(
         self, cluster: EmbeddedSide, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]

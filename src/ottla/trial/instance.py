@@ -174,7 +174,7 @@ class Instance:
                 if metadata.offset >= 0:
                     self._ledger.tell_acked(number, metadata.partition, metadata.offset)
                 else:
-                    self._ledger.tell_unknown(number)  # acks=0: nobody was asked
+                    self._ledger.tell_unknown(number)  # acks=0: no broker answers
                 continue
             if counts_errors:
                 self._ledger.count_error(error)

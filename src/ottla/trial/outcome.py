@@ -18,7 +18,7 @@ UNSEEN = (
     "each broker's high watermark, and who led in between",
     "what the brokers themselves did with each request",
 )
-"""What can be read of no topic, and so is not known where the brokers are not ottla's own."""
+"""What only brokers know, and no topic shows: it is unknown if the brokers are not ottla's own."""
 
 
 @dataclass(slots=True, frozen=True)

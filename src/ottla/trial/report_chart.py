@@ -71,7 +71,7 @@ def _bars(rows: Sequence[Row], columns: dict[int, int]) -> Iterator[tuple[Row, i
         if row.kind != REQUEST or row.exchange is None:
             continue
         begin = columns[id(row)]
-        # An answer that is folded away is in the fold, which comes soon.
+        # If the row of the answer is folded, the bar is one column long: the fold is not far behind.
         end = ends.get(row.exchange.order, begin + 1)
         slot = next((number for number, until in enumerate(busy) if until <= begin), len(busy))
         busy[slot : slot + 1] = [end]

@@ -32,7 +32,7 @@ class Workload:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        # What values are cut from: random, so that nothing hangs on what compresses.
+        # Values are cut from this. It is random, so that no result depends on how well values compress.
         self._noise = random.Random(_SEED).randbytes(scenario.value_bytes + _SHIFTS)
 
     def record(self, number: int) -> WorkRecord:

@@ -28,7 +28,7 @@ def avro_differences(reader: Node, writer: Node) -> list[Difference]:
 
 class _Comparison:
     def __init__(self) -> None:
-        # Pairs of named types under way or done with: recursive types meet themselves again.
+        # Pairs of named types that are being compared, or were: in a recursive type the same pair comes again.
         self._met: dict[tuple[int, int], None] = {}
         self._budget = Budget()
 
@@ -75,7 +75,7 @@ class _Comparison:
             before = dict(self._met)
             if not self.compare(branch, writer, path):
                 return True
-            # What was taken for granted under way was not so.
+            # Pairs that were assumed to match while this branch was compared may not match.
             self._met = before
         return False
 

@@ -67,22 +67,22 @@ class _Comparison:
             return [Difference("TOO_DEEP", path[:200], f"the schemas are nested more than {_DEPTH_MAX} deep")]
         reader, writer = _followed(self._reader, reader, narrow=True), _followed(self._writer, writer)
         pair = id(reader[0]), id(writer[0])
-        # A schema that meets itself again allows what it allows.
+        # A recursive schema: this pair is being compared already, and is assumed to match until that has ended.
         if pair in self._under_way:
             self._assumed = min(self._assumed, self._under_way[pair])
             return []
         if pair in self._compared:
-            # Of what differs in many places, each place is told once.
+            # A pair that occurs in many places is told with one difference in each further place.
             return [Difference(each.kind, path, each.told) for each in self._compared[pair][0][:1]]
         around, self._assumed = self._assumed, _NONE
         place = self._under_way[pair] = len(self._under_way)
         try:
             found = self._compare(reader, writer, path, depth)
-            # What is not understood and not changed allows what it allowed.
+            # If the schema has not changed, it matches, also where its keywords are not understood.
             found = [] if found and self._is_the_same(reader, writer) else found
         finally:
             del self._under_way[pair]
-        # What fits because another pair does is known only with that one.
+        # A match that rests on an outer pair, which is still being compared, is not kept: that pair may differ.
         if found or self._assumed >= place:
             self._compared[pair] = found, reader, writer
             self._assumed = _NONE
@@ -285,7 +285,7 @@ def _joined(schema: JsonSchema, part: Part, budget: Budget, depth: int) -> Part:
             # References of another document cannot be mixed with ours: what is left out only widens what was written.
             continue
         if isinstance(found, dict) and "allOf" in found:
-            # One that is part of itself says nothing more.
+            # A schema that contains itself by allOf adds nothing, so the depth may be limited.
             found = _joined(schema, (found, document), budget, depth + 1)[0] if depth < _DEPTH_MAX else {}
         if found is False:
             return False, document

@@ -35,7 +35,7 @@ async def main() -> None:
     start = conversation.read_start()
     settings, without = _translated(start["settings"])
     if any(name.startswith("sasl.") for name in without):
-        # It would try to come in without them.
+        # Without these settings it would connect without authentication.
         conversation.say_hello("aiokafka", aiokafka.__version__, without)
         return
     try:

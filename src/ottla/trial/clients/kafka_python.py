@@ -21,7 +21,7 @@ def main() -> None:
     known = {name: value for name, (_, value) in settings.items() if name in kafka.KafkaProducer.DEFAULT_CONFIG}
     without = [dotted for name, (dotted, _) in settings.items() if name not in known]
     if any(name.startswith("sasl.") for name in without):
-        # It would try to come in without them.
+        # Without these settings it would connect without authentication.
         conversation.say_hello("kafka-python", kafka.__version__, without)
         return
     try:
