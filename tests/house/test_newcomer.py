@@ -222,6 +222,27 @@ def test_a_setting_that_was_added_changes_what_a_producer_does() -> None:
         assert added.call(use_setting)
 
 
+def where_a_setting_shows() -> dict[str, bool]:
+    import inspect
+
+    from tools.generate_settings import write_page
+
+    import ottla
+    from ottla.spark.option_names import SETTINGS
+
+    clients = {
+        each.__name__: "hurry_ms" in inspect.signature(each).parameters
+        for each in (ottla.Producer, ottla.AsyncProducer)
+    }
+    return {**clients, "page": "| `hurry.ms` |" in write_page(), "Spark": "hurry_ms" in SETTINGS}
+
+
+def test_a_setting_that_was_added_is_known_wherever_settings_are_given() -> None:
+    with Control(ADDITIONS["A producer setting"].texts()) as added:
+        shown = added.call(where_a_setting_shows)
+    assert shown == dict.fromkeys(("Producer", "AsyncProducer", "page", "Spark"), True)
+
+
 def use_codec() -> Any:
     import ottla
     from ottla.broker.settings import COMPRESSION_TYPES
@@ -293,6 +314,22 @@ def use_fault() -> Any:
 def test_a_fault_that_was_added_has_a_verb_and_fires() -> None:
     with Control(ADDITIONS["A fault"].texts()) as added:
         assert added.call(use_fault) == (True, True)
+
+
+def where_a_fault_shows() -> dict[str, bool]:
+    from tools.generate_faults import page
+
+    from ottla.faults.fault import Fault, fault_class
+    from ottla.remote.faults import described_kinds
+
+    draws = fault_class("hiccup").draw.__func__ is not Fault.draw.__func__  # type: ignore[attr-defined]
+    remote = any(each["kind"] == "hiccup" for each in described_kinds())
+    return {"page": "| `hiccup` |" in page(), "remote": remote, "draws": draws}
+
+
+def test_a_fault_that_was_added_is_known_wherever_faults_are_told() -> None:
+    with Control(ADDITIONS["A fault"].texts()) as added:
+        assert added.call(where_a_fault_shows) == dict.fromkeys(("page", "remote", "draws"), True)
 
 
 def use_checker() -> Any:
