@@ -75,6 +75,17 @@ def test_a_question_whose_connection_ends_before_it_leaves_is_asked_again(
         asked.result(30)
 
 
+@pytest.mark.parametrize("fault", ["drop_request", "lose_request", "lose_ack"])
+def test_the_first_question_of_all_is_asked_again_where_its_connection_is_lost(
+    kafka_cluster: ottla.Cluster, fault: str
+) -> None:
+    first = {"client_id": "first-question", "request_timeout_ms": 500, "default_api_timeout_ms": 86_400_000}
+    with getattr(kafka_cluster.faults, fault)(api="Metadata", nth=1) as lost:
+        with Admin(kafka_cluster.bootstrap_servers, **first) as admin:
+            assert len(admin.cluster().brokers) == 3
+        assert lost.fired == 1
+
+
 def test_topics_are_made_with_as_many_partitions_as_each_is_to_have(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         admin.create_topics({"admin-three": 3, "admin-five": 5}, replication_factor=1)

@@ -21,6 +21,9 @@ from ottla.reader.settings import ReaderSettings
 
 # How long to wait for a leader's answer before other brokers are asked which one leads now.
 LEADER_PATIENCE_MS = 2_000
+# How often a client that no broker has ever answered connects, if every address closes the connection after its first
+# answers: most likely they want another security.protocol. Fewer attempts would take one lost connection for that.
+_CLOSED_EARLY_MAX = 3
 
 
 class AdminDriver(Driver):
@@ -54,17 +57,21 @@ class AdminDriver(Driver):
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
         deadline_us = self.clock.now_us() + timeout_ms * 1000
+        addresses = self.loop.addresses
         answer = self._ask_once(message, where, timeout_ms, reach_ms)
+        attempts = 1
         while answer is not None and _bears_repeating(answer, where):
             self.waiting.wait(self.cannot_go_on, self._settings.connection.retry_backoff_ms / 1000)
             left_ms = (deadline_us - self.clock.now_us()) // 1000
-            if left_ms <= 0 or not self.loop.addresses.answered:
+            if left_ms <= 0 or (attempts >= _CLOSED_EARLY_MAX and addresses.all_closed_early()):
                 break
             answer = self._ask_once(message, where, left_ms, reach_ms)
+            attempts += 1
         if answer is not None and answer.message is not None:
             return answer
-        if not self.loop.addresses.answered:
-            raise self.loop.addresses.error_after(timeout_ms)
+        if not addresses.answered:
+            is_time_over = self.clock.now_us() >= deadline_us
+            raise addresses.error_after(timeout_ms) if is_time_over else addresses.error()
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
         raise _not_asked(name, where, reason)

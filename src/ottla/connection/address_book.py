@@ -55,8 +55,15 @@ class AddressBook:
 
     def all_refused(self) -> bool:
         """Tell whether every bootstrap address refused when it was last tried."""
+        return self._all_are(LossKind.REFUSED)
+
+    def all_closed_early(self) -> bool:
+        """Tell whether no broker has ever answered, and every bootstrap address closed the last connection early."""
+        return not self.answered and self._all_are(LossKind.CLOSED_EARLY)
+
+    def _all_are(self, kind: LossKind) -> bool:
         losses = dict(self._losses)
-        return all(address in losses and losses[address].kind is LossKind.REFUSED for address in self._bootstrap)
+        return all(address in losses and losses[address].kind is kind for address in self._bootstrap)
 
     def have_refused_for(self, patience_us: int, now_us: int) -> bool:
         """Tell whether no broker has ever answered, and every bootstrap address has refused for this long."""
