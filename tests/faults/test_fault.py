@@ -14,7 +14,17 @@ from ottla.broker import request_faults
 from ottla.cluster.faults import Faults
 from ottla.errors import ConfigError
 from ottla.faults.effect import Effect
-from ottla.faults.fault import KINDS, OF_REQUESTS, Fault, fault_class, fault_from, fault_from_texts, make_fault
+from ottla.faults.fault import (
+    KINDS,
+    OF_BROKERS,
+    OF_REQUESTS,
+    Fault,
+    fault_class,
+    fault_from,
+    fault_from_texts,
+    make_fault,
+)
+from ottla.faults.request_fault import Does
 from ottla.faults.verbs import Verbs, Which
 from ottla.proxy import passage
 from ottla.simulation import drawing
@@ -76,8 +86,15 @@ def test_the_simulation_draws_each_kind_of_requests_but_the_one_for_tests() -> N
 
 @pytest.mark.parametrize("module", [request_faults, passage], ids=["brokers", "proxies"])
 @pytest.mark.parametrize("kind", OF_REQUESTS)
-def test_brokers_and_proxies_do_something_for_each_kind_of_requests(kind: str, module: ModuleType) -> None:
-    assert f'"{kind}"' in inspect.getsource(module), f"{module.__name__} has no branch for {kind}"
+def test_brokers_and_proxies_carry_out_what_each_kind_of_requests_does(kind: str, module: ModuleType) -> None:
+    does = fault_class(kind).does  # type: ignore[attr-defined]
+    assert f"Does.{does.name}" in inspect.getsource(module), f"{module.__name__} has no branch for {does}"
+
+
+@pytest.mark.parametrize("kind", OF_BROKERS)
+def test_brokers_end_or_freeze_for_each_kind_of_brokers(kind: str) -> None:
+    does = fault_class(kind).does  # type: ignore[attr-defined]
+    assert does is (Does.PAUSE_BROKER if kind == "pause" else Does.END_BROKER)
 
 
 @pytest.mark.parametrize("kind", OF_REQUESTS)

@@ -68,6 +68,23 @@ def hiccup(self, broker_id: int) -> Fault:
     """Delay this broker's writes by a millisecond."""
     return self._impose("hiccup", broker_id=broker_id)
 '''
+REQUEST_FAULT = '''
+from ottla.faults.request_fault import Does, RequestFault
+
+
+class Snub(RequestFault):
+    """Requests for metadata get no answer, and the connection stays open."""
+
+    kind = "snub"
+    does = Does.SILENCE
+    defaults = {"api": "Metadata"}
+'''
+REQUEST_VERB = '''
+@of_requests
+def snub(self, **which: Unpack[Which]) -> FaultInForce:
+    """Answer requests for metadata with nothing."""
+    return self._at_requests("snub", which)
+'''
 MIRROR = "def _polish(data, level):", "    return bytes([level]) + bytes(data)[::-1]"
 CHECKER = """
 from ottla.audit.chronicles.case import UNCOMMITTED
@@ -163,6 +180,13 @@ ADDITIONS = {
             insert_before("cluster/faults.py", "    def stop(self, broker_id: int)", *VERB.splitlines(), ""),
         ),
         {"faults/hiccup.py": FAULT},
+    ),
+    "A fault of requests": Addition(
+        (
+            replace("faults/fault.py", '"lose_request", "drop_request"', '"lose_request", "drop_request", "snub"'),
+            insert_before("faults/verbs.py", "    # Requests, after the append.", *REQUEST_VERB.splitlines(), ""),
+        ),
+        {"faults/snub.py": REQUEST_FAULT},
     ),
     "A checker": Addition(
         (
@@ -314,6 +338,24 @@ def use_fault() -> Any:
 def test_a_fault_that_was_added_has_a_verb_and_fires() -> None:
     with Control(ADDITIONS["A fault"].texts()) as added:
         assert added.call(use_fault) == (True, True)
+
+
+def use_request_fault() -> Any:
+    import ottla
+    from ottla.simulation.drawing import _AT_REQUESTS
+
+    with ottla.Cluster(brokers=1) as cluster, ottla.Proxy(cluster.bootstrap_servers) as proxy:
+        fired = []
+        for faults, servers in ((cluster.faults, cluster.bootstrap_servers), (proxy.faults, proxy.bootstrap_servers)):
+            with faults.snub(nth=1) as fault, ottla.Admin(servers, request_timeout_ms=500) as admin:  # type: ignore[union-attr]
+                admin.cluster()
+                fired.append(fault.fired)
+        return fired, "snub" in _AT_REQUESTS
+
+
+def test_a_fault_of_requests_that_was_added_fires_at_brokers_and_proxies() -> None:
+    with Control(ADDITIONS["A fault of requests"].texts()) as added:
+        assert added.call(use_request_fault) == ([1, 1], True)
 
 
 def where_a_fault_shows() -> dict[str, bool]:

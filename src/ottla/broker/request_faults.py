@@ -18,12 +18,14 @@ from ottla.broker.fetch_sessions import FetchSession
 from ottla.broker.outbox import Outbox
 from ottla.broker.purgatory import DelayedOperation, Purgatory
 from ottla.broker.request import Request
-from ottla.faults.fault import OF_BROKERS
 from ottla.faults.fields import ACK, APPEND
 from ottla.faults.plan import Action, FaultPlan, fault_context
+from ottla.faults.request_fault import Does
 
 # At the beginning of a record batch.
 _BASE_OFFSET_BYTES = 8
+_OF_BROKERS = (Does.END_BROKER, Does.PAUSE_BROKER)
+_ENDS_CONNECTION = (Does.CUT, Does.SILENCE)
 # Handles a request at this time.
 Handle = Callable[[Request, int], None]
 
@@ -95,22 +97,23 @@ class RequestFaults:
         action = self.plan.before_append(request.context, now_us)
         if action is None:
             return False
-        if action.kind in OF_BROKERS:
+        does = action.does
+        if does in _OF_BROKERS:
             self._crash(action)
-            if action.kind == "pause":
+            if does is Does.PAUSE_BROKER:
                 self._purgatory.add(DelayedRequest(self._handle, request), now_us)
             return True
-        if action.kind == "hold":
+        if does is Does.HOLD:
             self._hold(action.fault_id, DelayedRequest(self._handle, request))
             return True
-        if action.kind == "delay_request":
+        if does is Does.DELAY:
             self._purgatory.add(DelayedRequest(self._handle, request), now_us + action.delay_us)
             return True
-        if action.kind in ("lose_request", "drop_request"):
+        if does in _ENDS_CONNECTION:
             self._end_connection(request, action, "request")
             return True
-        if action.kind != "refuse":
-            raise NotImplementedError(f"brokers do nothing for {action.kind} before the append")
+        if does is not Does.REFUSE:
+            raise NotImplementedError(f"{action.kind}: brokers cannot do {does.name} before the append")
         request.refusal = action
         return False
 
@@ -123,7 +126,7 @@ class RequestFaults:
         if action is not None and action.moment == APPEND:
             self._crash(action)
             request.after = None
-        elif action is not None and action.kind == "redeliver":
+        elif action is not None and action.does is Does.REPEAT:
             # The log and followers use its memory by reference now, so the second request is a copy.
             again = DelayedRequest(self._handle, self._again(request))
             self._purgatory.add(again, now_us + action.delay_us)
@@ -134,24 +137,25 @@ class RequestFaults:
         action = request.after
         if action is None:
             return False
-        if action.kind == "hold":
+        does = action.does
+        if does is Does.HOLD:
             answer = message if request.expects_answer else None
             self._hold(action.fault_id, DelayedAnswer(self._connections, request, answer))
             return True
         if action.moment == ACK:
             self._crash(action)
-            return action.kind != "pause"
+            return does is not Does.PAUSE_BROKER
         if not request.expects_answer:
             return False
-        if action.kind in ("lose_ack", "drop_ack"):
+        if does in _ENDS_CONNECTION:
             self._end_connection(request, action, "answer")
             return True
-        if action.kind == "delay_ack":
+        if does is Does.DELAY:
             self._purgatory.add(DelayedAnswer(self._connections, request, message), now_us + action.delay_us)
             return True
         # The answer is what was refused already.
-        if action.kind != "refuse_after_append":
-            raise NotImplementedError(f"brokers do nothing for {action.kind} after the append")
+        if does is not Does.REFUSE:
+            raise NotImplementedError(f"{action.kind}: brokers cannot do {does.name} after the append")
         return False
 
     def released(self, fault_id: int, now_us: int) -> None:
@@ -170,7 +174,7 @@ class RequestFaults:
         """End the connection, or make it deaf; it stays as it is where no answer is expected."""
         if not request.expects_answer:
             self._connections.send(request, None)
-        elif action.kind.startswith("lose_"):
+        elif action.does is Does.CUT:
             self._connections.hang_up(request.connection_id, f"{what} lost by fault {action.fault_id}")
         else:
             self._connections.go_deaf(request.connection_id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ottla.faults.fault import named
 from ottla.faults.fields import APPEND, MOMENTS, NOW, REQUEST, Field, one_of
-from ottla.faults.request_fault import PRODUCE, WHICH, RequestFault
+from ottla.faults.request_fault import PRODUCE, WHICH, Does, RequestFault
 
 if TYPE_CHECKING:
     from ottla.faults.effect import Effect
@@ -28,6 +28,7 @@ class BrokerFault(RequestFault):
     When it is healed, the affected brokers run again.
     """
 
+    does = Does.END_BROKER
     optional: ClassVar[tuple[Field, ...]] = (*WHICH, MOMENT)
     defaults: ClassVar[dict[str, Any]] = {"api": PRODUCE, "moment": APPEND}
 

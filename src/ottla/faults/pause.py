@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.faults.broker_fault import BrokerFault
+from ottla.faults.request_fault import Does
 
 if TYPE_CHECKING:
     from ottla.faults.effect import Effect
@@ -15,6 +16,7 @@ class Pause(BrokerFault):
     """A broker freezes: its connections stay open and silent; healed, it goes on where it was."""
 
     kind = "pause"
+    does = Does.PAUSE_BROKER
     told = "freezes"
 
     def begin(self, site: Site, effect: Effect) -> None:

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from ottla.errors import ConfigError
-from ottla.faults.request_fault import RequestFault
+from ottla.faults.request_fault import Does, RequestFault
 
 ANYWHERE: tuple[tuple[str, int], ...] = ()
 
@@ -77,11 +77,12 @@ def _name(name: str, topic: Any, names: Mapping[bytes, str] | None) -> str:
 class Action:
     """What to do to a request, and to which of its partitions (for the kinds that answer with an error)."""
 
-    __slots__ = ("delay_us", "error", "fault_id", "kind", "moment", "partitions")
+    __slots__ = ("delay_us", "does", "error", "fault_id", "kind", "moment", "partitions")
 
     def __init__(self, fault_id: int, fault: RequestFault, partitions: tuple[tuple[str, int], ...]) -> None:
         self.fault_id = fault_id
         self.kind = fault.kind
+        self.does = fault.does
         self.error = fault.error or 0
         self.delay_us = (fault.delay_ms or 0) * 1000
         self.moment = fault.moment
@@ -197,7 +198,7 @@ class FaultPlan:
                 context._after = context._after or (entry, partitions)
         if before is None:
             return None
-        if before[0].fault.kind != "hold":
+        if before[0].fault.does is not Does.HOLD:
             context._after = None
         return self._fire(before[0], before[1])
 

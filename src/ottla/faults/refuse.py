@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.faults.fields import ERROR
-from ottla.faults.request_fault import PRODUCE, WHICH, RequestFault
+from ottla.faults.request_fault import PRODUCE, WHICH, Does, RequestFault
 
 if TYPE_CHECKING:
     from ottla.faults.site import Drawing
@@ -19,6 +19,7 @@ class Refuse(RequestFault):
     """A Produce request is answered with `error` (NOT_ENOUGH_REPLICAS unless given), and nothing is appended."""
 
     kind = "refuse"
+    does = Does.REFUSE
     optional = (*WHICH, ERROR)
     defaults: ClassVar[dict[str, Any]] = {"api": PRODUCE, "error": NOT_ENOUGH_REPLICAS}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ottla.faults.fault import BEFORE_APPEND, Fault
@@ -48,6 +49,26 @@ APIS_DRAWN = (
 DELAYS_DRAWN_MS = (5, 200, 700, 3_000)
 
 
+class Does(Enum):
+    """What a fault does to a request, or to its answer; brokers and proxies carry it out."""
+
+    # Answer with an error.
+    REFUSE = auto()
+    # Handle the request, or send the answer, `delay_ms` late.
+    DELAY = auto()
+    # Keep it back until the fault is healed.
+    HOLD = auto()
+    # Throw it away, and cut the connection.
+    CUT = auto()
+    # Throw it away; the connection stays open and silent.
+    SILENCE = auto()
+    # Handle the request once more, `delay_ms` later.
+    REPEAT = auto()
+    # Only brokers can do these.
+    END_BROKER = auto()
+    PAUSE_BROKER = auto()
+
+
 class RequestFault(Fault):
     """Applies to requests of `api` that touch `topic` and `partition` (None: any) and reach `broker_id` (None: any).
 
@@ -57,6 +78,7 @@ class RequestFault(Fault):
     or its answer, is lost.
     """
 
+    does: ClassVar[Does]
     optional: ClassVar[tuple[Field, ...]] = WHICH
     defaults: ClassVar[dict[str, Any]] = {"api": PRODUCE}
 

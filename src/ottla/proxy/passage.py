@@ -21,6 +21,7 @@ from typing import Any
 
 from ottla.errors import UserMistake
 from ottla.faults.plan import Action, FaultPlan
+from ottla.faults.request_fault import Does
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.frames import correlation_id_of, encode_response
 from ottla.protocol.messages import PRODUCE, SASL_HANDSHAKE
@@ -243,20 +244,21 @@ class Passage:
         if action is None:
             return False
         self._told(action, request)
-        if action.kind in ("hold", "delay_request"):
-            if action.kind == "hold":
+        does = action.does
+        if does in (Does.HOLD, Does.DELAY):
+            if does is Does.HOLD:
                 request.held_by = action.fault_id
             else:
                 request.due_us = now_us + action.delay_us
             self._blocked = request
             return True
-        if action.kind in ("lose_request", "drop_request"):
+        if does in (Does.CUT, Does.SILENCE):
             if request.expects_answer:
-                request.ending = action.kind.partition("_")[0]
+                request.ending = does
                 self._end_with(request, now_us)
             return True
-        if action.kind != "refuse":
-            raise NotImplementedError(f"proxies do nothing for {action.kind} before the append")
+        if does is not Does.REFUSE:
+            raise NotImplementedError(f"{action.kind}: proxies cannot do {does.name} before the append")
         return self._refuse(request, action, now_us)
 
     def _refuse(self, request: Request, action: Action, now_us: int) -> bool:
@@ -299,7 +301,7 @@ class Passage:
             action = self._shared.plan.after_append(request.context)
             if action is not None:
                 self._told(action, request)
-                if action.kind == "redeliver":
+                if action.does is Does.REPEAT:
                     self._again.append((now_us + action.delay_us, request))
 
     def _forward_again(self, request: Request) -> None:
@@ -334,18 +336,19 @@ class Passage:
 
     def _apply_after(self, request: Request, action: Action, message: Any, now_us: int) -> bool:
         """Do to a handled request what the plan says; whether its answer's message was changed."""
-        if action.kind == "refuse_after_append":
+        does = action.does
+        if does is Does.REFUSE:
             return message is not None and refusals.change_outcome(message, action, self._shared.topic_names)
-        if action.kind in ("lose_ack", "drop_ack"):
-            request.ending = action.kind.partition("_")[0]
-        elif action.kind == "delay_ack":
+        if does in (Does.CUT, Does.SILENCE):
+            request.ending = does
+        elif does is Does.DELAY:
             request.due_us = now_us + action.delay_us
-        elif action.kind == "hold":
+        elif does is Does.HOLD:
             request.held_by = action.fault_id
-        elif action.kind == "redeliver":
+        elif does is Does.REPEAT:
             self._again.append((now_us + action.delay_us, request))
         else:
-            raise NotImplementedError(f"proxies do nothing for {action.kind} after the append")
+            raise NotImplementedError(f"{action.kind}: proxies cannot do {does.name} after the append")
         return False
 
     def _send_answers(self, now_us: int) -> None:
@@ -353,7 +356,7 @@ class Passage:
         unanswered = self._unanswered
         while unanswered and not self._client_is_gone and not (self._is_closing or self._is_deaf):
             request = unanswered[0]
-            if request.ending:
+            if request.ending is not None:
                 unanswered.clear()
                 self._end(request.ending)
                 return
@@ -378,8 +381,8 @@ class Passage:
         self._unanswered.append(request)
         self._send_answers(now_us)
 
-    def _end(self, ending: str) -> None:
-        if ending == "lose":
+    def _end(self, ending: Does) -> None:
+        if ending is Does.CUT:
             self._close("a fault has lost a request, or its answer")
             return
         self._is_deaf = True

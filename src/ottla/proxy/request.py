@@ -6,6 +6,7 @@ from struct import Struct
 from typing import Any
 
 from ottla.faults.plan import Action, FaultContext
+from ottla.faults.request_fault import Does
 from ottla.protocol.errors import UnknownApi, UnsupportedVersion
 from ottla.protocol.frames import decode_request
 from ottla.protocol.messages import FETCH, LIST_OFFSETS, MODULES, PRODUCE, SASL_HANDSHAKE
@@ -64,7 +65,7 @@ class Request:
         self.due_us = 0
         self.held_by = 0
         # "lose" or "drop" where its connection ends in place of its answer.
-        self.ending = ""
+        self.ending: Does | None = None
         # What was refused of it, to be added to what upstream answers.
         self.refused: Action | None = None
         # A fault has it handled once more: the client gets no answer to that.

@@ -27,6 +27,7 @@ from ottla.broker.refused import Refused
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.faults.plan import Action
+from ottla.faults.request_fault import Does
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -314,7 +315,7 @@ def _checked_header(records: bytearray | memoryview, version: int) -> BatchHeade
 
 def _answer(broker: BrokerPort, request: Request, response: ProduceResponse, now_us: int) -> None:
     after = request.after
-    if after is not None and after.kind == "refuse_after_append":
+    if after is not None and after.does is Does.REFUSE:
         for topic in response.responses:
             for answer in topic.partition_responses:
                 if _concerns(after, topic.name, answer.index):
