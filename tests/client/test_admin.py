@@ -86,6 +86,23 @@ def test_the_first_question_of_all_is_asked_again_where_its_connection_is_lost(
         assert lost.fired == 1
 
 
+@pytest.mark.parametrize("fault", ["lose_ack", "drop_ack"])
+def test_an_error_says_that_a_change_may_have_been_made_where_its_answer_was_lost(
+    kafka_cluster: ottla.Cluster, kafka_name: str, fault: str
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers, request_timeout_ms=500) as admin:
+        with getattr(kafka_cluster.faults, fault)(api="CreateTopics", nth=1) as lost:
+            with pytest.raises(ottla.Unreachable, match=r"^CreateTopics was sent, .*may have been carried out$"):
+                admin.create_topics(kafka_name)
+            assert lost.fired == 1
+        wait_until(lambda: kafka_name in admin.list_topics(), lambda: "the topic was not made")
+        with (
+            getattr(kafka_cluster.faults, fault)(api="DescribeConfigs", nth=1),
+            pytest.raises(ottla.Unreachable, match=r"^DescribeConfigs was sent to broker 2, and no answer came: "),
+        ):
+            admin.describe_configs(broker_id=2)
+
+
 def test_topics_are_made_with_as_many_partitions_as_each_is_to_have(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         admin.create_topics({"admin-three": 3, "admin-five": 5}, replication_factor=1)

@@ -24,6 +24,8 @@ LEADER_PATIENCE_MS = 2_000
 # How often a client that no broker has ever answered connects, if every address closes the connection after its first
 # answers: most likely they want another security.protocol. Fewer attempts would take one lost connection for that.
 _CLOSED_EARLY_MAX = 3
+# What the names of APIs begin with that change nothing.
+_READING = ("Describe", "Fetch", "Find", "List", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch")
 
 
 class AdminDriver(Driver):
@@ -74,7 +76,7 @@ class AdminDriver(Driver):
             raise addresses.error_after(timeout_ms) if is_time_over else addresses.error()
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
-        raise _not_asked(name, where, reason)
+        raise _not_asked(name, where, reason, was_sent=answer is not None and answer.sent)
 
     def _ask_once(self, message: Any, where: int, timeout_ms: int, reach_ms: int | None) -> Answer | None:
         (answer,) = self.ask_all([(message, where)], timeout_ms, reach_ms=reach_ms)
@@ -158,7 +160,8 @@ class AdminDriver(Driver):
 
 def unanswered(what: str, answer: Answer | None, where: int) -> Unreachable:
     """The error for a request of the API `what` that node `where` did not answer; below 0: that no node did."""
-    return _not_asked(what, where, answer.failure if answer is not None and answer.failure else "no answer")
+    reason = answer.failure if answer is not None and answer.failure else "no answer"
+    return _not_asked(what, where, reason, was_sent=answer is not None and answer.sent)
 
 
 def left_out(what: str, answer: Answer, *, topic: str | None = None, partition: int | None = None) -> Unreachable:
@@ -167,10 +170,14 @@ def left_out(what: str, answer: Answer, *, topic: str | None = None, partition: 
     return Unreachable(told, topic=topic, partition=partition, broker_id=answer.broker_id)
 
 
-def _not_asked(what: str, where: int, reason: str) -> Unreachable:
-    if where < 0:
-        return Unreachable(f"{what} could not be asked: {reason}")
-    return Unreachable(f"{what} could not be asked of broker {where}: {reason}", broker_id=where)
+def _not_asked(what: str, where: int, reason: str, *, was_sent: bool) -> Unreachable:
+    broker_id = where if where >= 0 else None
+    if was_sent:
+        to = "" if broker_id is None else f" to broker {where}"
+        unknown = "" if what.startswith(_READING) else "; it may have been carried out"
+        return Unreachable(f"{what} was sent{to}, and no answer came: {reason}{unknown}", broker_id=broker_id)
+    of = "" if broker_id is None else f" of broker {where}"
+    return Unreachable(f"{what} could not be asked{of}: {reason}", broker_id=broker_id)
 
 
 def _bears_repeating(answer: Answer, where: int) -> bool:
