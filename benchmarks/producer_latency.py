@@ -12,12 +12,11 @@ import sys
 from statistics import median
 from typing import Any
 
-from benchmarks import producer_speed
-from benchmarks.parts import chosen_clients, interval_of_median
-from benchmarks.producer_speed import broker
+from benchmarks.parts import interval_of_median
+from benchmarks.producer_speed import PEER, broker, with_peer
 from benchmarks.wire import create_topics
 
-CLIENTS = ("confluent", "send", "async", "aiokafka", "kafka-python")
+CLIENTS = (PEER, "send", "async", "aiokafka", "kafka-python")
 OURS = ("send", "async")
 ROUNDS_MIN = 5
 RECORDS = {"quiet": 3000, "busy": 300}
@@ -40,16 +39,15 @@ def latency(arguments: argparse.Namespace, side: str) -> dict[str, Any]:
     """Both programs against one broker; `send` and `async` beside their targets."""
     rounds_count = max(ROUNDS_MIN, arguments.repeat)
     results: dict[str, Any] = {"rounds": rounds_count}
-    asked = chosen_clients("producer", producer_speed.CLIENTS, arguments.clients)
-    clients = [client for client in CLIENTS if client in {*asked, "confluent"}]
+    clients = with_peer(CLIENTS, arguments)
     with broker(side) as bootstrap:
         create_topics(bootstrap, ["latency"], 1, 1)
-        measure("confluent", bootstrap, "quiet")
+        measure(PEER, bootstrap, "quiet")
         for mode in RECORDS:
             rounds = [{client: measure(client, bootstrap, mode) for client in clients} for _ in range(rounds_count)]
             for client in clients:
                 for figure, must in MUST.items():
-                    ratios = [one[client][figure] / one["confluent"][figure] for one in rounds]
+                    ratios = [one[client][figure] / one[PEER][figure] for one in rounds]
                     found = median(ratios)
                     row: dict[str, Any] = {
                         "ms": round(median(one[client][figure] for one in rounds), 3),

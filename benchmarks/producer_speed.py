@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +53,12 @@ PEER = "confluent"
 _RUN_TIMEOUT_S = 300
 
 Figures = dict[str, float]
+
+
+def with_peer(there: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """Those of these clients that were asked for, and the peer, which all ratios are to."""
+    asked = chosen_clients("producer", CLIENTS, arguments.clients)
+    return [client for client in there if client in {*asked, PEER}]
 
 
 def log_folder() -> str | None:
@@ -135,9 +141,7 @@ def cells(arguments: argparse.Namespace, side: str, size: str, codec: str) -> di
     with broker(side) as bootstrap:
         for keyed in (True, False):
             cell = Cell(side, size, codec, keyed, arguments.records)
-            asked = chosen_clients("producer", CLIENTS, arguments.clients)
-            # Ratios are to this one.
-            clients = [client for client in CLIENTS if client in {*asked, PEER} and takes_part(client, codec)]
+            clients = [client for client in with_peer(CLIENTS, arguments) if takes_part(client, codec)]
             rounds = [
                 {client: cell.measure(client, bootstrap) for client in clients}
                 for _ in range(arguments.repeat + (side == "apache" and keyed))
