@@ -2,7 +2,8 @@
 
 Which part it is, the commit's hash says, as for seeds (`tests/drawn.py`), so two runs of a commit run the same tests. A
 file that is named in the arguments runs whatever the commit is, and so do all of them where no tier is asked for, as in
-`make soak`. Whoever changes what such a file tests names it: `make prove ARGS=tests/spark/test_sink_kills.py`.
+`make soak`. Whoever changes what such a file tests names it: `make prove ARGS=tests/spark/test_sink_kills.py`. After
+many changes, `make prove ARGS=--every-part` runs all of them.
 """
 
 from __future__ import annotations
@@ -42,17 +43,25 @@ PARTS = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-part", action="store_true", help="run the longest files that other commits run, too")
+
+
 def of_other_commits(commit_hash: str) -> set[str]:
     """The files that this commit leaves out."""
     chosen = seed_of(commit_hash) % len(PARTS)
     return {file for number, part in enumerate(PARTS) for file in part if number != chosen}
 
 
+def _leaves_out(config: pytest.Config) -> bool:
+    return config.getoption("tier") == "prove" and not config.getoption("every_part")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """Leave out what is of other commits, once pytest and the tiers have chosen."""
     yield
-    if config.getoption("tier") != "prove":
+    if not _leaves_out(config):
         return
     others = of_other_commits(commit())
     named = {Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args}
@@ -65,6 +74,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which of the longest files did not run."""
-    if config.getoption("tier") == "prove":
+    if _leaves_out(config):
         others = ", ".join(sorted(of_other_commits(commit())))
         terminalreporter.write_line(f"left out unless named, being run by other commits: {others}")
