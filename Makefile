@@ -46,7 +46,7 @@ prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spa
 $(PREPARED): tools/spark_archive.py uv.lock | $(STAMP)
 	@$(PY) tools/spark_archive.py
 
-check: $(STAMP) ## style, types, layering, generated code
+check: $(STAMP) ## style, types, generated code
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy

@@ -15,9 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka_jars import VERSION, JarsUnavailable, fetch
-from message_code import StructWriter
-from message_schema import (
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.kafka_jars import VERSION, JarsUnavailable, fetch  # noqa: E402
+from tools.message_code import StructWriter  # noqa: E402
+from tools.message_schema import (  # noqa: E402
     DescriptorError,
     Message,
     parse_message,
@@ -82,7 +85,7 @@ APIS = (
     "ListConfigResources",
 )
 
-MESSAGES_FOLDER = Path(__file__).resolve().parents[1] / "src" / "ottla" / "protocol" / "messages"
+MESSAGES_FOLDER = ROOT / "src" / "ottla" / "protocol" / "messages"
 LINE_CHARACTERS_MAX = 120
 # Where the names come from that the classes use.
 SOURCE_OF = {

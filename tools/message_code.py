@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from message_schema import NEVER, DescriptorError, Field, Message, Struct, Versions, snake_case
+from tools.message_schema import NEVER, DescriptorError, Field, Message, Struct, Versions, snake_case
 
 # Fixed-size primitives: code in struct, size in bytes, name of the layout, Python type.
 FIXED = {

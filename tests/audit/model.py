@@ -252,9 +252,9 @@ class Model:
         open_.outcome = outcome or ("committed" if commits else "aborted")
         open_.ended_us = self.tick()
         if commits and open_.offsets is not None and open_.outcome != "aborted":
-            offsets = self.chronicle.group_offsets
-            assert offsets is not None
-            offsets[open_.offsets[:3]] = open_.offsets[3]
+            group_offsets = self.chronicle.group_offsets
+            assert group_offsets is not None
+            group_offsets[open_.offsets[:3]] = open_.offsets[3]
         client.transaction, client.touched = None, {}
 
     def replace(self) -> None:

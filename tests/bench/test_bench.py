@@ -12,7 +12,7 @@ import pytest
 import ottla
 from ottla import Listener
 from ottla.bench import run
-from ottla.bench.clients import CLIENTS
+from ottla.bench.clients import CLIENTS, MODULES
 from ottla.bench.order import Order
 from ottla.bench.security import for_kafka_python, for_others
 from ottla.bench.worker import measure
@@ -60,7 +60,7 @@ def test_all_clients_stand_in_one_table_and_leave_no_topic(kafka_cluster: Cluste
 
 
 def test_json_tells_the_figures_and_what_is_not_installed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(run.MODULES, "confluent-kafka", "no_such_module")
+    monkeypatch.setitem(MODULES, "confluent-kafka", "no_such_module")
     monkeypatch.setattr(run, "CLIENTS", {name: CLIENTS[name] for name in ("ottla", "confluent-kafka")})
     out, err = bench("--seconds", "1", "--json")
     told = json.loads(out)
@@ -80,7 +80,7 @@ def test_client_that_fails_is_told_with_its_reason(
 
 
 def test_what_cannot_be_measured_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(run.MODULES, "kafka-python", "no_such_module")
+    monkeypatch.setitem(MODULES, "kafka-python", "no_such_module")
     for arguments, said in (
         (("--client", "java"), "--client java is not known: give one of ottla, ottla send_table, confluent-kafka"),
         (("--client", "kafka-python"), "needs no_such_module, which is not installed: pip install kafka-python"),

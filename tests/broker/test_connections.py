@@ -10,6 +10,7 @@ from ottla.protocol.apis import REQUESTS, RESPONSES
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 
 from .world import TOPIC, World, batch_of, fetch_request, produce_request
@@ -105,7 +106,7 @@ def test_every_answer_can_be_written_in_every_version_listed(world: World, api_k
             request = fetch_request(max_wait_ms=0)
             request.topics += fetch_request(topic="missing").topics
         elif api_key == 22:
-            request.transactional_id = None
+            request = InitProducerIdRequest(transactional_id=None)
         connection = world.send(1, request, version=version)
         (message,) = world.answers[connection]
         chunks = encode_response(7, message, version)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.groups.members import GroupState
-from ottla.broker.groups.offsets import OFFSETS_TOPIC, CommittedOffset, group_key, offset_key, read_entry
+from ottla.broker.groups.offsets import CommittedOffset, group_key, offset_key, read_entry
 from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage

@@ -57,7 +57,9 @@ def read(servers: str) -> dict[bytes, int]:
             message = consumer.poll(TIMEOUT_S)
             assert message is not None
             assert message.error() is None
-            found[message.value()] = message.offset()
+            offset = message.offset()
+            assert offset is not None
+            found[message.value()] = offset
         return found
     finally:
         consumer.close()

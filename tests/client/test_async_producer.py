@@ -431,7 +431,7 @@ def test_the_event_loop_is_woken_for_many_deliveries_at_once(kafka_cluster: ottl
         told: list[ottla.Delivery] = []
         async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=20) as producer:
             await producer.partitions_for(kafka_topic)
-            event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+            event_loop.call_soon_threadsafe = counted  # type: ignore[assignment]
             deliveries = [await producer.send(kafka_topic, b"x" * 50, on_delivery=told.append) for _ in range(5000)]
             await asyncio.gather(*deliveries)
             await producer.flush()

@@ -47,7 +47,7 @@ def fill(address: str, topic: str) -> None:
 
 def read(address: str, topic: str, **settings: Any) -> list[bytes]:
     with ottla.Reader(address, topic, **settings) as reader:
-        found: list[bytes] = pa.Table.from_batches(list(reader), reader.schema)["value"].to_pylist()
+        found: list[Any] = pa.Table.from_batches(list(reader), reader.schema)["value"].to_pylist()
         return found
 
 

@@ -31,12 +31,12 @@ from ottla.records.plain import decode_batches
 
 def test_a_wrong_keyword_is_a_config_error_that_names_the_nearest() -> None:
     with pytest.raises(ottla.ConfigError) as caught:
-        Producer("localhost:9092", lingr_ms=5)
+        Producer("localhost:9092", lingr_ms=5)  # type: ignore[call-arg]
     assert str(caught.value) == "lingr_ms is not a setting this client knows; did you mean linger_ms?"
     with pytest.raises(ottla.ConfigError, match=r"did you mean isolation_level\?"):
-        Reader("localhost:9092", "flights", isolaton_level="read_committed")
+        Reader("localhost:9092", "flights", isolaton_level="read_committed")  # type: ignore[call-arg]
     with pytest.raises(ottla.ConfigError, match=r"did you mean request_timeout_ms\?"):
-        ottla.Admin("localhost:9092", request_timout_ms=5)
+        ottla.Admin("localhost:9092", request_timout_ms=5)  # type: ignore[call-arg]
 
 
 def test_help_says_where_the_settings_are_told_of() -> None:
@@ -222,7 +222,13 @@ def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.
 def test_header_values_of_every_type_that_is_declared_are_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     [pair] = get_args(Headers)
     _, values = get_args(pair)
-    made = {bytes: b"v", bytearray: bytearray(b"v"), memoryview: memoryview(b"v"), str: "v", NoneType: None}
+    made: dict[type, Any] = {
+        bytes: b"v",
+        bytearray: bytearray(b"v"),
+        memoryview: memoryview(b"v"),
+        str: "v",
+        NoneType: None,
+    }
     assert set(get_args(values)) == made.keys()
     headers: Headers = [(kind.__name__, value) for kind, value in made.items()]
     with Producer(kafka_cluster.bootstrap_servers) as producer:

@@ -175,7 +175,7 @@ def test_keys_and_values_of_every_type_are_sent(
 ) -> None:
     type_ = getattr(pa, kind)()
     values = ["short", None, "longer than twelve bytes", "", "short"]
-    column = pa.array([None if value is None else value.encode() for value in values], pa.binary())
+    column: pa.Array[Any] = pa.array([None if value is None else value.encode() for value in values], pa.binary())
     if is_dictionary:
         codes = column.dictionary_encode()
         column = pa.DictionaryArray.from_arrays(codes.indices, codes.dictionary.cast(pa.string()).cast(type_))

@@ -22,7 +22,7 @@ def places_of_keys(cluster: ottla.Cluster, topic: str, by: str, settings: dict[s
         if by == "send":
             return [producer.send(topic, b"v", key).partition for key in KEYS]
         table = pa.table({"k": KEYS, "v": ["v"] * len(KEYS)})
-        found: list[int] = producer.send_table(topic, table, key="k", value="v").result(60)["partition"].to_pylist()
+        found: list[Any] = producer.send_table(topic, table, key="k", value="v").result(60)["partition"].to_pylist()
         return found
 
 

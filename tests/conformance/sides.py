@@ -188,12 +188,18 @@ class Apache(Side):
         self.bootstrap_servers = self._kafka.bootstrap_servers
         self.bootstrap_servers_of = self._kafka.bootstrap_servers_of
         self.lossy_servers = self.noted_servers = ",".join(self.proxy.addresses)
-        self.kill = self._kafka.kill
-        self.pause = self._kafka.pause
-        self.resume = self._kafka.resume
+
+    def kill(self, broker_id: int) -> None:
+        self._kafka.kill(broker_id)
 
     def start(self, broker_id: int) -> None:
         self._kafka.start(broker_id)
+
+    def pause(self, broker_id: int) -> None:
+        self._kafka.pause(broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        self._kafka.resume(broker_id)
 
     def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
         return self.proxy.lose(every, times)

@@ -526,8 +526,8 @@ def test_a_newer_draft_reads_what_both_drafts_know() -> None:
     assert not parse("JSON", '{"const": 1, "enum": [1, 2]}', {}).differences(parse("JSON", '{"const": 1}', {}))
     # A keyword that the draft ignores changes nothing, whatever it says.
     old = {"dependentRequired": {"a": ["b"]}, "title": "old"}
-    for new in ({**old, "title": "new"}, {"dependentRequired": {"a": ["b", "c"]}}, {}):
-        assert not parse("JSON", json.dumps(new), {}).differences(parse("JSON", json.dumps(old), {}))
+    for changed in ({**old, "title": "new"}, {"dependentRequired": {"a": ["b", "c"]}}, {}):
+        assert not parse("JSON", json.dumps(changed), {}).differences(parse("JSON", json.dumps(old), {}))
 
 
 def test_a_schema_that_is_referred_to_is_read_by_the_draft_of_the_one_that_refers() -> None:

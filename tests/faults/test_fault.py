@@ -257,7 +257,7 @@ def test_help_of_a_verb_names_every_keyword_it_takes() -> None:
         (Faults, ("refuse", "kill", "power_off")),
     ):
         for name in names:
-            told = pydoc.render_doc(getattr(verbs, name), renderer=pydoc.plaintext)
+            told = pydoc.render_doc(getattr(verbs, name), renderer=pydoc.plaintext)  # type: ignore[attr-defined]
             assert "**" not in told
             assert "topic: 'str | None' = None" in told
             assert "api: 'str' = 'Produce'" in told

@@ -9,6 +9,7 @@ import pytest
 from ottla.errors import ConfigError
 from ottla.faults.fault import fault_from, make_fault
 from ottla.faults.plan import FaultContext, FaultPlan
+from ottla.faults.refuse import Refuse
 
 
 def fired_kinds(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
@@ -143,6 +144,7 @@ def test_faults_survive_the_control_channel() -> None:
     ]
     for fault in faults:
         assert fault_from(json.loads(json.dumps(fault.to_dict()))) == fault
+    assert isinstance(faults[2], Refuse)
     assert faults[2].error == 20
 
 

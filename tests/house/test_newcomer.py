@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import io
 import os
 import re
@@ -22,6 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tools import generate_messages as generator
+from tools.kafka_jars import VERSION, JarsUnavailable, fetch
+from tools.message_schema import snake_case
 from tools.mutation.control import Control
 from tools.mutation.source import PACKAGE, ROOT, Edit, changed, insert_after, insert_before, replace
 
@@ -287,19 +289,17 @@ def test_records_are_sent_and_read_with_a_codec_that_was_added() -> None:
         assert added.call(use_codec) == (b"\x03cba", b"\x02cba", [b"abc"], True)
 
 
-def generated(api: str, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, str]:
+def generated(api: str) -> dict[str, str]:
     """What tools/generate_messages.py writes with one more API."""
-    patch.syspath_prepend(str(ROOT / "tools"))
-    generator = importlib.import_module("generate_messages")
     try:
-        jar = generator.fetch() / f"kafka-clients-{generator.VERSION}.jar"
-    except generator.JarsUnavailable as error:
+        jar = fetch() / f"kafka-clients-{VERSION}.jar"
+    except JarsUnavailable as error:
         lacking("kafka", error)
     requests = {each: generator.read_api(jar, each)[0] for each in (*generator.APIS, api)}
     module = generator.write_module(api, list(generator.read_api(jar, api)))
     return {
         "protocol/messages/__init__.py": generator.write_table(requests),
-        f"protocol/messages/{generator.snake_case(api)}.py": module,
+        f"protocol/messages/{snake_case(api)}.py": module,
     }
 
 
@@ -317,8 +317,8 @@ def use_api() -> Any:
     return advertised, codes, [[each.user for each in answer.results] for answer in answers]
 
 
-def test_a_broker_answers_an_api_that_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = generated(API, tmp_path, monkeypatch) | ADDITIONS["A broker API"].texts()
+def test_a_broker_answers_an_api_that_was_added() -> None:
+    texts = generated(API) | ADDITIONS["A broker API"].texts()
     with Control(texts) as added:
         assert added.call(use_api) == ([(0, 0)], {0}, [[], ["kim"]])
 

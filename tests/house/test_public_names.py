@@ -72,5 +72,5 @@ def test_the_name_that_comes_nearest_is_told_once() -> None:
 
 def test_a_name_like_nothing_known_is_an_attribute_error_as_ever() -> None:
     with pytest.raises(AttributeError, match=r"^module 'ottla' has no attribute 'zzz'$"):
-        ottla.zzz  # noqa: B018
+        ottla.zzz  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(ottla, "__wrapped__")

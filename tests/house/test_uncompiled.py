@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 
 import pytest
-from tools.mutation.control import ROOT, Control, listed
+from tools.mutation.control import Control, listed
+from tools.mutation.source import ROOT
 
 # Each part that is compiled, by its own tests; over sockets, files and the simulated world.
 CHOSEN = [

@@ -130,7 +130,7 @@ class Exchange:
             assert messages, f"only {len(found)} of {count} records arrived"
             for message in messages:
                 assert message.error() is None, message.error()
-                headers = tuple(message.headers() or ())
+                headers: tuple[Any, ...] = tuple(message.headers() or ())
                 row = (message.key(), message.value(), headers, message.timestamp()[1])
                 found[message.partition(), message.offset()] = row
         consumer.close()

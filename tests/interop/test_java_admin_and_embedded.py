@@ -286,7 +286,7 @@ def test_javas_clients_come_in_by_tls_and_sasl(
     settings = {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": papers.ca,
+        "ssl.truststore.location": str(papers.ca),
         "sasl.mechanism": mechanism,
         "sasl.jaas.config": f'{module} required username="{_USER}" password="{_PASSWORD}";',
     }

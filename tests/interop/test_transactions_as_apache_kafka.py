@@ -25,8 +25,8 @@ from ottla.records.plain import decode_batches
 from ..broker.group_world import find_coordinator
 from ..broker.transaction_world import Producer, listed
 from ..broker.world import fetch_request
+from ..wire import Wire
 from .test_as_apache_kafka import make_topic
-from .test_groups_as_apache_kafka import Wire
 
 pytestmark = pytest.mark.kafka
 

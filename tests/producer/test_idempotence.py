@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from ottla.errors import KafkaError
 from ottla.producer.events import BatchAcked, BatchFailed, BatchUnknown
 from ottla.producer.idempotence import EPOCH_MAX, TRANSITIONS, Idempotence, IdentityEvent, IdentityState
 from ottla.records.plain import decode_batches
@@ -64,6 +65,7 @@ def test_a_refused_id_fails_every_batch_with_the_reason(world):
     sealed = world.send("a")
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "CLUSTER_AUTHORIZATION_FAILED"
     later = world.send("b")
     assert isinstance(world.outcome(later), BatchFailed)
@@ -197,6 +199,7 @@ def test_a_batch_that_stays_out_of_order_is_given_up_after_its_retries(make_worl
         world.answer(45)
     outcome = world.outcome(victim)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert outcome.error.attempts == 3
     world.send("c")
@@ -274,6 +277,7 @@ def test_brokers_without_producer_ids_fail_the_batch_at_once(make_world):
     sealed = world.send("a")
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "UNSUPPORTED_VERSION"
     assert outcome.error.fatal
     assert "does not know InitProducerId" in str(outcome.error)

@@ -71,6 +71,7 @@ def test_without_retries_a_refusal_is_failed(make_world):
     world.answer(19)
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "NOT_ENOUGH_REPLICAS"
     assert "flights-0" in str(outcome.error)
 
@@ -100,6 +101,7 @@ def test_an_error_that_trying_again_cannot_help_ends_the_batch_at_once(world):
     world.answer(10)
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "MESSAGE_TOO_LARGE"
     assert not world.produces
 
@@ -290,6 +292,7 @@ def test_a_broker_that_speaks_no_version_of_produce_fails_the_batch_at_once(make
     for sealed in batches:
         outcome = world.outcome(sealed)
         assert isinstance(outcome, BatchFailed)
+        assert isinstance(outcome.error, KafkaError)
         assert outcome.error.name == "UNSUPPORTED_VERSION"
         assert outcome.error.fatal
         told = (
@@ -350,6 +353,7 @@ def test_batches_of_a_topic_that_turned_forbidden_fail(make_world):
     sealed = world.send("a")
     outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
+    assert isinstance(outcome.error, KafkaError)
     assert outcome.error.name == "TOPIC_AUTHORIZATION_FAILED"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.producer.conftest import values_of
 
+from ottla.errors import KafkaError
 from ottla.producer.events import BatchAcked, BatchesAdded, BatchFailed, BatchSplit, BatchUnknown
 from ottla.records.plain import decode_batches
 
@@ -53,6 +54,7 @@ def test_a_single_record_that_is_too_large_fails_alone(world):
     assert isinstance(world.outcome(behind), BatchAcked)
     (failed,) = [o for o in world.outcomes if isinstance(o, BatchFailed)]
     assert failed.batch.record_count == 1
+    assert isinstance(failed.error, KafkaError)
     assert failed.error.name == "MESSAGE_TOO_LARGE"
     assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
     assert failed.batch in whole.leaves()

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import generate_messages as generator
+from tools.kafka_jars import VERSION, JarsUnavailable, fetch
+from tools.message_code import condition
+from tools.message_schema import DescriptorError, Versions, read_descriptor
 
 from ottla.protocol.primitives import Decoder, Encoder
 
 from ..needs import lacking
 
-TOOLS = Path(__file__).parents[2] / "tools"
-
 
 @pytest.fixture(scope="module")
-def generator() -> Any:
-    sys.path.insert(0, str(TOOLS))
+def clients_jar() -> Path:
     try:
-        return importlib.import_module("generate_messages")
-    finally:
-        sys.path.remove(str(TOOLS))
-
-
-@pytest.fixture(scope="module")
-def clients_jar(generator: Any) -> Path:
-    try:
-        return generator.fetch() / f"kafka-clients-{generator.VERSION}.jar"
-    except generator.JarsUnavailable as error:
+        return fetch() / f"kafka-clients-{VERSION}.jar"
+    except JarsUnavailable as error:
         lacking("kafka", error)
 
 
-def test_the_checked_in_messages_are_fresh(
-    generator: Any, clients_jar: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_checked_in_messages_are_fresh(clients_jar: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = generator.main(["--check"])
     assert (status, capsys.readouterr().err) == (0, "")
 
 
-def test_a_changed_a_missing_and_a_foreign_module_are_told(generator: Any, tmp_path: Path) -> None:
+def test_a_changed_a_missing_and_a_foreign_module_are_told(tmp_path: Path) -> None:
     (tmp_path / "same.py").write_text("1")
     (tmp_path / "changed.py").write_text("2")
     (tmp_path / "foreign.py").write_text("3")
@@ -49,10 +38,10 @@ def test_a_changed_a_missing_and_a_foreign_module_are_told(generator: Any, tmp_p
     assert generator.stale(sources, tmp_path) == ["changed.py", "foreign.py", "missing.py"]
 
 
-def test_every_api_of_kafka_can_be_added(generator: Any, clients_jar: Path) -> None:
+def test_every_api_of_kafka_can_be_added(clients_jar: Path) -> None:
     written = 0
     for api in all_apis(clients_jar):
-        if generator.read_descriptor(clients_jar, f"{api}Request")["validVersions"] == "none":
+        if read_descriptor(clients_jar, f"{api}Request")["validVersions"] == "none":
             continue
         messages = generator.read_api(clients_jar, api)
         module: dict[str, Any] = {"__name__": api}
@@ -77,19 +66,17 @@ def assert_defaults_survive(found: Any) -> None:
         decoder.finish()
 
 
-def test_an_unknown_api_is_named(generator: Any, clients_jar: Path) -> None:
-    with pytest.raises(generator.DescriptorError, match=r"holds no descriptor NoSuchThingRequest\.json"):
+def test_an_unknown_api_is_named(clients_jar: Path) -> None:
+    with pytest.raises(DescriptorError, match=r"holds no descriptor NoSuchThingRequest\.json"):
         generator.read_api(clients_jar, "NoSuchThing")
 
 
-def test_ranges_of_versions_read_as_in_the_descriptors(generator: Any) -> None:
-    versions = importlib.import_module("message_schema").Versions
-    condition = importlib.import_module("message_code").condition
-    assert versions.parse("3-13") == versions(3, 13)
-    assert versions.parse("4") == versions(4, 4)
-    assert not versions.parse("none")
-    assert versions.parse("9+") & versions(3, 13) == versions(9, 13)
-    assert condition(versions(9, 13), versions(3, 13)) == "version >= 9"
-    assert condition(versions(3, 8), versions(3, 13)) == "version <= 8"
-    assert condition(versions(7, 12), versions(3, 13)) == "7 <= version <= 12"
-    assert condition(versions(3, 13), versions(3, 13)) == ""
+def test_ranges_of_versions_read_as_in_the_descriptors() -> None:
+    assert Versions.parse("3-13") == Versions(3, 13)
+    assert Versions.parse("4") == Versions(4, 4)
+    assert not Versions.parse("none")
+    assert Versions.parse("9+") & Versions(3, 13) == Versions(9, 13)
+    assert condition(Versions(9, 13), Versions(3, 13)) == "version >= 9"
+    assert condition(Versions(3, 8), Versions(3, 13)) == "version <= 8"
+    assert condition(Versions(7, 12), Versions(3, 13)) == "7 <= version <= 12"
+    assert condition(Versions(3, 13), Versions(3, 13)) == ""

@@ -24,6 +24,7 @@ from kio.serial import entity_reader, entity_writer
 from ottla.protocol import frames
 from ottla.protocol.apis import REQUESTS, RESPONSES
 from ottla.protocol.errors import MalformedMessage, ProtocolError
+from ottla.protocol.message import ApiMessage, Message
 from ottla.protocol.messages import MODULES, headers
 from ottla.protocol.primitives import Decoder, Encoder
 
@@ -127,25 +128,25 @@ def kio_class_itself(kio_class: type) -> Any:
     )
 
 
-def struct_of_ours(ours: type, name: str) -> Any:
+def struct_of_ours(ours: type[Message], name: str) -> Any:
     """Our class of that name; where a request and its response name different structs alike, that of `ours`."""
     module = import_module(ours.__module__)
     kind = "Request" if ours.__name__.endswith("Request") else "Response"
     return getattr(module, name, None) or getattr(module, f"{kind}{name}")
 
 
-def class_of_ours(ours: type, kio_class: type) -> Any:
+def class_of_ours(ours: type[Message], kio_class: type) -> Any:
     """Our class for the same struct, taking kio's field names."""
     found = struct_of_ours(ours, kio_class.__name__)
     return lambda **fields: found(**{name_of_ours(found, name): value for name, value in fields.items()})
 
 
-def name_of_ours(ours: type, name: str) -> str:
+def name_of_ours(ours: type[Message], name: str) -> str:
     """kio drops the unit from the fields it makes times of."""
     return name if name in ours.__slots__ else f"{name}_ms"
 
 
-def to_ours(ours: type, theirs: Any) -> Any:
+def to_ours(ours: type[Message], theirs: Any) -> Any:
     """The same message in our classes and plain integers."""
     if isinstance(theirs, ErrorCode):
         return int(theirs)
@@ -182,7 +183,7 @@ def written(message: Any, version: int) -> bytes:
     return data
 
 
-def read(ours: type, data: bytes, version: int) -> Any:
+def read(ours: type[Message], data: bytes, version: int) -> Any:
     decoder = Decoder(data)
     message = ours.read(decoder, version)
     decoder.finish()
@@ -196,7 +197,7 @@ def written_by_kio(theirs: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("ours", "version", "kio_class"), CASES)
-def test_both_write_the_same_and_read_each_other(ours: type, version: int, kio_class: type) -> None:
+def test_both_write_the_same_and_read_each_other(ours: type[Message], version: int, kio_class: type) -> None:
     @settings(max_examples=40, deadline=None, database=None)
     @given(strategy(kio_class, KIO_VALUES, kio_class_itself))
     def check(theirs: Any) -> None:
@@ -210,7 +211,9 @@ def test_both_write_the_same_and_read_each_other(ours: type, version: int, kio_c
 
 
 @pytest.mark.parametrize(("ours", "version", "kio_class"), CASES)
-def test_every_value_survives_and_no_other_length_is_accepted(ours: type, version: int, kio_class: type) -> None:
+def test_every_value_survives_and_no_other_length_is_accepted(
+    ours: type[Message], version: int, kio_class: type
+) -> None:
     @settings(max_examples=20, deadline=None, database=None)
     @given(strategy(kio_class, ALL_VALUES, lambda found: class_of_ours(ours, found)), st.binary(min_size=1, max_size=3))
     def check(message: Any, trailing: bytes) -> None:
@@ -228,7 +231,7 @@ def test_every_value_survives_and_no_other_length_is_accepted(ours: type, versio
 @pytest.mark.parametrize(
     ("ours", "version", "kio_class"), [case for case in CASES if hasattr(case.values[0], "API_KEY")]
 )
-def test_a_frame_fed_byte_by_byte_gives_the_message(ours: type, version: int, kio_class: type) -> None:
+def test_a_frame_fed_byte_by_byte_gives_the_message(ours: type[ApiMessage], version: int, kio_class: type) -> None:
     is_request = ours in [REQUESTS[key] for key in REQUESTS]
 
     @settings(max_examples=5, deadline=None, database=None)

@@ -17,7 +17,7 @@ _PATIENCE_S = 60
 
 def values(cluster: ottla.Cluster, topic: str) -> list[bytes]:
     """What is stored, read past the proxy."""
-    found: list[bytes] = ottla.read_table(cluster.bootstrap_servers, topic).column("value").to_pylist()
+    found: list[Any] = ottla.read_table(cluster.bootstrap_servers, topic).column("value").to_pylist()
     return found
 
 

@@ -476,6 +476,8 @@ def test_collector_running_inside_send_leaves_the_order_intact():
     sent = []
 
     class Sender:
+        me: object
+
         def __del__(self):
             sent.append(b"f%d" % len(sent))
             made.send("flights", sent[-1], partition=0)

@@ -433,7 +433,7 @@ def test_a_chain_of_arrays_that_names_hide_is_refused(decoder, skipped):
 
 
 def test_the_deepest_value_is_bounded_for_small_stacks():
-    inner = "T"
+    inner: str | dict[str, Any] = "T"
     for _ in range(60):
         inner = {"type": "array", "items": inner}
     schemas = json.dumps(record(record(inner, name="T"), name="Top")), json.dumps(record(name="Top"))

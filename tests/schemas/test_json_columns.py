@@ -7,6 +7,7 @@ import decimal
 import gc
 import json
 import math
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -130,7 +131,7 @@ def test_floats_are_short():
     st.integers(0, 3),
 )
 def test_text_of_every_type_is_escaped(texts, kind, skip):
-    array = pa.array(texts, pa.string())
+    array: pa.Array[Any] = pa.array(texts, pa.string())
     array = array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
     assert values(array.slice(skip)) == texts[skip:]
 

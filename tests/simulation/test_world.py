@@ -15,7 +15,7 @@ from ottla.audit.promises import PROMISES
 from ottla.broker.controller.state import CHANGES_FILE
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.faults.fault import make_fault
-from ottla.host.links import CONTROLLER
+from ottla.faults.fields import CONTROLLER
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import (
     ACKED,

@@ -12,7 +12,7 @@ import pytest
 import ottla
 from ottla.cli import main
 from ottla.sink.barriers import Barrier
-from ottla.sink.commit import _to_decide
+from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import driver_id
@@ -148,7 +148,7 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     assert len(recover(session_of(settings)).aborted) == 3
     with pytest.raises(ottla.ProducerFenced, match="another query or write has begun a batch"):
-        driver.committing.commit(session_of(settings), messages)
+        commit(session_of(settings), messages)
     driver.main(job.text())
     assert_every_row_once(job)
 
@@ -184,7 +184,7 @@ def test_telling_changes_nothing(job: Job) -> None:
     planned = plan(session_of(settings))
     messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     assert len(describe(session_of(settings)).open) == 3
-    driver.committing.commit(session_of(settings), messages)
+    commit(session_of(settings), messages)
     assert set(describe(session_of(settings)).fates.values()) == {Fate.COMMITTED}
     assert_every_row_once(job, batches=1)
 

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tests.spark.sink_engine import ROWS, TASKS, Driver, Engine, Roles, Stop, send_signal
+from tests.spark.sink_driver import ROWS
+from tests.spark.sink_engine import TASKS, Driver, Engine, Roles, Stop, send_signal
 
 import ottla
 from ottla.sink.barriers import Barrier

@@ -14,7 +14,8 @@ from random import Random
 
 import pytest
 from tests.soak import SOAK
-from tests.spark.sink_engine import ROWS, Brokers, Engine, Stop, running_engine
+from tests.spark.sink_driver import ROWS
+from tests.spark.sink_engine import Brokers, Engine, Stop, running_engine
 from tests.spark.sink_kills import (
     CONTROLS,
     KINDS,

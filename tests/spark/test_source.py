@@ -161,7 +161,7 @@ def test_several_topics_are_read_as_one(spark: SparkSession, kafka_cluster: Clus
 def test_times_and_patterns_bound_what_is_read(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
     send(kafka_cluster, kafka_topic, {0: 4, 1: 2, 2: 3})
     # The n-th record of all is n ms younger than the first; partition 0 holds 0 to 3, 1 holds 4 and 5, 2 holds 6 to 8.
-    times = {"startingTimestamp": SENT_MS + 2, "endingTimestamp": SENT_MS + 7}
+    times: dict[str, int | str] = {"startingTimestamp": SENT_MS + 2, "endingTimestamp": SENT_MS + 7}
     times["startingOffsetsByTimestampStrategy"] = "latest"
     rows = read(spark, kafka_cluster, subscribePattern=f"{kafka_topic}$", **times).orderBy("partition", "offset")
     assert [(row.partition, row.offset) for row in rows.collect()] == [(0, 2), (0, 3), (1, 0), (1, 1), (2, 0)]

@@ -173,8 +173,8 @@ def test_a_record_whose_partition_nobody_knows_may_be_stored_in_any(
     ledger = tmp_path / "ledger.jsonl"
     send(cluster, topic, ledger)
     rows = [json.loads(line) for line in ledger.read_text().splitlines()]
-    for number, outcome in ((2, "unknown"), (3, "failed")):
-        rows[number] |= {"outcome": outcome, "partition": None, "offset": None}
+    for number, told in ((2, "unknown"), (3, "failed")):
+        rows[number] |= {"outcome": told, "partition": None, "offset": None}
     rows.append({"sequence": RECORDS, "outcome": "unknown", "value": "nowhere"})
     ledger.write_text("".join(json.dumps(each) + "\n" for each in rows))
     status, outcome = audit(cluster, topic, ledger, capsys)

@@ -134,7 +134,7 @@ class SimulatedEndingDriver(_OnSchedule, EndingDriver):  # type: ignore[misc]
 
 class SimulatedAdminClient(Admin):
     def __init__(self, place: PlaceOfProcess, settings: Mapping[str, Any]) -> None:
-        self._driver = place.client(SimulatedAdminDriver, **settings)
+        self._driver: SimulatedAdminDriver = place.client(SimulatedAdminDriver, **settings)
         self._settings = self._driver._settings
         self._topics = TopicAdmin(self._driver, self._settings.connection.request_timeout_ms)
         self._configs = ConfigAdmin(self._driver)
