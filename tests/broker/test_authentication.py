@@ -24,7 +24,7 @@ class Client:
     """The other end of an authenticator."""
 
     def __init__(self, users: Users, session_lifetime_ms: int = 0) -> None:
-        self.broker = Authenticator(users, session_lifetime_ms)
+        self.broker = Authenticator(users, session_lifetime_ms, wall_s=lambda: 0.0)
         self.now_us = NOW_US
 
     def send(self, message: Any, version: int = 1) -> Any:
@@ -234,7 +234,7 @@ def wrong_token(client: Client) -> Any:
 @pytest.mark.parametrize("fail", [wrong_password, wrong_mechanism, no_proof, wrong_token])
 def test_who_fails_is_told_so_after_the_delay(users: Users, fail: Any) -> None:
     client = Client(users)
-    client.broker = Authenticator(users, failure_delay_ms=100)
+    client.broker = Authenticator(users, failure_delay_ms=100, wall_s=lambda: 0.0)
     reply = fail(client)
     assert reply.refusal
     assert reply.due_us == NOW_US + 100_000
@@ -242,7 +242,7 @@ def test_who_fails_is_told_so_after_the_delay(users: Users, fail: Any) -> None:
 
 def test_who_proves_who_it_is_does_not_wait_neither_does_who_had(users: Users) -> None:
     client = Client(users)
-    client.broker = Authenticator(users, session_lifetime_ms=1000, failure_delay_ms=100)
+    client.broker = Authenticator(users, session_lifetime_ms=1000, failure_delay_ms=100, wall_s=lambda: 0.0)
     assert client.handshake("PLAIN").due_us <= NOW_US
     assert client.prove("PLAIN", "ada", "lovelace").due_us <= NOW_US
     client.now_us += 1_000_000

@@ -58,8 +58,8 @@ def test_what_is_no_good_token_is_refused_without_showing_it(given, said):
 
 class Client:
     def __init__(self, validate: Any = None, lifetime_ms: int = 0) -> None:
-        users = Users({}, ("OAUTHBEARER",), Random(1), validate or (lambda text: read_unsecured(text, NOW_S)))
-        self.broker = Authenticator(users, lifetime_ms)
+        users = Users({}, ("OAUTHBEARER",), Random(1), validate or read_unsecured)
+        self.broker = Authenticator(users, lifetime_ms, wall_s=lambda: NOW_S)
         self.now_us = 0
 
     def shake_hands(self) -> None:
@@ -86,13 +86,13 @@ def test_the_shorter_of_token_and_session_counts():
     client = Client(lifetime_ms=1_000)
     client.shake_hands()
     assert client.show(token()).answer.session_lifetime_ms == 1_000
-    client = Client(lambda text: Bearer("ada", None), lifetime_ms=2_000)
+    client = Client(lambda text, now_s: Bearer("ada", None), lifetime_ms=2_000)
     client.shake_hands()
     assert client.show("anything").answer.session_lifetime_ms == 2_000
 
 
 def test_a_token_without_an_end_makes_a_session_without_one():
-    client = Client(lambda text: Bearer("ada", None))
+    client = Client(lambda text, now_s: Bearer("ada", None))
     client.shake_hands()
     assert client.show("anything").answer.session_lifetime_ms == 0
     assert client.broker.finished
@@ -123,7 +123,7 @@ def test_a_bad_token_is_told_first_and_refused_then_as_rfc_7628_wants():
     ],
 )
 def test_what_is_no_bearer_message_is_refused(message):
-    client = Client(lambda text: Bearer("anybody", None))
+    client = Client(lambda text, now_s: Bearer("anybody", None))
     client.shake_hands()
     assert bytes(client.say(message).answer.auth_bytes) == b'{"status":"invalid_token"}'
     assert client.say(b"\x01").refusal is not None

@@ -168,6 +168,47 @@ def test_a_session_ends_with_its_token_and_goes_on_with_the_next(cluster: ottla.
     assert len(provider.threads) >= 2
 
 
+@pytest.mark.parametrize("how", ["advance", "jump_clock"])
+def test_a_token_ends_by_the_clock_of_the_broker(how: str) -> None:
+    """Of two tokens that last an hour, the one that was made two hours ago is refused."""
+    clock = ottla.Clock()
+    tokens = Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"])
+    with ottla.Cluster(1, clock=clock, listeners={"PLAINTEXT": Listener(), "TOKENS": tokens}) as cluster:
+        address = cluster.bootstrap_servers_of("TOKENS")
+        early = unsecured_token({"sub": "ada"}, clock.wall_ms() / 1000).value
+        with ottla.Admin(address, **settings(lambda: early)) as admin:
+            assert admin.list_topics() == []
+        if how == "advance":
+            clock.advance(7200)
+        else:
+            cluster.faults.jump_clock(1, jump_ms=7_200_000)
+        late = unsecured_token({"sub": "ada"}, time.time() + 7200).value
+        with ottla.Admin(address, **settings(lambda: late)) as admin:
+            assert admin.list_topics() == []
+        with (
+            ottla.Admin(address, **settings(lambda: early)) as admin,
+            pytest.raises(ottla.AuthenticationError, match="does not take the token"),
+        ):
+            admin.list_topics()
+
+
+def test_a_producer_and_a_cluster_of_one_clock_agree_on_tokens_after_years() -> None:
+    clock = ottla.Clock()
+    tokens = Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"])
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    given = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_jaas_config": f'{module} required unsecuredLoginStringClaim_sub="ada";',
+    }
+    with ottla.Cluster(1, clock=clock, listeners={"TOKENS": tokens}) as cluster:
+        cluster.create_topic("orders")
+        with ottla.Producer(cluster.bootstrap_servers, clock=clock, **given) as producer:
+            for offset in range(3):
+                assert producer.send("orders", b"x").result(30).offset == offset
+                clock.advance(3 * 365 * 86_400)
+
+
 def _send_in_sessions(count: int, address: str, topic: str, given: dict[str, Any]) -> None:
     """Send a record in each of so many sessions, by one connection that is never lost."""
     with ottla.Producer(address, retries=0, enable_idempotence=False, **given) as producer:

@@ -103,11 +103,13 @@ class Users:
         self._secrets: dict[tuple[str, str], tuple[bytes, bytes, bytes, int]] = {}
         self._scram = {name: _scram(name) for name in mechanisms if name in SCRAM}
 
-    def exchange(self, mechanism: str) -> PlainExchange | ScramExchange | OAuthBearerExchange:
-        """A new exchange by one of the mechanisms."""
+    def exchange(
+        self, mechanism: str, wall_s: Callable[[], float]
+    ) -> PlainExchange | ScramExchange | OAuthBearerExchange:
+        """A new exchange by one of the mechanisms; `wall_s` is the broker's time, in seconds since 1970."""
         if mechanism == OAUTHBEARER:
             assert self._validate is not None
-            return OAuthBearerExchange(self._validate)
+            return OAuthBearerExchange(self._validate, wall_s)
         return PlainExchange(self) if mechanism == PLAIN else ScramExchange(self, mechanism)
 
     def has_password(self, user: str, password: str) -> bool:
@@ -200,12 +202,18 @@ class ScramExchange:
 
 
 class Authenticator:
-    """Authenticates the client of one connection; see the module."""
+    """Authenticates the client of one connection; see the module.
 
-    def __init__(self, users: Users, session_lifetime_ms: int = 0, failure_delay_ms: int = 0) -> None:
+    `wall_s` is the broker's time, in seconds since 1970: tokens end by it.
+    """
+
+    def __init__(
+        self, users: Users, session_lifetime_ms: int = 0, failure_delay_ms: int = 0, *, wall_s: Callable[[], float]
+    ) -> None:
         self.state = State.ARRIVED
         self.user: str | None = None
         self._users = users
+        self._wall_s = wall_s
         self._failure_delay_us = failure_delay_ms * 1000
         self._lifetime_ms = session_lifetime_ms
         # Of the present session: that of the listener, or what is left of a token.
@@ -273,7 +281,7 @@ class Authenticator:
         else:
             self._go(State.PROVING if version else State.PROVING_BY_TOKENS)
             self._mechanism = mechanism
-        self._exchange = self._users.exchange(mechanism)
+        self._exchange = self._users.exchange(mechanism, self._wall_s)
         return Reply(SaslHandshakeResponse(mechanisms=mechanisms))
 
     def _authenticate(self, version: int, token: bytes, now_us: int) -> Reply:

@@ -27,7 +27,8 @@ class InvalidToken(Exception):
     """This token is not valid; the text is for the log and never contains the token."""
 
 
-TokenValidator = Callable[[str], Bearer]
+# Called with a token and the broker's time, in seconds since 1970; raises InvalidToken.
+TokenValidator = Callable[[str, float], Bearer]
 
 _BEGINNING = b"auth=Bearer "
 _REFUSED = b'{"status":"invalid_token"}'
@@ -36,8 +37,9 @@ _REFUSED = b'{"status":"invalid_token"}'
 class OAuthBearerExchange:
     """One token, and one more message where it is refused."""
 
-    def __init__(self, validate: TokenValidator) -> None:
+    def __init__(self, validate: TokenValidator, wall_s: Callable[[], float]) -> None:
         self._validate = validate
+        self._wall_s = wall_s
         self._refusal: str | None = None
         self.user: str | None = None
         self.lifetime_ms: int | None = None
@@ -47,7 +49,7 @@ class OAuthBearerExchange:
         if self._refusal is not None:
             raise InvalidToken(self._refusal)
         try:
-            bearer = self._validate(_token_in(message))
+            bearer = self._validate(_token_in(message), self._wall_s())
         except InvalidToken as error:
             self._refusal = str(error)
             return _REFUSED

@@ -108,7 +108,10 @@ class ClientConnection:
             from ottla.broker.authentication import Authenticator
 
             self._authenticator = Authenticator(
-                entrance.users, entrance.listener.session_lifetime_ms, server.failed_authentication_delay_ms
+                entrance.users,
+                entrance.listener.session_lifetime_ms,
+                server.failed_authentication_delay_ms,
+                wall_s=server.wall_s,
             )
         self._socket: socket.socket | TlsSocket = self._tls or sock
         max_frame_bytes = FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED

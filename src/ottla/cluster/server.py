@@ -208,6 +208,10 @@ class BrokerServer:
         """How long the answer to a failed authentication is delayed."""
         return self._settings.connection_failed_authentication_delay_ms
 
+    def wall_s(self) -> float:
+        """Seconds since 1970, by the broker's clock."""
+        return (self.loop.now_us() + self._core.wall_offset_us) / 1_000_000
+
     def refused(self, client: ClientConnection, reason: str) -> None:
         """Log why a connection is closed."""
         self._refusals.refused(client.listener, client.peer, reason, int(self.loop.time() * 1_000_000))

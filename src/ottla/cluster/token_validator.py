@@ -6,7 +6,6 @@ is given as the text "package.module:function", and imported there.
 
 from __future__ import annotations
 
-import time
 from importlib import import_module
 from typing import Any
 
@@ -17,10 +16,10 @@ from ottla.errors import UserMistake
 def token_validator(name: str, place: str | None) -> TokenValidator:
     """The validator of the listener called `name`; UserMistake where there is no such function."""
     if place is None:
-        return lambda token: read_unsecured(token, time.time())
+        return read_unsecured
     function = _import(name, place)
 
-    def validate(token: str) -> Bearer:
+    def validate(token: str, now_s: float) -> Bearer:
         try:
             found = function(token)
         except Exception as error:
@@ -31,7 +30,7 @@ def token_validator(name: str, place: str | None) -> TokenValidator:
             raise InvalidToken(f"{place} returned neither a user name nor (user name, expires_at_s)")
         if expires_at_s is None:
             return Bearer(user, None)
-        return Bearer(user, max(1, int((expires_at_s - time.time()) * 1000)))
+        return Bearer(user, max(1, int((expires_at_s - now_s) * 1000)))
 
     return validate
 
