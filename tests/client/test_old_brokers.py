@@ -17,6 +17,8 @@ from ottla.client.offset_lookup import OffsetLookup
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages import API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsRequest
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 # From Produce (0) to OffsetDelete (47): the newest version.
@@ -111,3 +113,35 @@ def test_transactional_ids_are_listed_by_their_prefix_where_a_broker_knows_no_pa
                 listed = admin.list_transactions("billing-")
                 assert [each.transactional_id for each in listed] == ["billing-1", "billing-2"]
         proxy.close()
+
+
+def test_a_call_that_the_broker_does_not_know_is_refused_at_once() -> None:
+    newest = dict.fromkeys(range(100), 99)
+    del newest[IncrementalAlterConfigsRequest.API_KEY], newest[DeleteRecordsRequest.API_KEY]
+    with ottla.Cluster(brokers=1) as cluster:
+        proxy = OldProxy(cluster.bootstrap_servers, newest)
+        with ottla.Admin(proxy.bootstrap_servers) as admin:
+            admin.create_topics("orders")
+            # Not Unreachable, after which programs try again.
+            with pytest.raises(ottla.KafkaError, match="does not know IncrementalAlterConfigs") as refused:
+                admin.alter_configs({"retention.ms": 1}, topic="orders")
+            assert refused.value.name == "UNSUPPORTED_VERSION"
+            assert not refused.value.retriable
+            with pytest.raises(ottla.KafkaError, match="does not know DeleteRecords") as refused:
+                admin.delete_records("orders", {0: 0})
+            assert refused.value.name == "UNSUPPORTED_VERSION"
+        proxy.close()
+
+
+def test_a_default_replication_factor_that_cannot_be_used_is_named_with_what_to_give_instead() -> None:
+    # Brokers before Kafka 2.4 refuse the default with the same error code: they take it for a number.
+    with (
+        ottla.Cluster(brokers=1, settings={"default.replication.factor": 3}) as cluster,
+        ottla.Admin(cluster.bootstrap_servers) as admin,
+    ):
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_REPLICATION_FACTOR.*Give replication_factor: "):
+            admin.create_topics("orders")
+        with pytest.raises(ottla.KafkaError, match="INVALID_REPLICATION_FACTOR") as refused:
+            admin.create_topics("orders", replication_factor=2)
+        assert "Give replication_factor" not in str(refused.value)
+        admin.create_topics("orders", replication_factor=1)

@@ -17,6 +17,7 @@ from ottla.connection.address_book import LastingError
 from ottla.connection.asking import AskingCore, Question
 from ottla.connection.request import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable, UserMistake
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.reader.settings import ReaderSettings
 
 # How long to wait for a leader's answer before other brokers are asked which one leads now.
@@ -52,7 +53,7 @@ class AdminDriver(Driver):
         return self._core.features
 
     def ask(self, message: Any, where: int, *, timeout_ms: int | None = None, reach_ms: int | None = None) -> Answer:
-        """The answer to this request; Unreachable or NotKafka where there is none.
+        """The answer to this request; Unreachable or NotKafka where there is none, KafkaError where the API is unknown.
 
         Waits at most `timeout_ms`, by default `default.api.timeout.ms`; `reach_ms` is that of `ask_all`.
         """
@@ -74,9 +75,8 @@ class AdminDriver(Driver):
         if not addresses.answered:
             is_time_over = self.clock.now_us() >= deadline_us
             raise addresses.error_after(timeout_ms) if is_time_over else addresses.error()
-        reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
-        raise _not_asked(name, where, reason, was_sent=answer is not None and answer.sent)
+        raise unanswered(name, answer, where, f"no answer within {timeout_ms} ms")
 
     def _ask_once(self, message: Any, where: int, timeout_ms: int, reach_ms: int | None) -> Answer | None:
         (answer,) = self.ask_all([(message, where)], timeout_ms, reach_ms=reach_ms)
@@ -158,9 +158,15 @@ class AdminDriver(Driver):
                 self._answers.pop(output.token, None)
 
 
-def unanswered(what: str, answer: Answer | None, where: int) -> Unreachable:
-    """The error for a request of the API `what` that node `where` did not answer; below 0: that no node did."""
-    reason = answer.failure if answer is not None and answer.failure else "no answer"
+def unanswered(what: str, answer: Answer | None, where: int, silence: str = "no answer") -> OttlaError:
+    """The error for a request of the API `what` that node `where` did not answer; below 0: that no node did.
+
+    If the broker does not know the API, or no version of it that this client speaks, asking again is useless.
+    """
+    if answer is not None and answer.unsupported:
+        broker_id = answer.node_id if where < 0 else where
+        return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=broker_id)
+    reason = answer.failure if answer is not None and answer.failure else silence
     return _not_asked(what, where, reason, was_sent=answer is not None and answer.sent)
 
 

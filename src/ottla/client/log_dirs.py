@@ -83,9 +83,6 @@ def _question(topics: Mapping[str, Iterable[int]] | None) -> DescribeLogDirsRequ
 
 def _refusal(answer: Answer | None, broker_id: int) -> OttlaError | None:
     if answer is None or answer.message is None:
-        if answer is not None and answer.unsupported:
-            told = f"DescribeLogDirs: {answer.failure}"
-            return kafka_error(ErrorCode.UNSUPPORTED_VERSION, told, broker_id=broker_id)
         return unanswered("DescribeLogDirs", answer, broker_id)
     # Without DESCRIBE, older brokers leave out all folders; every broker has one at least.
     code = answer.message.error_code

@@ -25,6 +25,9 @@ _BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDI
 # A broker that does not answer for so long is not waited for: it cannot answer clients that a topic is unknown either.
 _KNOWN_MS = 2_000
 _NOT_YET = "it is made, but cannot be used yet"
+_NO_DEFAULT = (
+    "Give replication_factor: without it the brokers use default.replication.factor, those before Kafka 2.4 nothing"
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,7 +100,8 @@ class TopicAdmin:
                 timeout_ms=self._request_timeout_ms,
             )
 
-        self._at_controller(list(counts), request, lambda response: response.topics)
+        more = {ErrorCode.INVALID_REPLICATION_FACTOR: _NO_DEFAULT} if replication_factor is None else {}
+        self._at_controller(list(counts), request, lambda response: response.topics, more)
         self._wait_until_known(counts)
 
     def create_partitions(self, topic: str, count: int) -> None:
@@ -181,9 +185,16 @@ class TopicAdmin:
         return found[0]
 
     def _at_controller(
-        self, names: Sequence[str], request: Callable[[list[str]], Any], results: Callable[[Any], Iterable[Any]]
+        self,
+        names: Sequence[str],
+        request: Callable[[list[str]], Any],
+        results: Callable[[Any], Iterable[Any]],
+        more: Mapping[int, str] | None = None,
     ) -> None:
-        """Ask until each topic has a result; raise the first error that is not `_BUSY` after that."""
+        """Ask until each topic has a result; raise the first error that is not `_BUSY` after that.
+
+        `more` is {error code: what is added to that error}.
+        """
         left = list(dict.fromkeys(names))
         refused: list[KafkaError] = []
 
@@ -198,6 +209,8 @@ class TopicAdmin:
                     continue
                 if result.error_code:
                     said = getattr(result, "error_message", None) or ""
+                    if more and result.error_code in more:
+                        said = f"{said.rstrip('.')}. {more[result.error_code]}" if said else more[result.error_code]
                     error = kafka_error(result.error_code, said, topic=result.name, broker_id=answer.broker_id)
                     if result.error_code in _BUSY:
                         last_error = error

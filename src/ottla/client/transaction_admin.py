@@ -283,8 +283,6 @@ class TransactionAdmin:
 def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:
     """The error of a request to one broker; None where there is none."""
     known = broker_id if broker_id >= 0 else None
-    if answer.unsupported:
-        return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=known)
     if answer.message is None:
         return unanswered(what, answer, broker_id)
     code = getattr(answer.message, "error_code", 0)
