@@ -15,9 +15,11 @@ fatal       the client cannot go on: close it (and make a new one once the cause
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 _Error = TypeVar("_Error", bound=BaseException)
+_OfRow = TypeVar("_OfRow", bound="OttlaError")
 
 TOPIC_NAMES = "up to 249 letters, digits, '.', '_' and '-'"
 """What may be the name of a topic, for texts of errors."""
@@ -28,13 +30,17 @@ class OttlaError(Exception):
 
     `retriable`, `abortable`, `fatal`: exactly one is True (`help("ottla.errors")` says what they mean). `topic`,
     `partition` and `broker_id` say where it happened; None where that is not known, or does not apply. The message has
-    them, too. `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it ended with this
-    error, else None.
+    them, too. `row` is the row of a table (of a reader: of its batch) that cannot be sent or decoded, else None.
+    `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it ended with this error, else
+    None.
     """
 
     retriable: bool = False
     fatal: bool = False
     table: Any = None
+    row: int | None = None
+    # The message of an error made by `of_row`, in front of and behind the row.
+    around: tuple[str, str] | None = None
 
     def __init__(
         self, *told: object, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
@@ -279,3 +285,19 @@ def fresh(error: _Error) -> _Error:
     made = copy.copy(error)
     made.__cause__ = error.__cause__
     return made
+
+
+def of_row(kind: type[_OfRow], row: int, behind: str, *, before: str = "") -> _OfRow:
+    """Return an error about a row: its message is `before`, the word row with the number, and `behind`."""
+    error = kind(f"{before}{'row' if before else 'Row'} {row}{behind}")
+    error.row = row
+    error.around = before, behind
+    return error
+
+
+def renumbered(kind: type[_OfRow], error: OttlaError, number: Callable[[int], int]) -> _OfRow:
+    """Return an error with the same message, but with the row that `number` makes of the error's, if it has one."""
+    if error.row is None or error.around is None:
+        return kind(str(error))
+    before, behind = error.around
+    return of_row(kind, number(error.row), behind, before=before)

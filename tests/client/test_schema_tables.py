@@ -111,8 +111,41 @@ def test_json_of_a_schema_is_checked_against_it(kafka_cluster: ottla.Cluster, ka
         "JSON",
         [head + b'{"id":1}', head + b'{"id":2}'],
     )
-    with pytest.raises(ottla.RecordError, match="Row 1, field 'id': 3 is greater than the maximum of 2"):
+    with pytest.raises(ottla.RecordError, match="Row 1, field 'id': 3 is greater than the maximum of 2") as refused:
         ottla.write_table(servers, kafka_topic, pa.table({"id": [1, 3]}), value_format="json", registry=url)
+    assert refused.value.row == 1
+
+
+@pytest.mark.parametrize(
+    ("value_format", "schema", "told"),
+    [
+        (
+            "avro",
+            '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}',
+            "Row 4 cannot be encoded: the value of 'n' is a number beyond what the type int holds.",
+        ),
+        (
+            "protobuf",
+            'syntax = "proto3"; message R { int32 n = 1; }',
+            "Row 4: column 'n' holds a number that the field's type has no room for.",
+        ),
+        (
+            "json",
+            '{"properties": {"n": {"maximum": 9}}}',
+            "Row 4, field 'n': 1099511627776 is greater than the maximum of 9.",
+        ),
+    ],
+)
+def test_an_error_has_the_row_of_the_whole_table(
+    value_format: str, schema: str, told: str, kafka_cluster: ottla.Cluster, kafka_topic: str, url: str
+) -> None:
+    batches = pa.table({"n": [1, 2, 3, 4, 1 << 40]}).to_batches(max_chunksize=2)
+    with (
+        pytest.raises(ottla.RecordError) as refused,
+        ottla.Producer(kafka_cluster.bootstrap_servers) as producer,
+    ):
+        producer.send_table(kafka_topic, iter(batches), value_format=value_format, registry=url, value_schema=schema)
+    assert (str(refused.value), refused.value.row) == (told, 4)
 
 
 def test_json_of_several_versions_is_read_as_the_latest(
@@ -259,6 +292,7 @@ def test_a_broken_payload_is_named_by_its_record(
     ) as refused:
         read(kafka_cluster, kafka_topic, url, value_format=value_format)
     assert (refused.value.topic, refused.value.partition) == (kafka_topic, place.partition)
+    assert refused.value.row == 0
 
 
 def test_an_incompatible_table_is_refused_and_nothing_is_sent(

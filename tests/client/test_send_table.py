@@ -285,6 +285,7 @@ def test_a_row_that_cannot_be_sent_is_named_and_those_before_arrive(
             "100 rows of the table were taken before this exception and are being sent. flush() waits for them and "
             "reports those that fail. The attribute table of this exception is their TableDelivery."
         ]
+        assert caught.value.row == 141
         producer.flush()
     assert len(stored(kafka_cluster, kafka_topic)) == 100
 
@@ -362,7 +363,7 @@ def test_of_a_stream_the_chunks_before_such_a_number_are_sent(kafka_cluster: ott
     with Producer(kafka_cluster.bootstrap_servers) as producer:
         with pytest.raises(ottla.RecordError, match="Column 'x' holds inf in row 101") as caught:
             producer.send_table(kafka_topic, table.to_reader(), value_format="json")
-        assert len(caught.value.table) == 100
+        assert (len(caught.value.table), caught.value.row) == (100, 101)
     assert len(stored(kafka_cluster, kafka_topic)) == 100
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import pytest
 
 import ottla
 from ottla import errors
+from ottla.errors import fresh, of_row, renumbered
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 PUBLIC = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ottla.OttlaError)]
@@ -45,3 +47,22 @@ def test_an_error_crosses_processes_with_all_it_says() -> None:
         theirs, ours = dict(vars(again)), dict(vars(error))
         assert str(theirs.pop("first", "")) == str(ours.pop("first", ""))
         assert theirs == ours
+
+
+@pytest.mark.parametrize("kind", [ottla.RecordError, ottla.DeserializationError])
+def test_the_row_of_an_error_can_be_counted_otherwise(kind: type[ottla.OttlaError]) -> None:
+    first = of_row(kind, 7, " cannot be read: 'row 7' is wrong.")
+    inside = of_row(kind, 7, ", and not later.", before="Column 'row 7' is null in ")
+    assert (str(first), first.row) == ("Row 7 cannot be read: 'row 7' is wrong.", 7)
+    assert (str(inside), inside.row) == ("Column 'row 7' is null in row 7, and not later.", 7)
+    for again in (pickle.loads(pickle.dumps(inside)), copy.copy(inside), fresh(inside)):
+        assert (type(again), str(again), again.row) == (kind, str(inside), 7)
+        counted = renumbered(kind, renumbered(kind, again, lambda row: row + 100), lambda row: row * 2)
+        assert (type(counted), str(counted)) == (kind, "Column 'row 7' is null in row 214, and not later.")
+        assert (counted.row, inside.row) == (214, 7)
+    assert str(renumbered(ottla.RecordError, first, lambda row: 8)) == "Row 8 cannot be read: 'row 7' is wrong."
+
+
+def test_an_error_without_a_row_keeps_its_message() -> None:
+    again = renumbered(ottla.RecordError, ottla.UserMistake("Column 'row 7' is missing."), lambda row: row + 1)
+    assert (str(again), again.row) == ("Column 'row 7' is missing.", None)

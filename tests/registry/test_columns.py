@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,8 +17,8 @@ import pytest
 
 import ottla
 from ottla.registry.client import RegistryClient
-from ottla.registry.columns import ColumnDecoder, ColumnEncoder, reader_schema
-from ottla.registry.registered import PROTOBUF, RegisteredSchema, SchemaReference
+from ottla.registry.columns import FORMATS, ColumnDecoder, ColumnEncoder, reader_schema
+from ottla.registry.registered import JSON, PROTOBUF, RegisteredSchema, SchemaReference
 from ottla.schemas.avro.derived import derive_schema
 from ottla.schemas.avro.schema import parse_schema
 
@@ -335,6 +336,11 @@ def test_a_symbol_that_the_enum_does_not_have_is_named(client: RegistryClient, k
     def rows(outer: list[str], inner: list[str | None]) -> Any:
         return pa.table({"c": outer, "in": [{"c": each} for each in inner]})
 
+    of_list = {"type": "record", "name": "L", "fields": [{"name": "cs", "type": {"type": "array", "items": enum}}]}
+    lists = ColumnEncoder(client, client.register(f"{kafka_name}-lists", json.dumps(of_list)))
+    with pytest.raises(ottla.RecordError, match=r"Row 11 .*: the value of 'cs\[\]' is 'BLUE', none of the symbols"):
+        lists.encode(pa.table({"cs": [["RED"], ["RED", "BLUE"]]}), first_row=10)
+
     for table, told in (
         (rows(["RED", "GREY"], ["RED", None]), "Row 11 .*: the value of 'c' is 'GREY', none of the symbols"),
         (rows(["RED", "RED"], [None, "BLUE"]), "Row 11 .*: the value of 'in.c' is 'BLUE', none of the symbols"),
@@ -407,3 +413,74 @@ def test_decimals_take_the_scale_of_the_schema_and_whole_ones_are_numbers(
     for encoder in (ColumnEncoder(client, schema), ColumnEncoder(client, avro)):
         with pytest.raises(ottla.RecordError):
             encoder.encode(pa.array([1, 2]))
+
+
+NARROW = {
+    "avro": '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}',
+    "protobuf": 'syntax = "proto3"; message R { int32 n = 1; }',
+    "json": '{"properties": {"n": {"type": "integer", "maximum": 9}}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("value_format", "bad", "encoding", "decoding"),
+    [
+        (
+            "avro",
+            b"\xff",
+            "Row 12 cannot be encoded: the value of 'n' is a number beyond what the type int holds.",
+            "Row 13 cannot be decoded: field 'n': the payload ends too early (at byte 5 of 6) (value).",
+        ),
+        (
+            "protobuf",
+            b"\0\x08",
+            "Row 12: column 'n' holds a number that the field's type has no room for.",
+            "Row 13, field 'n': the bytes end in the middle of a value (value).",
+        ),
+        (
+            "json",
+            b'{"n":10}',
+            "Row 12, field 'n': 1099511627776 is greater than the maximum of 9.",
+            "Row 13 cannot be decoded: field 'n': 10 is greater than the maximum of 9 (value).",
+        ),
+    ],
+)
+def test_an_error_has_its_row_as_a_number(
+    value_format: str, bad: bytes, encoding: str, decoding: str, client: RegistryClient, kafka_name: str
+) -> None:
+    schema = client.register(kafka_name, NARROW[value_format], FORMATS[value_format])
+    encoder = ColumnEncoder(client, schema)
+    rows = pa.array([None, {"n": 1}, {"n": 1 << 40}])
+    with pytest.raises(ottla.RecordError) as refused:
+        encoder.encode(rows, first_row=10)
+    assert (str(refused.value), refused.value.row) == (encoding, 12)
+
+    head = b"\0" + schema.id.to_bytes(4, "big")
+    good = pa.array(encoder.encode(rows[:2])).cast(pa.binary())
+    column = pa.concat_arrays([good, pa.array([None, head + bad], pa.binary())])
+    with pytest.raises(ottla.DeserializationError) as broken:
+        latest(client, kafka_name, value_format).decode(column, first_row=10)
+    assert (str(broken.value), broken.value.row) == (decoding, 13)
+    for error in (refused.value, broken.value):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+    with pytest.raises(ottla.DeserializationError, match=r"^Row 11 cannot be decoded \(value\): ") as unknown:
+        latest(client, kafka_name, value_format).decode(pa.array([None, b"\0\0\xff\xff\xff"]), first_row=10)
+    assert unknown.value.row == 11
+
+
+def test_a_column_whose_name_looks_like_a_row_is_left_alone(client: RegistryClient, kafka_name: str) -> None:
+    encoder = ColumnEncoder(client, client.register(kafka_name, "{}", JSON))
+    with pytest.raises(ottla.RecordError) as refused:
+        encoder.encode(pa.table({"row 3": [1.0, float("nan")]}), first_row=10)
+    told = "Column 'row 3' holds nan in row 11, which JSON does not have: make it null or text first."
+    assert (str(refused.value), refused.value.row) == (told, 11)
+
+
+def test_a_reason_of_protobuf_begins_with_its_words(client: RegistryClient, kafka_name: str) -> None:
+    schema = client.register(kafka_name, NARROW["protobuf"], PROTOBUF)
+    broken = pa.array([b"\0" + schema.id.to_bytes(4, "big") + b"\0\xff"])
+    assert latest(client, kafka_name, "protobuf").reasons(broken, None, [0]) == [
+        "the bytes end in the middle of a value (value)."
+    ]

@@ -232,7 +232,7 @@ STRUCT = pa.struct({"member0": pa.string(), "member1": pa.int64()})
         ("int", pa.array([1, None]), "Row 1 cannot be encoded: the value of 'f0' is null, which the type int does not"),
         ({"type": "array", "items": "int"}, pa.array([[1], [None]]), r"Row 1 .* 'f0\[\]' is null"),
         (MAP, pa.array([[("a", None)]], pa.map_("string", "int32")), "Row 0 .* 'f0{}' is null"),
-        (ENUM, pa.array(["A", "D"]), "Row 1 .* 'f0' is none of the symbols of the type enum E"),
+        (ENUM, pa.array(["A", "D"]), "Row 1 .* 'f0' is 'D', none of the symbols of the type enum E"),
         (FIXED, pa.array([b"a"]), r"another number of bytes than the type fixed F \(2 bytes\)"),
         (of("int", "time-millis"), pa.array([1], pa.time64("us")), "more exact than the type .*time-millis"),
         (of("long", "timestamp-micros"), pa.array([1 << 62], pa.timestamp("s", "UTC")), "beyond what"),

@@ -164,18 +164,21 @@ def test_a_row_that_cannot_be_sent_is_named_by_its_place_in_the_task(
     shape = SinkRows(None if by_column else kafka_topic, ("topic", "value", "partition"))
     columns = {"topic": topics, "value": ["v"] * 30}
     partitions = pa.array([17 if n == 23 else n % 3 for n in range(30)], pa.int32())
-    with pytest.raises(RecordError, match="Column 'partition' names partition 17 in row 23;"):
+    with pytest.raises(RecordError, match="Column 'partition' names partition 17 in row 23;") as refused:
         sent(kafka_cluster, shape, batches(7, **columns, partition=partitions))
+    assert refused.value.row == 23
     huge = columns | {"value": ["v" * (3_000_000 if n == 23 else 1) for n in range(30)]}
-    with pytest.raises(RecordError, match=r"^Row 23 needs"):
+    with pytest.raises(RecordError, match=r"^Row 23 needs") as too_large:
         sent(kafka_cluster, SinkRows(shape.topic, ("topic", "value")), batches(7, **huge))
+    assert too_large.value.row == 23
     kafka_cluster.delete_topic(other)
 
 
 def test_a_row_without_a_topic_is_named(kafka_cluster: Cluster, kafka_topic: str) -> None:
     rows = batches(2, topic=[kafka_topic, kafka_topic, kafka_topic, None], value=["v"] * 4)
-    with pytest.raises(RecordError, match="Column 'topic' is null in row 3: every row needs a topic"):
+    with pytest.raises(RecordError, match="Column 'topic' is null in row 3: every row needs a topic") as refused:
         sent(kafka_cluster, SinkRows(None, ("topic", "value")), rows)
+    assert refused.value.row == 3
 
 
 @pytest.mark.parametrize(
@@ -192,8 +195,9 @@ def test_a_row_with_a_topic_that_cannot_be_written_to_is_named(
 ) -> None:
     rows = batches(2, topic=[kafka_topic, kafka_topic, kafka_topic, topic], value=["v"] * 4)
     shape = plan_rows(StructType().add("topic", "string").add("value", "string"), None, control_topic="mine")
-    with pytest.raises(RecordError, match=told):
+    with pytest.raises(RecordError, match=told) as refused:
         sent(kafka_cluster, shape, rows)
+    assert refused.value.row == 3
 
 
 def test_without_rows_nobody_needs_a_producer() -> None:

@@ -65,7 +65,7 @@ from cython.cimports.ottla.records.wire import (
     zigzag,
 )
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, of_row
 from ottla.records.arrow_data import chunks
 from ottla.records.compression import check_level
 
@@ -671,34 +671,34 @@ class TableEncoder:
     def _row_error(self, status: cython.int) -> object:
         row = self._first_row + self._stopped_at
         names: tuple = self._names
-        if status == _TOO_LARGE and self._wanted > self._max_request_size:
-            return RecordError(
-                f"Row {row} needs {self._wanted} bytes with its batch; max.request.size allows "
-                f"{self._max_request_size}. Send less in one record, or raise max.request.size (and the topic's "
-                "max.message.bytes)."
-            )
+        partitions: str = f"topic {self._topic} has partitions 0 to {self._partition_count - 1}."
+        before: str
+        behind: str = "."
         if status == _TOO_LARGE:
-            return RecordError(
-                f"Row {row} needs {self._wanted} bytes with its batch; buffer.memory is {self._buffer_memory}. Send "
-                "less in one record, or raise buffer_memory."
-            )
-        if status == _BAD_PARTITION:
+            before, behind = "", f" needs {self._wanted} bytes with its batch; "
+            if self._wanted > self._max_request_size:
+                behind += (
+                    f"max.request.size allows {self._max_request_size}. Send less in one record, or raise "
+                    "max.request.size (and the topic's max.message.bytes)."
+                )
+            else:
+                behind += f"buffer.memory is {self._buffer_memory}. Send less in one record, or raise buffer_memory."
+        elif status == _BAD_PARTITION:
             wrong: object = named_at(cython.address(self._partition), self._stopped_at)
-            return RecordError(
-                f"Column {names[3]!r} names partition {wrong} in row {row}; topic {self._topic} has partitions 0 to "
-                f"{self._partition_count - 1}. Without this column, keys decide."
-            )
-        if status == _BAD_PLACE:
+            before = f"Column {names[3]!r} names partition {wrong} in "
+            behind = f"; {partitions} Without this column, keys decide."
+        elif status == _BAD_PLACE:
             wrong = named_at(cython.address(self._placed), self._stopped_at)
-            return RecordError(
-                f"partitioner.class {self._placer} chose partition {wrong} for row {row}; topic {self._topic} has "
-                f"partitions 0 to {self._partition_count - 1}."
-            )
-        if status == _BAD_TIMESTAMP:
-            return RecordError(f"Column {names[4]!r} has a time in row {row} that is before 1970 or out of range.")
-        if status == _BAD_HEADERS:
-            return RecordError(f"Column {names[2]!r} has a null header, or one without a name, in row {row}.")
-        return RecordError(f"The data is not laid out as Arrow says it is, at row {row}.")
+            before = f"partitioner.class {self._placer} chose partition {wrong} for "
+            behind = f"; {partitions}"
+        elif status == _BAD_TIMESTAMP:
+            before = f"Column {names[4]!r} has a time in "
+            behind = " that is before 1970 or out of range."
+        elif status == _BAD_HEADERS:
+            before = f"Column {names[2]!r} has a null header, or one without a name, in "
+        else:
+            before = "The data is not laid out as Arrow says it is, at "
+        return of_row(RecordError, row, behind, before=before)
 
 
 @cython.cfunc

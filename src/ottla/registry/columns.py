@@ -6,15 +6,23 @@ whatever its length. pyarrow takes the column apart and puts it together; the ke
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.errors import ConfigError, DeserializationError, OttlaError, RecordError, RegistryError, UserMistake, fresh
+from ottla.errors import (
+    ConfigError,
+    DeserializationError,
+    OttlaError,
+    RecordError,
+    RegistryError,
+    UserMistake,
+    fresh,
+    of_row,
+    renumbered,
+)
 from ottla.registry.cache import Cache
 from ottla.registry.client import RegistryClient
 from ottla.registry.decimals import as_whole_numbers, avro_decimals, rescaled
@@ -29,11 +37,7 @@ ID_IN: Final = ("prefix", "header")
 """Where a record names its schema."""
 
 _MAGIC_BYTES = 1
-_ROW = re.compile(r"\b[Rr]ow (\d+)")
-ROW_AT_FIRST = re.compile(r"Row (\d+)\b(.*)", re.DOTALL)
-"""An error that names a row: its number, and what follows."""
 _REASONS_AT_ONCE = 256
-_SYMBOL = re.compile(r"^Row (\d+) cannot be encoded: the value of '([\w.]+)' is none of the symbols")
 _ID_BYTES, _GUID_BYTES = 5, 17
 _DECODERS_MOST = 1_000
 # How many ids without a schema are remembered, and how long: after that the registry is asked for them again.
@@ -173,9 +177,8 @@ class ColumnDecoder:
                 self._known(prefix or b"", ask_again=False)
             except (RegistryError, UserMistake) as error:
                 self._pass_on(error)
-                told = str(self._failed("", error)).lstrip()
                 for index in of_prefix:
-                    found[index] = told
+                    found[index] = self._told(error).lstrip()
                 continue
             for begin in range(0, len(of_prefix), _REASONS_AT_ONCE):
                 self._find_reasons(values, headers, of_prefix[begin : begin + _REASONS_AT_ONCE], found)
@@ -191,10 +194,10 @@ class ColumnDecoder:
                 self.decode(values.take(at), None if headers is None else headers.take(at))
                 return
             except DeserializationError as error:
-                told = ROW_AT_FIRST.match(str(error))
-                assert told is not None
-                failed = begin + int(told[1])
-                found[places[failed]] = told[2].lstrip(", ")
+                if error.row is None or error.around is None:
+                    raise
+                failed = begin + error.row
+                found[places[failed]] = error.around[1].lstrip(":, ")
                 # Wrong message indexes are found first, in whatever row: rows before that one may have other errors.
                 self._find_reasons(values, headers, places[begin:failed], found)
                 begin = failed + 1
@@ -212,12 +215,12 @@ class ColumnDecoder:
                     self._pass_on(error)
                     if self._mode == "fail":
                         row = pc.index(encoded.indices, number).as_py()
-                        raise self._failed(f"Row {first_row + row}", error) from error
+                        raise self._failed(first_row + row, error) from error
             framed = self._framed
         try:
             return pa.array(framed.decode(values, mode=self._mode))
         except UserMistake as error:
-            raise self._failed_by_kernel(error, lambda row: f"Row {first_row + row}") from error
+            raise self._failed_by_kernel(error, lambda row: first_row + row) from error
 
     def _add(self, prefix: bytes) -> None:
         """Give the decoder for several schemas the one that this prefix names."""
@@ -253,8 +256,8 @@ class ColumnDecoder:
         """Decode the values of one prefix; `rows` says which rows these are (None: all)."""
         pa, _ = _arrow()
 
-        def where(row: int) -> str:
-            return f"Row {first_row + (row if rows is None else rows[row].as_py())}"
+        def where(row: int) -> int:
+            return first_row + int(row if rows is None else rows[row].as_py())
 
         try:
             written = self._known(prefix, ask_again=self._mode == "fail")
@@ -270,7 +273,7 @@ class ColumnDecoder:
         except UserMistake as error:
             raise self._failed_by_kernel(error, where) from error
 
-    def _of_message(self, written: _Written, values: Any, where: Callable[[int], str]) -> Any:
+    def _of_message(self, written: _Written, values: Any, where: Callable[[int], int]) -> Any:
         """The same values, each with its indexes as we write them; null for those that are another message."""
         pa, pc = _arrow()
         begin = pa.scalar(written.begin, values.type)
@@ -298,12 +301,18 @@ class ColumnDecoder:
         if isinstance(error, RegistryError) and not error.says_unknown:
             raise error
 
-    def _failed_by_kernel(self, error: UserMistake, where: Callable[[int], str]) -> DeserializationError:
-        told = _ROW.sub(lambda row: where(int(row[1])), str(error), count=1)
-        return DeserializationError(f"{told.removesuffix('.')} ({self._part}).")
+    def _failed_by_kernel(self, error: UserMistake, where: Callable[[int], int]) -> DeserializationError:
+        if error.row is None or error.around is None:
+            return DeserializationError(f"{str(error).removesuffix('.')} ({self._part}).")
+        before, behind = error.around
+        behind = f"{behind.removesuffix('.')} ({self._part})."
+        return of_row(DeserializationError, where(error.row), behind, before=before)
 
-    def _failed(self, row: str, why: object) -> DeserializationError:
-        return DeserializationError(f"{row} cannot be decoded ({self._part}): {str(why).removesuffix('.')}.")
+    def _failed(self, row: int, why: object) -> DeserializationError:
+        return of_row(DeserializationError, row, self._told(why))
+
+    def _told(self, why: object) -> str:
+        return f" cannot be decoded ({self._part}): {str(why).removesuffix('.')}."
 
     def _known(self, prefix: bytes, *, ask_again: bool) -> _Written:
         known = self._decoders.get(prefix)
@@ -444,27 +453,13 @@ class ColumnEncoder:
         try:
             made = self._encoder.encode(columns, prefix=self._prefix)
         except RecordError as error:
-            row = partial(_row_of, valid=valid, first_row=first_row)
-            raise RecordError(_ROW.sub(row, _with_symbol(str(error), columns), count=1)) from error
+            raise renumbered(RecordError, error, lambda row: first_row + _row_of(row, valid)) from error
         return made if valid is None else pa.array(made).take(_places(valid))
 
 
-def _with_symbol(told: str, columns: Any) -> str:
-    """Add the text that is none of an enum's symbols to the error, unless it is part of a list or a map."""
-    found = _SYMBOL.search(told)
-    if found is None:
-        return told
-    _, pc = _arrow()
-    names = found[2].split(".")
-    row = columns.slice(int(found[1]), 1)
-    column = row.column(names[0]) if hasattr(row, "column") else row.field(names[0])
-    text = (pc.struct_field(column, names[1:]) if names[1:] else column)[0].as_py()
-    return told.replace("is none of the symbols", f"is {text!r:.80}, none of the symbols")
-
-
-def _row_of(match: re.Match[str], valid: Any, first_row: int) -> str:
-    row = int(match[1])
-    return f"Row {first_row + (row if valid is None else _arrow()[1].indices_nonzero(valid)[row].as_py())}"
+def _row_of(row: int, valid: Any) -> int:
+    """The row of a column whose valid rows alone were encoded, from its number among these; None: all were."""
+    return row if valid is None else int(_arrow()[1].indices_nonzero(valid)[row].as_py())
 
 
 def _places(valid: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.errors import ConfigError, DeserializationError
-from ottla.registry.columns import MODES, ROW_AT_FIRST, ColumnDecoder, client_of, reader_schema
+from ottla.errors import ConfigError, DeserializationError, fresh
+from ottla.registry.columns import MODES, ColumnDecoder, client_of, reader_schema
 from ottla.registry.registered import RegisteredSchema
 
 
@@ -68,9 +68,11 @@ class RecordDecoder:
 
 def of_record(error: DeserializationError, topic: str, place: Callable[[int], tuple[int, int]]) -> DeserializationError:
     """The same error with partition and offset instead of a row's number; `place` returns these of a row."""
-    found = ROW_AT_FIRST.match(str(error))
-    if found is None:
-        return error
-    partition, offset = place(int(found[1]))
-    told = f"The record at offset {offset} of {topic}-{partition}{found[2]}"
-    return DeserializationError(told, topic=topic, partition=partition)
+    before, behind = error.around or ("", "")
+    if error.row is None or before:
+        return fresh(error)
+    partition, offset = place(error.row)
+    told = f"The record at offset {offset} of {topic}-{partition}{behind}"
+    made = DeserializationError(told, topic=topic, partition=partition)
+    made.row = error.row
+    return made

@@ -46,7 +46,7 @@ from cython.cimports.ottla.schemas.json_nodes import (
 )
 from cython.cimports.ottla.schemas.json_values import first_not_finite, put_value
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, of_row
 from ottla.records.arrow_data import chunks
 
 _ALLOWED = "a number, decimal, boolean, text, date, time or timestamp, or a list, struct or map (text keys) of those"
@@ -149,9 +149,11 @@ class JsonColumn:
             with cython.nogil:
                 row = first_not_finite(cython.address(fields[i]), 0, rows, cython.address(value))
             if row >= 0:
-                raise RecordError(
-                    f"Column {self._columns[i]!r} holds {value} in row {first_row + row}, which JSON does not have: "
-                    "make it null or text first."
+                raise of_row(
+                    RecordError,
+                    first_row + row,
+                    ", which JSON does not have: make it null or text first.",
+                    before=f"Column {self._columns[i]!r} holds {value} in ",
                 )
         return None
 

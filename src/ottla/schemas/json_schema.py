@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from ottla.errors import MissingExtra, RecordError, UserMistake
+from ottla.errors import MissingExtra, RecordError, UserMistake, of_row
 from ottla.schemas.json_schema_steps import STEPS_MAX, Steps
 from ottla.schemas.mistaken import advice
 
@@ -104,7 +104,7 @@ def decoded(payload: bytes, row: int | None = None, *, keeps_sign: bool = False)
     try:
         return json.loads(bytes(payload).decode(), parse_constant=_no_number, parse_float=_double, **how)
     except (ValueError, RecursionError) as error:
-        raise JsonSchemaMismatch(_placed(row, [], f"it is no JSON: {error}")) from None
+        raise _mismatch(row, [], f"it is no JSON: {error}") from None
 
 
 def _signed(text: str) -> float:
@@ -183,7 +183,7 @@ def _refused(value: Any, row: int | None, words: str, place: Sequence[str | int]
         found = _first_no_json(value, path)
         if found is not None:
             (words, part), place = found, path[::-1]
-    return JsonSchemaMismatch(f"{_placed(row, place, words)}{advice(part, is_whole=not place)}")
+    return _mismatch(row, place, words, advice(part, is_whole=not place))
 
 
 def _first_no_json(value: Any, path: list[str | int]) -> tuple[str, Any] | None:
@@ -205,7 +205,10 @@ def _first_no_json(value: Any, path: list[str | int]) -> tuple[str, Any] | None:
     return None
 
 
-def _placed(row: int | None, path: Any, words: str) -> str:
-    parts = ([] if row is None else [f"row {row}"]) + ([f"field {place_of(path)!r}"] if path else [])
-    where = ", ".join(parts) or "the value"
-    return f"{where[0].upper()}{where[1:]}: {words[:_SHOWN_MAX].rstrip('.')}."
+def _mismatch(row: int | None, path: Any, words: str, more: str = "") -> JsonSchemaMismatch:
+    field = f"field {place_of(path)!r}" if path else ""
+    told = f": {words[:_SHOWN_MAX].rstrip('.')}.{more}"
+    if row is None:
+        where = field or "the value"
+        return JsonSchemaMismatch(f"{where[0].upper()}{where[1:]}{told}")
+    return of_row(JsonSchemaMismatch, row, f", {field}{told}" if field else told)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, of_row
 from ottla.schemas.json_schema import JsonSchema, JsonSchemaMismatch, decoded, place_of
 from ottla.schemas.json_schema_types import JsonType, Unfit, json_type
 
@@ -74,7 +74,7 @@ class JsonSchemaDecoder:
                 told = f"field {place_of(error.path)!r}: {told}"
         if mode == "null":
             return None
-        raise RecordError(f"Row {row} cannot be decoded: {told}.")
+        raise of_row(RecordError, row, f" cannot be decoded: {told}.")
 
     def _parsed(self, texts: list[bytes]) -> Any:
         """The column as pyarrow reads it, if that shows that all texts match; else None."""

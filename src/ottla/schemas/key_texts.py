@@ -26,7 +26,7 @@ from cython.cimports.ottla.schemas.json_columns import JsonColumn
 from cython.cimports.ottla.schemas.json_nodes import AS_LIST, AS_MAP, AS_NULL, AS_STRUCT, AS_TEXT, Node
 from cython.cimports.ottla.schemas.json_values import first_not_finite, put_value
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, of_row
 
 _ALLOWED = "text or binary, or a number, decimal, boolean, date, time or timestamp, which is sent as text"
 
@@ -65,11 +65,13 @@ def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
     made: KeyColumn = KeyColumn.__new__(KeyColumn)
     if not reserve_rows(cython.address(made._blobs), rows + 1):
         raise MemoryError
-    row: int64_t = _write(made, cython.address(node), cython.address(indices), rows, array.length)
+    row: int64_t = _write(made, cython.address(node), cython.address(indices), rows, array.length, first_row)
     if row < rows:
-        raise RecordError(
-            f"Column {name!r}, named as key, holds NaN or an infinity in row {first_row + row}: make it null or text "
-            "first."
+        raise of_row(
+            RecordError,
+            first_row + row,
+            ": make it null or text first.",
+            before=f"Column {name!r}, named as key, holds NaN or an infinity in ",
         )
     made._close()
     return made
@@ -78,7 +80,12 @@ def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
 @cython.cfunc
 @cython.exceptval(-1)
 def _write(
-    made: KeyColumn, node: cython.pointer(Node), indices: cython.pointer(Numbers), rows: int64_t, distinct: int64_t
+    made: KeyColumn,
+    node: cython.pointer(Node),
+    indices: cython.pointer(Numbers),
+    rows: int64_t,
+    distinct: int64_t,
+    first_row: int64_t,
 ) -> int64_t:
     """Write the keys up to the first NaN or infinity, and return its row; `rows` if there is none."""
     text = cython.declare(Growing)
@@ -95,7 +102,9 @@ def _write(
                     append_blob(cython.address(made._blobs), cython.NULL, -1)
                     continue
                 if at < 0 or at >= distinct:
-                    raise RecordError(f"The data is not laid out as Arrow says it is, at row {row}.")
+                    raise of_row(
+                        RecordError, first_row + row, ".", before="The data is not laid out as Arrow says it is, at "
+                    )
             if node.form == AS_NULL or not is_set(node.validity, at + node.offset):
                 append_blob(cython.address(made._blobs), cython.NULL, -1)
                 continue

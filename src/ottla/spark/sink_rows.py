@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.errors import RecordError, UserMistake
+from ottla.errors import RecordError, UserMistake, of_row, renumbered
 from ottla.sink.batch import Totals
 from ottla.sink.settings import CONTROL_TOPIC, SINK_TOPICS, topics_of
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.spark")
 
 _PIECE_BYTES = 4 << 20
-_ROW = re.compile(r"(?<=[Rr]ow )\d+")
+_NEEDS_TOPIC = ": every row needs a topic to go to."
 
 _BYTES = (StringType, BinaryType)
 _BYTES_WORDS = "string or binary"
@@ -250,7 +249,7 @@ def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tupl
     column = table.column("topic").chunk(0)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise RecordError(f"Column 'topic' is null in row {first_row + row}: every row needs a topic to go to.")
+        raise of_row(RecordError, first_row + row, _NEEDS_TOPIC, before="Column 'topic' is null in ")
     encoded: Any = column.dictionary_encode()
     topics: list[str] = encoded.dictionary.to_pylist()
     for topic in topics:
@@ -271,21 +270,15 @@ def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tupl
 
 def _unfit(topic: str, row: int) -> RecordError:
     if not topic:
-        return RecordError(f"Column 'topic' is empty in row {row}: every row needs a topic to go to.")
+        return of_row(RecordError, row, _NEEDS_TOPIC, before="Column 'topic' is empty in ")
     # A row there whose key is a sink's id would be taken for a decision of that sink.
-    return RecordError(
-        f"Column 'topic' is {topic!r} in row {row}, where sinks keep their decisions: name another topic."
-    )
+    told = ", where sinks keep their decisions: name another topic."
+    return of_row(RecordError, row, told, before=f"Column 'topic' is {topic!r} in ")
 
 
 def _placed(error: RecordError, first_row: int, order: Any) -> RecordError:
     """The same error with its row counted through the task."""
-
-    def renumber(match: re.Match[str]) -> str:
-        row = int(match[0])
-        return str(first_row + (row if order is None else order[row].as_py()))
-
-    return RecordError(_ROW.sub(renumber, str(error), count=1))
+    return renumbered(RecordError, error, lambda row: first_row + int(row if order is None else order[row].as_py()))
 
 
 def _made_so(name: str, of: DataType) -> str:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType
 
-from ottla.errors import ConfigError, DeserializationError
+from ottla.errors import ConfigError, DeserializationError, of_row
 from ottla.registry.client import RegistryClient
 from ottla.registry.columns import ColumnDecoder, reader_schema
 from ottla.registry.record_decoder import of_record
@@ -61,7 +61,7 @@ class ValueDecoder:
                 halves = (found.slice(0, half), first_row), (found.slice(half), first_row + half)
                 return pa.concat_arrays([self._as_spark_has_it(part, wanted, row) for part, row in halves])
             if self.mode == FAIL:
-                raise DeserializationError(f"Row {first_row} {self._beyond}") from None
+                raise of_row(DeserializationError, first_row, f" {self._beyond}") from None
             return pa.nulls(1, wanted)
 
     @property
@@ -114,11 +114,13 @@ class PieceDecoder:
             found = self._decoder.decode(values, headers)
         except DeserializationError as error:
             placed = of_record(error, self._topic, lambda row: (self._partition, offsets[row].as_py()))
-            raise DeserializationError(
+            failed = DeserializationError(
                 f"{str(placed).removesuffix('.')}; undecodable=null or dead-letter lets a query go on.",
                 topic=self._topic,
                 partition=self._partition,
-            ) from None
+            )
+            failed.row = placed.row
+            raise failed from None
         columns = {name: piece.column(name) for name in piece.schema.names} | {"value": found}
         if self._is_told:
             errors = self._decoder.undecoded(values, headers, found)

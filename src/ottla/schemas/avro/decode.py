@@ -41,7 +41,7 @@ from cython.cimports.ottla.schemas.avro.building import (
 from cython.cimports.ottla.schemas.avro.program import Layout, Program, zeroed
 from cython.cimports.ottla.schemas.avro.reading import read_value
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, of_row
 from ottla.records.arrow_data import chunks
 from ottla.schemas.avro.columns import ColumnTree
 from ottla.schemas.avro.reasons import told
@@ -173,11 +173,10 @@ def _cannot_grow(reason: int, row: int) -> object:
     if reason == NO_MEMORY:
         return MemoryError()
     if reason == NO_OFFSETS:
-        return RecordError(f"The rows up to row {row} hold more than 2 GiB in one column; decode fewer rows at a time.")
-    return RecordError(
-        f"The rows up to row {row} take more memory than 'memory_bytes_max' allows; decode fewer rows at a time, or "
-        "allow more."
-    )
+        told = " hold more than 2 GiB in one column; decode fewer rows at a time."
+    else:
+        told = " take more memory than 'memory_bytes_max' allows; decode fewer rows at a time, or allow more."
+    return of_row(RecordError, row, told, before="The rows up to ")
 
 
 @cython.final
@@ -257,7 +256,7 @@ class _Job:
             if reading.reason >= NO_MEMORY:
                 raise _cannot_grow(reading.reason, first + row)
             if not self.is_lenient:
-                raise RecordError(f"Row {first + row} cannot be decoded: {self._reason()}.")
+                raise of_row(RecordError, first + row, f" cannot be decoded: {self._reason()}.")
             if self.rows.failed_count < 100:
                 self.rows.failed_rows.append((first + row, self._reason()))
             self.rows.failed_count += 1

@@ -447,8 +447,10 @@ class EncodedRows:
         if writing.failed == cython.NULL or writing.reason == MEMORY_SHORT:
             raise MemoryError
         path, type_ = sources.paths[writing.failed.number]
-        row = self._length
-        raise RecordError(unfit_value(cython.cast(cython.int, writing.reason), row, path, type_))
+        symbol: bytes = writing.symbol[: writing.symbol_bytes]
+        raise unfit_value(
+            cython.cast(cython.int, writing.reason), self._length, path, type_, symbol.decode("utf-8", "replace")
+        )
 
     @cython.cfunc
     @cython.nogil

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from ottla.errors import RecordError, of_row
 from ottla.nearest import nearest_name
 from ottla.schemas.avro.schema import AvroType
 from ottla.schemas.mistaken import advice
@@ -49,19 +50,20 @@ _UNFIT: Final = (
     "is a number beyond what the type {} holds",
     "is more exact than the type {}, and would be rounded: round it first",
     "has another number of bytes than the type {}",
-    "is none of the symbols of the type {}",
+    "is {symbol}, none of the symbols of the type {}",
     "has more digits than the type {}",
     "has more than one member that is not null; the type {} holds one",
     "is not laid out as Arrow says, for the type {}",
 )
 
 
-def unfit_value(reason: int, row: int, path: str, type_: AvroType) -> str:
-    """Why a row cannot be encoded."""
+def unfit_value(reason: int, row: int, path: str, type_: AvroType, symbol: str) -> RecordError:
+    """Why a row cannot be encoded; `symbol` is a text that an enum does not have."""
     place = f"the value of '{path}'" if path else "the value"
     digits = f" ({type_.precision} digits)" if type_.logical == "decimal" else ""
     size = f" ({type_.size} bytes)" if type_.kind == "fixed" and not digits else ""
-    return f"Row {row} cannot be encoded: {place} {_UNFIT[reason].format(type_.shown + digits + size)}."
+    told = _UNFIT[reason].format(type_.shown + digits + size, symbol=f"{symbol!r:.80}")
+    return of_row(RecordError, row, f" cannot be encoded: {place} {told}.")
 
 
 def not_of_type(value: object, path: str, kind: str) -> str:

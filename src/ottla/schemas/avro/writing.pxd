@@ -82,6 +82,9 @@ cdef struct Writing:
     Growing text
     Source *failed
     Unfit reason
+    # With NO_SUCH_SYMBOL: the text.
+    const char *symbol
+    int64_t symbol_bytes
 
 
 cdef inline bint unfit(Source *source, Unfit reason, Writing *writing) noexcept nogil:
@@ -162,6 +165,8 @@ cdef inline bint put_bytes_of(Source *source, int64_t row, Writing *writing) noe
     if source.put == PUT_SYMBOL:
         number = symbol_of(source, data, size)
         if number < 0:
+            writing.symbol = data
+            writing.symbol_bytes = size
             return unfit(source, NO_SUCH_SYMBOL, writing)
         put_long(writing, number)
         return True

@@ -42,6 +42,7 @@ from cython.cimports.ottla.schemas.protobuf.parts import (
 )
 from cython.cimports.ottla.schemas.protobuf.wire import get_varint
 
+from ottla.errors import of_row
 from ottla.records.arrow_data import chunks
 from ottla.schemas.protobuf.errors import ProtobufDataError, ProtobufSchemaError
 from ottla.schemas.protobuf.plan import TIME_UNITS, plan
@@ -269,13 +270,16 @@ class DecodedMessages:
             if reading.status == NO_MEMORY:
                 raise MemoryError
             if reading.status == TOO_MUCH:
-                raise ProtobufDataError(
-                    f"Row {first_row + row}: the rows up to this one hold too much for one column (2 GiB of text, or "
-                    "'memory_bytes_max' in all); decode fewer rows at a time."
+                raise of_row(
+                    ProtobufDataError,
+                    first_row + row,
+                    ": the rows up to this one hold too much for one column (2 GiB of text, or 'memory_bytes_max' in "
+                    "all); decode fewer rows at a time.",
                 )
             reason: str = self._reason()
             if not nulls:
-                raise ProtobufDataError(f"Row {first_row + row}{', ' if reason[:6] == 'field ' else ': '}{reason}.")
+                told = f"{', ' if reason[:6] == 'field ' else ': '}{reason}."
+                raise of_row(ProtobufDataError, first_row + row, told)
             if self.failed_count < _FAILED_ROWS:
                 self.failed_rows.append((first_row + row, reason))
             self.failed_count += 1

@@ -37,5 +37,5 @@ cdef class EncodedMessages:
     )
     cdef object _read_names(self, Source *source, object plan)
     cdef object _write(self, int64_t rows, bytes prefix, int64_t first_row)
-    cdef object _problem(self, int64_t row)
+    cdef object _problem(self)
     cdef object _finish(self)

@@ -26,6 +26,7 @@ from cython.cimports.ottla.schemas.protobuf.encode_rows import put_message
 from cython.cimports.ottla.schemas.protobuf.parts import Kind
 from cython.cimports.ottla.schemas.protobuf.sources import MEMORY_SHORT, NONE, Range, Source
 
+from ottla.errors import of_row
 from ottla.records.arrow_data import chunks
 from ottla.schemas.protobuf.errors import ProtobufDataError
 from ottla.schemas.protobuf.plan import plan
@@ -338,13 +339,13 @@ class EncodedMessages:
         if not fine:
             if self._writing.fault == MEMORY_SHORT:
                 raise MemoryError
-            raise ProtobufDataError(self._problem(first_row + row))
+            raise of_row(ProtobufDataError, first_row + row, self._problem())
         return None
 
     @cython.cfunc
-    def _problem(self, row: int64_t) -> object:
+    def _problem(self) -> object:
         path = self._paths[self._writing.source.index]
-        return f"Row {row}: column {path!r} {_PROBLEMS[self._writing.fault]}."
+        return f": column {path!r} {_PROBLEMS[self._writing.fault]}."
 
     @cython.cfunc
     def _finish(self) -> object:
