@@ -42,7 +42,7 @@ def conversation(mechanism: str = "PLAIN", **more: Any) -> SaslConversation:
 
 
 def broker(session_lifetime_ms: int = 0, mechanisms: tuple[str, ...] = MECHANISMS) -> Authenticator:
-    return Authenticator(Users(USERS, mechanisms, Random(2)), session_lifetime_ms)
+    return Authenticator(Users(USERS, mechanisms, Random(2)), session_lifetime_ms, wall_s=lambda: 0.0)
 
 
 def talk(client: SaslConversation, server: Authenticator) -> int:
