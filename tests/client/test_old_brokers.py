@@ -18,6 +18,7 @@ from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages import API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
 from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
@@ -117,7 +118,8 @@ def test_transactional_ids_are_listed_by_their_prefix_where_a_broker_knows_no_pa
 
 def test_a_call_that_the_broker_does_not_know_is_refused_at_once() -> None:
     newest = dict.fromkeys(range(100), 99)
-    del newest[IncrementalAlterConfigsRequest.API_KEY], newest[DeleteRecordsRequest.API_KEY]
+    for unknown in (IncrementalAlterConfigsRequest, DeleteRecordsRequest, DescribeConfigsRequest):
+        del newest[unknown.API_KEY]
     with ottla.Cluster(brokers=1) as cluster:
         proxy = OldProxy(cluster.bootstrap_servers, newest)
         with ottla.Admin(proxy.bootstrap_servers) as admin:
@@ -130,6 +132,11 @@ def test_a_call_that_the_broker_does_not_know_is_refused_at_once() -> None:
             with pytest.raises(ottla.KafkaError, match="does not know DeleteRecords") as refused:
                 admin.delete_records("orders", {0: 0})
             assert refused.value.name == "UNSUPPORTED_VERSION"
+        # The first request of all: of its broker no more is known than the address.
+        with ottla.Admin(proxy.bootstrap_servers) as admin:
+            with pytest.raises(ottla.KafkaError, match="does not know DescribeConfigs") as refused:
+                admin.describe_configs(topic="orders")
+            assert refused.value.broker_id is None or refused.value.broker_id >= 0
         proxy.close()
 
 

@@ -72,7 +72,7 @@ class AdminDriver(Driver):
             attempts += 1
         if answer is not None and answer.message is not None:
             return answer
-        if not addresses.answered:
+        if not addresses.answered and not (answer is not None and answer.unsupported):
             is_time_over = self.clock.now_us() >= deadline_us
             raise addresses.error_after(timeout_ms) if is_time_over else addresses.error()
         name = type(message).__name__.removesuffix("Request")
@@ -164,7 +164,7 @@ def unanswered(what: str, answer: Answer | None, where: int, silence: str = "no 
     If the broker does not know the API, or no version of it that this client speaks, asking again is useless.
     """
     if answer is not None and answer.unsupported:
-        broker_id = answer.node_id if where < 0 else where
+        broker_id = answer.broker_id if where < 0 else where
         return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=broker_id)
     reason = answer.failure if answer is not None and answer.failure else silence
     return _not_asked(what, where, reason, was_sent=answer is not None and answer.sent)
