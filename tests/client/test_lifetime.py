@@ -344,7 +344,8 @@ def test_a_client_gives_its_descriptors_back_at_its_end(
         before = open_files()
         for _ in range(5):
             end_one(kafka_cluster.bootstrap_servers, kafka_topic)
-        assert open_files() == before
+        # Fewer where a client of another test ended meanwhile; five that keep one each are more.
+        assert open_files() <= before
     finally:
         gc.enable()
 
