@@ -17,10 +17,12 @@ from ottla.console.console import Console
 from ottla.console.record_views import unread_told
 from ottla.console.server import ConsoleServer
 
-from .conftest import QUICK, Asking
+from .conftest import Asking
 from .looking import Looked
 
 RECORDS = 30
+# The broker that is killed is given up soon.
+QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
 
 @pytest.fixture(scope="module")
