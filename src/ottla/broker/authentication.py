@@ -204,7 +204,7 @@ class ScramExchange:
 class Authenticator:
     """Authenticates the client of one connection; see the module.
 
-    `wall_s` is the broker's time, in seconds since 1970: tokens end by it.
+    `wall_s` is the broker's time, in seconds since 1970; it decides whether a token has expired.
     """
 
     def __init__(

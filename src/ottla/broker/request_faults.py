@@ -25,7 +25,8 @@ from ottla.faults.request_fault import Does
 # At the beginning of a record batch.
 _BASE_OFFSET_BYTES = 8
 _OF_BROKERS = (Does.END_BROKER, Does.PAUSE_BROKER)
-_ENDS_CONNECTION = (Does.CUT, Does.SILENCE)
+# The request or its answer is lost: CUT also ends the connection, SILENCE leaves it open.
+_LOSES_MESSAGE = (Does.CUT, Does.SILENCE)
 # Handles a request at this time.
 Handle = Callable[[Request, int], None]
 
@@ -109,7 +110,7 @@ class RequestFaults:
         if does is Does.DELAY:
             self._purgatory.add(DelayedRequest(self._handle, request), now_us + action.delay_us)
             return True
-        if does in _ENDS_CONNECTION:
+        if does in _LOSES_MESSAGE:
             self._end_connection(request, action, "request")
             return True
         if does is not Does.REFUSE:
@@ -147,7 +148,7 @@ class RequestFaults:
             return does is not Does.PAUSE_BROKER
         if not request.expects_answer:
             return False
-        if does in _ENDS_CONNECTION:
+        if does in _LOSES_MESSAGE:
             self._end_connection(request, action, "answer")
             return True
         if does is Does.DELAY:

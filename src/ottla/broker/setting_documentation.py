@@ -73,7 +73,8 @@ _OF_BROKER: dict[str, str] = {
     "transaction.version": "How producers are told to run transactions (KIP-890): 2, or 1 and 0 for the older ones.",
     "transaction.partition.verification.enable": "Whether a transactional write is checked with its coordinator.",
     "add.partitions.to.txn.retry.backoff.ms": "How soon a busy coordinator is asked again to add a partition.",
-    "add.partitions.to.txn.retry.backoff.max.ms": "For how long it is asked; then the producer has to send again.",
+    "add.partitions.to.txn.retry.backoff.max.ms": "For how long a busy coordinator is asked to add a partition; then "
+    "the producer has to send again.",
     "transaction.state.log.num.partitions": "How many partitions the topic of transactions has.",
     "transaction.state.log.replication.factor": "How many replicas the topic of transactions has; 0 means the default.",
     "transaction.state.log.min.isr": "How many replicas of the topic of transactions must be in sync.",

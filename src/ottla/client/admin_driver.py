@@ -22,8 +22,9 @@ from ottla.reader.settings import ReaderSettings
 
 # How long to wait for a leader's answer before other brokers are asked which one leads now.
 LEADER_PATIENCE_MS = 2_000
-# How often a client that no broker has ever answered connects, if every address closes the connection after its first
-# answers: most likely they want another security.protocol. Fewer attempts would take one lost connection for that.
+# At most this many attempts if every address closes the connection behind the handshake, before any broker has answered
+# a request: most likely they want another security.protocol. With fewer attempts, a connection that was lost by chance
+# would be mistaken for that.
 _CLOSED_EARLY_MAX = 3
 # What the names of APIs begin with that change nothing.
 _READING = ("Describe", "Fetch", "Find", "List", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch")
@@ -167,7 +168,7 @@ def unanswered(what: str, answer: Answer | None, where: int, silence: str = "no 
         broker_id = answer.broker_id if where < 0 else where
         return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=broker_id)
     reason = answer.failure if answer is not None and answer.failure else silence
-    return _not_asked(what, where, reason, was_sent=answer is not None and answer.sent)
+    return _without_answer(what, where, reason, was_sent=answer is not None and answer.sent)
 
 
 def left_out(what: str, answer: Answer, *, topic: str | None = None, partition: int | None = None) -> Unreachable:
@@ -176,7 +177,7 @@ def left_out(what: str, answer: Answer, *, topic: str | None = None, partition: 
     return Unreachable(told, topic=topic, partition=partition, broker_id=answer.broker_id)
 
 
-def _not_asked(what: str, where: int, reason: str, *, was_sent: bool) -> Unreachable:
+def _without_answer(what: str, where: int, reason: str, *, was_sent: bool) -> Unreachable:
     broker_id = where if where >= 0 else None
     if was_sent:
         to = "" if broker_id is None else f" to broker {where}"

@@ -26,7 +26,7 @@ _BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDI
 _KNOWN_MS = 2_000
 _NOT_YET = "it is made, but cannot be used yet"
 _NO_DEFAULT = (
-    "Give replication_factor: without it the brokers use default.replication.factor, those before Kafka 2.4 nothing"
+    "Give replication_factor: without it, brokers use default.replication.factor, and brokers before Kafka 2.4 refuse"
 )
 
 

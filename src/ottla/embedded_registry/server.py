@@ -30,7 +30,7 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 logger = logging.getLogger("ottla.registry")
 
 CONNECTIONS_MAX = 1000
-# So many further clients are told that there are too many connections; beyond these, connections are only closed.
+# This many further clients are told that there are too many connections; beyond these, connections are only closed.
 _REFUSED_MAX = 100
 _SWEEP_S = 5.0
 _NO_ROOM_PAUSE_S = 0.1

@@ -14,7 +14,7 @@ from ottla.explain.placement import Filled, Placement
 from ottla.explain.sighting import Attempt, Place, Sending
 from ottla.tap.exchange import Exchange, Outcome
 
-# A request without an answer may still arrive at the broker for so long.
+# For this long, a request without an answer may still arrive at the broker.
 _SETTLED_US = 4_000_000
 # A follower that does not fetch holds the high watermark back for less than this: replica.lag.time.max.ms is 30 s, and
 # is checked every 15 s.
@@ -252,7 +252,7 @@ def _read_whole_at(placement: Placement) -> int | None:
 
 
 def _reordered(placement: Placement) -> list[Breach]:
-    """Sendings whose first copy is behind one that the same producer sent later."""
+    """Sendings whose first copy has a higher offset than one that the same producer sent later."""
     if not placement.is_whole:
         return []
     first_copy = _first_copies(placement)

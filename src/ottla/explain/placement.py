@@ -25,7 +25,7 @@ _FRESH_US = 60_000_000
 # If more attempts than the first number may fill a gap, not all selections of them are tried; then a gap of more
 # offsets than the second number is not filled.
 _CANDIDATES_MAX, _SUM_MAX = 12, 1 << 16
-# Then so many of the attempts are tried.
+# Then only this many of the attempts are tried.
 _SAMPLED = 6
 
 
@@ -221,7 +221,7 @@ def _take_copies(placement: Placement) -> None:
 
 
 class _Gap(NamedTuple):
-    """Offsets of which nothing is known; `behind`: the sending whose batch is stored behind them."""
+    """Offsets of which nothing is known; `behind`: the sending whose batch has the next higher offset."""
 
     begin: int
     end: int

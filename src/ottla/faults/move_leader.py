@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # The internal topics whose leaders are coordinators, and the requests at which brokers create them.
 _COORDINATING = (("__transaction_state", "InitProducerId"), ("__consumer_offsets", "TxnOffsetCommit"))
-# So long after such a request the topic exists, with all replicas in sync.
+# This long after such a request the topic exists, with all replicas in sync.
 _RECOVERED_US = 2_000_000
 
 
@@ -54,7 +54,6 @@ class MoveLeader(Fault):
             topic = chance.choice(movable)
             return cls(topic=topic.name, partition=chance.randrange(topic.partitions))
         name, api = chance.choice(_COORDINATING)
-
         exists = any(each + _RECOVERED_US <= at_us for each in drawing.timetable.requests(api))
         return cls(topic=name, partition=0) if down <= 1 and exists else None
 

@@ -28,7 +28,8 @@ from ottla.sockets.listening import ListeningSocket, NoRoom
 
 logger = logging.getLogger("ottla.remote")
 
-# So many clients may be connected. Requests of clients that have left do not count, until there are too many threads.
+# At most this many clients may be connected. Requests of clients that have left do not count, until there are too many
+# threads.
 CONNECTIONS_MAX = 100
 _THREADS_MAX = 1000
 # How long answers that are under way may take when all is closed.

@@ -35,7 +35,7 @@ from ottla.simulation.story_page import as_page
 from ottla.whole_file import check_path, write_whole
 
 FAILED = 1
-# So many kinds of failures are made small and told. Others may have the same cause, and can be looked at later.
+# At most this many kinds of failures are made small and told. Others may have the same cause, and can wait.
 _TOLD_MAX = 3
 _STORY_LINES_MAX = 400
 _RAREST = 5

@@ -59,4 +59,4 @@ class JsonResult(Result):
         return b'{"from":"%s-%d@%d","record":%s}' % (topic.encode(), partition, offset, value or b"null")
 
     def to_dict(self) -> None:
-        """None: `read_result` makes this kind of None."""
+        """None, which `read_result` turns back into a `JsonResult`."""

@@ -40,7 +40,7 @@ class Listener:
     `oauthbearer_validator`: with OAUTHBEARER among `sasl_mechanisms`, the name of a function
     ("package.module:function") that the brokers import. It gets a token and returns the user's name, or (name, seconds
     since 1970 when the token ends), or raises. Without it, tokens are unsecured JSON Web Signatures that anybody can
-    make: Apache Kafka's default, too. Tokens end by the cluster's clock.
+    make: Apache Kafka's default, too. A token expires by the broker's clock.
     `session_lifetime_ms`: after how long SASL clients must authenticate again (KIP-368, Kafka's
     `connections.max.reauth.ms`); 0 for never.
     """

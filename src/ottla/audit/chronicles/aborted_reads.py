@@ -38,7 +38,7 @@ def _check(case: Case, found: Findings, place: Place, shown: Shown, marked: Mapp
     transactions = case.transactions_of(record.number) or []
     told = bool(transactions) and all(each.outcome == "aborted" for each in transactions)
     if told and any(case.excuse_shown(each, place, record.offset, read.ended_us) is not None for each in transactions):
-        return  # a loss that is excused took its marker, and the producer's next marker decides for it
+        return  # its marker was lost, which is excused: the producer's next marker decides for it
     if not told and record.offset not in marked:
         return
     name = f"transaction {transactions[0].number} of {transactions[0].producer}" if transactions else "its own"

@@ -1,4 +1,4 @@
-"""Durability: what may take away a committed record all the same. Only these events excuse its loss.
+"""Durability: which events may lose a record although it was committed. Only they excuse its loss.
 
 Kafka acknowledges what is in memory on the replicas in sync. Such a record survives as long as one of them does, with
 two exceptions: an *unclean election* (only where the topic allows it) makes a leader of a replica that was not in sync;

@@ -40,7 +40,7 @@ def _check(case: Case, found: Findings, place: Place, shown: Shown) -> None:
         return
     first = transactions[0]
     if case.excuse_shown(first, place, record.offset, read.ended_us) is not None:
-        return  # a loss that is excused took its marker, and the producer's next marker decides for it
+        return  # its marker was lost, which is excused: the producer's next marker decides for it
     asked = f"asked for at {first.commit_asked_us} us" if first.commit_asked else "never asked for"
     found.add(
         f"record {record.number} at offset {record.offset} was given to {read.reader} until {read.ended_us} us, and "

@@ -30,7 +30,7 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         begun.setdefault(transaction.producer, []).append(transaction)
     for old in case.chronicle.transactions:
         if not old.commit_asked or (old.number not in case.of_transaction and old.offsets is None):
-            continue  # no commit was asked for; one of neither records nor offsets needs no request
+            continue  # no commit was asked for: without records and offsets it needs no request
         successors = [each for each in begun[old.producer] if each.instance > old.instance]
         if not successors:
             continue
