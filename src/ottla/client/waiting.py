@@ -16,12 +16,15 @@ import logging
 import threading
 from collections.abc import Callable
 
+from ottla.client.held_calls import run_signal_handlers
 from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
 
 _log = logging.getLogger("ottla.client")
 
 # How long a call may wait by a stopped clock, in real time, before that is logged: a test that hangs says why.
 STOPPED_S = 1.0
+# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
+_SIGNALS_S = 0.5
 
 # (done, let_go): `let_go` is called again in later turns while `done()` stays true.
 Waiter = tuple[Callable[[], bool], Callable[[], None]]
@@ -53,9 +56,16 @@ class Waiting:
         try:
             if done():
                 return True
-            longest_s = threading.TIMEOUT_MAX
-            wait_s = longest_s if timeout_s is None else min(max(timeout_s, 0), longest_s)
-            return lock.acquire(timeout=wait_s) or done()
+            due_us = None
+            if timeout_s is not None:
+                due_us = MACHINE.now_us() + int(min(max(timeout_s, 0), threading.TIMEOUT_MAX) * 1_000_000)
+            while True:
+                run_signal_handlers()
+                left_s = _SIGNALS_S if due_us is None else (due_us - MACHINE.now_us()) / 1_000_000
+                if lock.acquire(timeout=max(0, min(left_s, _SIGNALS_S))):
+                    return True
+                if left_s < _SIGNALS_S:
+                    return done()
         finally:
             self.forget(waiter)
 
