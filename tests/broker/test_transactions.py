@@ -436,7 +436,25 @@ def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_fo
     assert committed_values(world, partition=place) == [b"one", b"two"]
 
 
-@pytest.mark.parametrize(("max_ms", "outcome"), [(100, ErrorCode.NOT_ENOUGH_REPLICAS), (400, 0)])
+@both
+def test_while_markers_are_written_every_end_is_to_be_asked_for_again(version: int) -> None:
+    """As by Apache Kafka 4.3.1: the epoch is the producer's own, so nobody has fenced it."""
+    world = World(1)
+    world.create_topic()
+    producer = Producer(world, version=version)
+    producer.init()
+    assert producer.send(b"v") == 0
+    world.faults.add(make_fault("delay_request", api="WriteTxnMarkers", delay_ms=200))
+    assert producer.commit() == 0
+    assert producer.state == "PrepareCommit"
+    assert producer.abort() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.commit() == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.pass_time(500)
+    assert producer.abort() == (0 if version == 2 else ErrorCode.INVALID_TXN_STATE)
+    assert committed_values(world) == [b"v"]
+
+
+@pytest.mark.parametrize(("max_ms", "outcome"), [(100, ErrorCode.CONCURRENT_TRANSACTIONS), (400, 0)])
 def test_how_long_a_batch_waits_for_the_marker_before_it_can_be_set(max_ms: int, outcome: int) -> None:
     world = World(1, add_partitions_to_txn_retry_backoff_ms=50, add_partitions_to_txn_retry_backoff_max_ms=max_ms)
     world.create_topic()

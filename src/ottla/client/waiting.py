@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from ottla.client.held_calls import run_signal_handlers
@@ -56,12 +57,10 @@ class Waiting:
         try:
             if done():
                 return True
-            due_us = None
-            if timeout_s is not None:
-                due_us = MACHINE.now_us() + int(min(max(timeout_s, 0), threading.TIMEOUT_MAX) * 1_000_000)
+            due_s = None if timeout_s is None else time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
             while True:
                 run_signal_handlers()
-                left_s = _SIGNALS_S if due_us is None else (due_us - MACHINE.now_us()) / 1_000_000
+                left_s = _SIGNALS_S if due_s is None else due_s - time.monotonic()
                 if lock.acquire(timeout=max(0, min(left_s, _SIGNALS_S))):
                     return True
                 if left_s < _SIGNALS_S:

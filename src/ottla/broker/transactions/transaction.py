@@ -226,13 +226,10 @@ def ended_data(
         repeated = True
     else:
         repeated = _is_repeated(data, producer_id, epoch)
-    if transaction.pending is not None:
+    if transaction.pending is not None or data.state in PREPARED:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if data.state is _S.ONGOING:
         return _ended(data, wanted, client_version, new_producer_id, now_ms)
-    if data.state in PREPARED:
-        same = data.state is wanted
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
     if data.state in COMPLETE and repeated:
         same = data.state is (_S.COMPLETE_COMMIT if committed else _S.COMPLETE_ABORT)
         if same:
@@ -251,7 +248,8 @@ def _is_repeated(data: TransactionData, producer_id: int, epoch: int) -> bool:
     if data.producer_id != producer_id and not overflow:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if data.state in PREPARED:
-        valid = data.epoch == epoch + 1
+        # With the same epoch it is the end of the next transaction.
+        valid = data.epoch in (epoch, epoch + 1)
     else:
         valid = epoch == data.epoch or (data.state in COMPLETE and repeated)
     if not valid:
