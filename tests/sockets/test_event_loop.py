@@ -106,6 +106,29 @@ def test_a_timer_that_is_always_due_does_not_keep_a_socket_waiting(loop: EventLo
     loop.run_forever()
 
 
+def test_after_a_stop_of_the_process_sockets_come_before_timers(
+    loop: EventLoop, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait that a stop (SIGSTOP, a laptop that sleeps) has interrupted tells of no socket once its time is over."""
+    ours, theirs = pair
+    called: list[str] = []
+    select = loop._selector.select
+
+    def stopped(timeout_s: float | None) -> list[object]:
+        monkeypatch.setattr(loop._selector, "select", select)
+        theirs.send(b"x")
+        while loop.time() < due_s:
+            pass
+        return []
+
+    monkeypatch.setattr(loop._selector, "select", stopped)
+    loop.add_reader(ours, lambda: (ours.recv(1), called.append("socket")))
+    due_s = loop.time() + 0.01
+    loop.call_at(due_s, lambda: (called.append("timer"), loop.stop()))
+    loop.run_forever()
+    assert called == ["socket", "timer"]
+
+
 def test_a_socket_is_read_until_its_reader_is_removed(loop: EventLoop, pair: Pair) -> None:
     ours, theirs = pair
     heard: list[bytes] = []

@@ -172,7 +172,12 @@ class EventLoop:
             selector.modify(fd, events, data)
 
     def _turn(self) -> None:
-        ready = self._selector.select(0.0 if self._soon else self._patience_s())
+        patience_s = 0.0 if self._soon else self._patience_s()
+        ready = self._selector.select(patience_s)
+        if not ready and patience_s:
+            # After a stop of the process this tells of no socket. What has come meanwhile goes before timers: a
+            # heartbeat before the end of the session.
+            ready = self._selector.select(0.0)
         for key, events in ready:
             data = key.data
             # An earlier callback may have removed this one, so it is looked up only now.
