@@ -24,7 +24,7 @@ _QUICK_HEARTBEATS = {"group_consumer_heartbeat_interval_ms": 100}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # Sessions stay as long as they are by default: a member whose session ends while the machine is busy loses its commit.
+    # The sessions are those of the defaults: a member whose session ends on a busy machine loses its last commit.
     with Cluster(brokers=3, settings=_QUICK_HEARTBEATS) as cluster:
         yield cluster
 
@@ -131,9 +131,7 @@ def test_a_member_that_is_silent_past_its_session_is_replaced_and_comes_back() -
         poll_until([first, second], lambda: len(first.share) == len(second.share) == 2)
         with cluster.faults.unplug(broker_id=cluster.coordinator(group=topic), client_id="silent"):
             poll_until([first, second], lambda: second.share == ALL)
-        poll_until(
-            [first, second], lambda: len(first.share) == len(second.share) == 2 and shares(first, second) == ALL
-        )
+        poll_until([first, second], lambda: len(first.share) == len(second.share) == 2 and shares(first, second) == ALL)
         first.consumer.close()
         second.consumer.close()
 
