@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
-from ottla.cli.signals import Ended, ending_in_order
+from ottla.cli.signals import Ended, ending_in_order, noted
 from ottla.errors import OttlaError
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -105,6 +107,34 @@ def test_tidying_that_never_ends_is_ended_by_a_third_ctrl_c() -> None:
                 signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("second", ENDING)
+def test_noted_signal_raises_nothing_and_the_next_one_does_not_interrupt_the_tidying(
+    first: signal.Signals, second: signal.Signals
+) -> None:
+    with ending_in_order():
+        asked = noted()
+        signal.raise_signal(first)
+        signal.raise_signal(second)
+    assert asked[0] == first
+
+
+def test_closed_terminal_ends_what_notes_other_signals() -> None:
+    with pytest.raises(Ended) as ended, ending_in_order():  # noqa: PT012
+        noted()
+        signal.raise_signal(signal.SIGHUP)
+    assert ended.value.number == signal.SIGHUP
+
+
+def test_tidying_after_a_noted_signal_that_never_ends_is_ended_by_a_third_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), ending_in_order():  # noqa: PT012
+        asked = noted()
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert asked == [signal.SIGINT] * 2
+        signal.raise_signal(signal.SIGINT)
+
+
 def test_signals_that_come_together_are_one_end() -> None:
     def come_together() -> None:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDING})
@@ -135,6 +165,24 @@ def test_signal_that_comes_in_a_destructor_is_not_lost(number: signal.Signals) -
     assert getattr(ended.value, "number", signal.SIGINT) == number
 
 
+IN_MADE_CODE = """
+import sys
+from ottla import cli
+
+cli._run = lambda _: exec("import signal; signal.raise_signal(signal.SIGINT)")
+sys.exit(cli.main())
+"""
+
+
+def test_exit_status_is_told_wherever_ctrl_c_came(tmp_path: Path) -> None:
+    """Many a library runs code that it has made when it is loaded, for dataclasses and named tuples."""
+    (tmp_path / "program.py").write_text(IN_MADE_CODE)
+    ended = subprocess.run(
+        [sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, "ottla: interrupted\n")
+
+
 def test_handlers_are_as_before_afterwards() -> None:
     before = [signal.getsignal(number) for number in ENDING]
     with suppress(KeyboardInterrupt), ending_in_order():
@@ -147,6 +195,8 @@ def test_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with ending_in_order():
+            signal.raise_signal(signal.SIGHUP)
+            noted()
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

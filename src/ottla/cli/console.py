@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import webbrowser
 from pathlib import Path
@@ -18,6 +17,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServer
 from ottla.cli.output import log_to_stderr
 from ottla.cli.registry_options import URL_WORDS, told_as_options
 from ottla.cli.secret_file import read_secret_file
+from ottla.cli.signals import noted
 from ottla.errors import UserMistake
 from ottla.remote.address import is_loopback, parse_address
 from ottla.remote.token import check_token
@@ -106,8 +106,6 @@ def console(
     writing.pop("transactional_id", None)
     if inside is not None and servers == DEFAULT_BOOTSTRAP:
         servers = Served(inside).bootstrap_servers()
-    # Not an Event: its lock may be held by the very thread that the handler interrupts.
-    asked: list[int] = []
     with (
         told_as_options(URL_WORDS),
         Console(servers, reading=reading, writing=writing, registry=registry, control=inside) as looked_at,
@@ -115,8 +113,7 @@ def console(
     ):
         # What the page calls the console's log: failures of its own and of the web server.
         log_to_stderr("ERROR", "ottla.console", "uvicorn.error")
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: asked.append(number))
+        asked = noted()
         if as_json:
             typer.echo(json.dumps({"url": server.url, "bootstrap_servers": servers, "read_only": read_only}))
         else:

@@ -17,6 +17,7 @@ import typer
 from ottla.cli.options import Json, JsonFile, json_output, whole
 from ottla.errors import UserMistake
 from ottla.json_output import STDOUT, check_json_output, write_json
+from ottla.readable import standard_input
 
 if TYPE_CHECKING:
     from ottla.explain.explanation import Explanation
@@ -124,7 +125,7 @@ def _read(capture: str, steps: Steps) -> Explanation:
         raise UserMistake(f"{capture} is a folder: give a capture in it")
     name = "stdin" if capture == _STDIN else capture
     with (
-        nullcontext(sys.stdin.buffer) if capture == _STDIN else Path(capture).open("rb") as file,
+        nullcontext(standard_input()) if capture == _STDIN else Path(capture).open("rb") as file,
         steps.step(f"reading {name}", unit="bytes") as step,
     ):
         recording = Recording(file, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -27,6 +26,7 @@ from ottla.cli.registry_options import (
 from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all, typed_bytes
 from ottla.cli.value_schema import MessageName, SchemaFile, SchemaIdIn, ValueFormat, read_value_schema
 from ottla.errors import UserMistake
+from ottla.readable import standard_input
 from ottla.records.batch_header import CODECS
 
 _PATIENCE_MS = 5_000
@@ -156,7 +156,7 @@ def produce(
         if schema is not None and schema.schema is None:
             schema = schema._replace(schema=SCHEMAS[schema.format])
     else:
-        given = GivenLines(cut_lines(sys.stdin.buffer, key_separator), None)
+        given = GivenLines(cut_lines(standard_input(), key_separator), None)
     began = time.monotonic()
     with told_as_options():
         sent = send_all(given, topic, bootstrap_servers, settings, headers=headers, schema=schema, ledger=ledger)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +15,7 @@ import typer
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import JSON_TO_STDOUT
 from ottla.cli.output import counted
+from ottla.cli.signals import noted
 from ottla.cli.small_file import read_small_file
 from ottla.errors import ConfigError, UserMistake
 from ottla.printable import printable
@@ -135,19 +134,12 @@ def proxy(
         raise UserMistake("--payloads is for a recording: give --record FILE, too")
     controlled = open_control(control, control_token_file)
     handler = _tell_on(sys.stderr if as_json else sys.stdout)
-    # Not an Event: its lock may be held by the very thread that the handler interrupts.
-    asked: list[int] = []
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-
     try:
         with (
             controlled or nullcontext(),
             Proxy(upstream, listener=listener, upstream_settings=settings, record=record, payloads=payloads) as running,
         ):
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, leave)
+            asked = noted()
             for fault in planned:
                 running.faults.add(fault)
             with nullcontext() if controlled is None else controlled.serving(running, PROXY_ROUTES):

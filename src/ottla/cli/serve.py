@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +13,7 @@ import typer
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import DEFAULT_PORT, JSON_TO_STDOUT, DataDir, Port, whole
 from ottla.cli.output import counted, log_to_stderr
+from ottla.cli.signals import noted
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
 
@@ -142,12 +141,6 @@ def serve(
     from ottla.cluster.cluster import Cluster
 
     log_to_stderr("WARNING", "ottla")
-    # Not an Event: its lock may be held by the very thread that the handler interrupts.
-    asked: list[int] = []
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-
     with (
         controlled or nullcontext(),
         Cluster(
@@ -165,8 +158,7 @@ def serve(
         for name, partitions in wanted:
             _create_topic(cluster, name, partitions)
         schemas = None if registry is None else _open_registry(cluster, plain, registry, more)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, leave)
+        asked = noted()
         with nullcontext() if controlled is None else controlled.serving(cluster):
             address = None if controlled is None else controlled.address
             if as_json:
@@ -185,10 +177,11 @@ def serve(
                     typer.echo(f"control at {address}: ottla cluster show --address {address}")
             while not asked:
                 time.sleep(_LOOK_S)
-                if not asked and not cluster.is_running:
+                # In this order: who ends it by a signal may send that to all its processes.
+                if not cluster.is_running and not asked:
                     then = f"start it again to go on with what is in {data_dir}" if data_dir else "its logs are gone"
                     raise OttlaError(f"the brokers' process ended by itself; {then}.")
-                if not asked and schemas is not None and not schemas.is_running:
+                if schemas is not None and not schemas.is_running and not asked:
                     then = f"start again: schemas are kept in {data_dir}" if data_dir else "schemas and logs are gone"
                     raise OttlaError(f"the schema registry's process ended by itself; {then}.")
 

@@ -4,7 +4,8 @@ terminal).
 Each becomes an exception in the main thread, so that every `with` block on the way out stops its brokers and removes
 its folders. What comes after the first must not interrupt that: `timeout` sends SIGTERM twice, and who
 presses Ctrl+C often presses it again. So further signals are passed over, except that tidying up may hang: of further
-Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again.
+Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again. A command that runs until it is
+ended looks for Ctrl+C and SIGTERM itself (`noted`); the same holds for it.
 
 Libraries on the way out may fail over an interruption (PySpark does where it came in the middle of an answer from
 Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
@@ -29,6 +30,16 @@ _ENDING = {
 }
 
 _AGAIN_S = 0.01
+# A command that is being ended passes over the second Ctrl+C, not the third.
+_CTRL_C_MAX = 2
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl+C.
+
+    Where a plain KeyboardInterrupt leaves `exec` or `eval`, as it may while a library is loaded, Python notes it, and
+    `python -m ottla` ends by SIGINT instead of with the exit status that it was given.
+    """
 
 
 class Ended(BaseException):
@@ -48,7 +59,7 @@ class Ended(BaseException):
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Within the block, the first of Ctrl+C, SIGTERM and SIGHUP raises KeyboardInterrupt or Ended.
+    """Within the block, the first of Ctrl+C, SIGTERM and SIGHUP raises Interrupted or Ended.
 
     Signals that were ignored or handled already at the start are left as they are. An error that was raised while an
     interruption was on its way becomes that interruption again.
@@ -67,11 +78,11 @@ def ending_in_order() -> Iterator[None]:
         nonlocal is_ending, further
         if not is_ending:
             is_ending = True
-            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+            raise Interrupted if number == signal.SIGINT else Ended(number)
         if number == signal.SIGINT:
             further += 1
-            if further > 1:
-                raise KeyboardInterrupt
+            if further >= _CTRL_C_MAX:
+                raise Interrupted
 
     def note_lost(unraisable: sys.UnraisableHookArgs) -> None:
         nonlocal is_ending
@@ -104,6 +115,31 @@ def ending_in_order() -> Iterator[None]:
         sys.unraisablehook = report
         for number, usual in ours.items():
             signal.signal(number, usual)
+
+
+def noted() -> list[int]:
+    """From now on Ctrl+C and SIGTERM raise nothing, and are added to this list; within `ending_in_order`.
+
+    SIGHUP raises Ended as before, unless one of the two has come: then the command is tidying up already.
+    """
+    # Not an Event: its lock may be held by the very thread that the handler interrupts.
+    asked: list[int] = []
+    hang_up = signal.getsignal(signal.SIGHUP)
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        if number == signal.SIGINT and asked.count(number) > _CTRL_C_MAX:
+            raise Interrupted
+
+    def note_end_of_terminal(number: int, frame: FrameType | None) -> None:
+        if not asked and callable(hang_up):
+            hang_up(number, frame)
+
+    if callable(hang_up):
+        signal.signal(signal.SIGHUP, note_end_of_terminal)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    return asked
 
 
 def _interruption_under(error: BaseException | None) -> BaseException | None:

@@ -20,6 +20,7 @@ from ottla.cli.output import has_colors
 from ottla.cli.signals import Ended
 from ottla.errors import UserMistake
 from ottla.printable import printable
+from ottla.readable import standard_input
 from ottla.tap.exchange import Entry, Exchange, Outcome, to_plain
 from ottla.tap.lines import connection_line, exchange_line, hex_lines, remark_line
 from ottla.tap.recording import Recording
@@ -104,7 +105,7 @@ def tap(
         slower_than_us=None if slower_than is None else slower_than * 1_000,
     )
     if recording == _STDIN:
-        _show_all(sys.stdin.buffer, "stdin", _Shown(selection, as_json, with_bytes), is_live=True, follow=False)
+        _show_all(standard_input(), "stdin", _Shown(selection, as_json, with_bytes), is_live=True, follow=False)
         return
     path = Path(recording)
     if path.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from ottla.errors import UserMistake
 from ottla.inputs.bounds import ROWS_BYTES_MAX
+from ottla.readable import standard_input
 
 STDIN = "-"
 FORMATS = "csv", "tsv", "ndjson", "parquet"
@@ -41,9 +41,9 @@ def given_rows(path: str, file_format: str | None) -> Iterator[Path]:
 
 def _keep_stdin(place: Path) -> None:
     """Formats of rows are read from files: Parquet begins at its end."""
-    size = 0
+    size, given = 0, standard_input()
     with place.open("wb") as file:
-        while piece := sys.stdin.buffer.read(_PIECE_BYTES):
+        while piece := given.read(_PIECE_BYTES):
             size += len(piece)
             if size > ROWS_BYTES_MAX:
                 raise UserMistake(f"standard input is longer than {ROWS_BYTES_MAX >> 20:,} MiB: divide it")

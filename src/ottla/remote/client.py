@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from ottla.addresses import address_of
 from ottla.errors import OttlaError, Unreachable, UserMistake
+from ottla.readable import await_readable
 
 # Longer than the cluster itself waits before it answers that something is late (brokers that start read their logs).
 _ANSWER_S = 75.0
@@ -57,6 +58,9 @@ class RemoteCluster:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_S + wait_s)
         try:
             connection.request(method, target, content, headers)
+            # What happens may be awaited for long; meanwhile signals are heard.
+            if not await_readable(connection.sock.fileno(), _ANSWER_S + wait_s):
+                raise TimeoutError
             response = connection.getresponse()
             told = self._parsed(response, response.read(_ANSWER_BYTES_MAX))
         except TimeoutError:
