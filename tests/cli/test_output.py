@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .on_terminal import shown_on
+
 TIMEOUT_S = 60
 
 
@@ -83,8 +85,7 @@ def test_damage_is_red_unless_colours_are_not_wanted(no_color: str, tmp_path: Pa
     environment = {**os.environ, "NO_COLOR": no_color}
     done = subprocess.run(command, stdout=ours, env=environment, timeout=TIMEOUT_S, check=False)
     os.close(ours)
-    with open(theirs, "rb") as terminal:
-        shown = terminal.read1()
+    shown = shown_on(theirs)
     assert done.returncode == 1
     assert b"damaged at position 0" in shown
     assert (b"\x1b[3" in shown) == (no_color == "")

@@ -16,9 +16,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.client.in_time import wait_until
 
 from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
+
+from .on_terminal import shown_on
 
 TIMEOUT_S = 60
 
@@ -85,8 +88,7 @@ def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, str], 
     command = [sys.executable, "-m", "ottla", "read", kafka_topic, *servers, "--format", "value"]
     subprocess.run(command, stdout=theirs, check=True, timeout=TIMEOUT_S)
     os.close(theirs)
-    with open(ours, "rb") as terminal:
-        shown = terminal.read1().decode()
+    shown = shown_on(ours).decode()
     assert shown == r"\x1b[2Jcleared" + "\tß" + r"\x9b" + "\r\n"
 
 
@@ -112,6 +114,7 @@ def test_topics_are_listed_while_one_has_no_leader() -> None:
         gone = cluster.leader("alone", 0)
         cluster.kill(gone)
         cluster.await_leader("orders", 0)
+        wait_until(lambda: cluster.leader("alone", 0) == -1, "a broker that is down leads")
         listed = ottla("topics", *servers)
         assert listed.returncode == 0, listed.stderr
         assert [line.split() for line in listed.stdout.splitlines()[1:]] == [

@@ -52,6 +52,12 @@ class Wire:
         if answered:
             self._asked.append((type(message), version))
 
+    def ask_together(self, *asked: tuple[ApiMessage, int]) -> None:
+        """Send several requests, with their versions, in one piece."""
+        first = len(self._asked)
+        self._asked += [(type(message), version) for message, version in asked]
+        self.send(b"".join(Make.frame(*each, number) for number, each in enumerate(asked, first)))
+
     def answer(self) -> Any:
         """The next response, which must be the one to the oldest request without a response."""
         content = self.next_frame()

@@ -135,7 +135,7 @@ def test_requests_without_answers_wait_outside_while_one_of_them_is_held(
     request = make.frame(make.produce(kafka_name, _RECORD, acks=0), 9)
     with broker.faults.hold(topic=kafka_name) as held:
         count, rest = wire.send_what_is_taken(request)
-        assert held.fired == 1
+        assert held.await_fired() == 1
     wire.send(rest)
     last = wire.call(make.produce(kafka_name, b"the last", acks=1), 9)
     assert last.responses[0].partition_responses[0].base_offset == count

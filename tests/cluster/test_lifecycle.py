@@ -30,7 +30,9 @@ with Cluster(brokers=1, data_dir=sys.argv[1] or None) as cluster:
     cluster.create_topic("flights")
     {body}
     print(cluster.pid, cluster._data_dir, flush=True)
-    threading.Event().wait()
+    while True:
+        # A wait does not hear of a signal that comes in the moment before it sleeps.
+        threading.Event().wait(0.5)
 """
 
 

@@ -9,6 +9,8 @@ import pytest
 import ottla
 from ottla.cluster.page_cache import resident_bytes
 
+_PATIENCE_S = 60
+
 
 def test_a_log_says_what_is_synced_what_is_in_memory_and_which_batches_it_remembers() -> None:
     settings = {"os.flush.interval.ms": 3_600_000}
@@ -16,7 +18,7 @@ def test_a_log_says_what_is_synced_what_is_in_memory_and_which_batches_it_rememb
         cluster.create_topic("orders")
         with ottla.Producer(cluster.bootstrap_servers) as producer:
             for number in range(7):
-                producer.send("orders", f"{number}".encode()).result(10)
+                producer.send("orders", f"{number}".encode()).result(_PATIENCE_S)
         [found] = cluster.logs("orders")
         assert (found["broker"], found["partition"]) == (1, 0)
         assert (found["log_start_offset"], found["log_end_offset"]) == (0, 7)
@@ -34,7 +36,7 @@ def test_what_is_flushed_with_each_record_is_synced() -> None:
     with ottla.Cluster(1) as cluster:
         cluster.create_topic("safe", configs={"flush.messages": "1"})
         with ottla.Producer(cluster.bootstrap_servers) as producer:
-            producer.send("safe", b"value").result(10)
+            producer.send("safe", b"value").result(_PATIENCE_S)
         [found] = cluster.logs("safe")
         assert found["synced_offset"] == found["log_end_offset"] == 1
 

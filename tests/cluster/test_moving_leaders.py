@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.markers import await_markers
 
 import ottla
 from ottla.errors import ConfigError, KafkaError, UserMistake
@@ -54,6 +55,7 @@ def test_a_transaction_is_committed_by_the_coordinator_it_was_moved_to(cluster: 
     before = cluster.coordinator(transactional_id="payments")
     assert cluster.move_coordinator(transactional_id="payments") != before
     producer.commit_transaction(20)
+    await_markers(cluster.bootstrap_servers, "paid")
     table = ottla.read_table(cluster.bootstrap_servers, "paid", isolation_level="read_committed")
     assert table.column("value").to_pylist() == [b"once"]
 

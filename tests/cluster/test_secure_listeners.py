@@ -276,9 +276,11 @@ def test_librdkafka_renews_a_short_session(cluster: ottla.Cluster, kafka_name: s
 def test_a_session_that_is_not_renewed_ends(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
     wire = wire_to(cluster.bootstrap_servers_of("SHORT"))
     # All at once, so that the session is still young when the first Metadata comes.
-    wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-    wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2)
-    wire.ask(MetadataRequest(), 12)
+    wire.ask_together(
+        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        (SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2),
+        (MetadataRequest(), 12),
+    )
     assert wire.answer().error_code == 0
     assert wire.answer().session_lifetime_ms == _SESSION_MS
     assert wire.answer().brokers

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.ports import free_ports
 
 import ottla
 from ottla.console.console import Console
@@ -21,14 +22,14 @@ def test_a_page_does_nothing_unasked_once_its_console_was_started_again(
 ) -> None:
     cluster.create_topic("sent-on")
     with chromium.new_context() as context:
-        with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
+        [port] = free_ports(1)
+        with ConsoleServer(looked_at, "127.0.0.1", port) as server:
             looked = Looked(context.new_page(), server.url)
             page = looked.go("topic/sent-on")
             page.locator("summary:text-is('Send')").click()
             page.get_by_label("Value", exact=True).fill("one")
             page.get_by_role("button", name="Send the record").click()
             page.get_by_text("Stored in partition 0 at offset 0.").wait_for()
-        port = int(server.url.rstrip("/").rpartition(":")[2])
         with ConsoleServer(looked_at, "127.0.0.1", port):
             page.get_by_role("button", name="Send the record").click()
             page.get_by_text("The console was started again, and nothing was done.").wait_for()

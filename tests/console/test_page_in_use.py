@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer as ForeignProducer
+from tools.ports import free_ports
 
 import ottla
 from ottla.console.console import Console
@@ -345,10 +346,10 @@ def test_a_topic_made_again_with_fewer_partitions_offers_those(
 
 def test_what_a_served_cluster_that_has_stopped_showed_is_marked_as_old(chromium: Any, cluster: ottla.Cluster) -> None:
     with chromium.new_context() as context:
-        control = ControlServer("127.0.0.1", 0)
-        host, _, port = control.address.rpartition(":")
+        [port] = free_ports(1)
+        control = ControlServer("127.0.0.1", port)
         with (
-            Console(cluster.bootstrap_servers, control=RemoteCluster(host, int(port))) as console,
+            Console(cluster.bootstrap_servers, control=RemoteCluster("127.0.0.1", port)) as console,
             ConsoleServer(console, "127.0.0.1", 0) as server,
         ):
             with control, control.serving(cluster):
@@ -357,15 +358,15 @@ def test_what_a_served_cluster_that_has_stopped_showed_is_marked_as_old(chromium
                 kill.wait_for()
             page.get_by_text("What is shown below is old.").wait_for()
             page.locator("main [inert]").wait_for()
-            with ControlServer(host, int(port)) as control, control.serving(cluster):
+            with ControlServer("127.0.0.1", port) as control, control.serving(cluster):
                 page.locator("main [inert]").wait_for(state="detached")
                 assert page.get_by_text("What is shown below is old.").count() == 0
 
 
 def test_a_console_that_was_started_again_is_followed_again(chromium: Any, looked_at: Console, orders: str) -> None:
     with chromium.new_context() as context:
-        with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
-            port = int(server.url.rstrip("/").rpartition(":")[2])
+        [port] = free_ports(1)
+        with ConsoleServer(looked_at, "127.0.0.1", port) as server:
             pages = [Looked(context.new_page(), server.url).go(each) for each in ("served", f"topic/{orders}/logs")]
             pages[0].get_by_role("button", name="kill broker 1").wait_for()
             pages[1].locator(".log").first.wait_for()

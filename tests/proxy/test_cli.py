@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,11 @@ def test_a_file_may_begin_with_a_byte_order_mark(faults: Path, closed_port: str)
 
 
 @pytest.fixture
-def closed_port() -> str:
-    """An address where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def closed_port() -> Iterator[str]:
+    """An address where nobody listens, and which nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path, closed_port: str) -> None:

@@ -61,7 +61,7 @@ def send_by_aiokafka(bootstrap: str, topic: str, mechanism: str, papers: Papers)
             sasl_plain_username="ada",
             sasl_plain_password=_PASSWORD,
             enable_idempotence=True,
-            request_timeout_ms=3000,
+            request_timeout_ms=60_000,
         )
         async with producer:
             for number in range(_COUNT):

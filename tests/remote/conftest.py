@@ -40,4 +40,4 @@ def http(cluster: ottla.Cluster, control: ControlServer) -> Iterator[Http]:
     if "down" in states:
         cluster.start()
     for partition in range(2):
-        cluster.await_isr("orders", partition, 3)
+        cluster.await_isr("orders", partition, 3, timeout=60)
