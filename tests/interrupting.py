@@ -1,11 +1,13 @@
-"""Ctrl+C at the worst of moments: when a call of the system has just been carried out."""
+"""Signals at the worst of moments: when a call of the system has just been carried out, or is about to sleep."""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 
@@ -24,3 +26,51 @@ def interrupted_after(call: Any) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
+
+
+# Waits look for signals twice a second.
+_HEARD_S = 20
+
+
+class Told(Exception):
+    """Raised by the handler of a signal."""
+
+
+def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
+    """Whether this call on the main thread hears of a signal that comes while it sleeps and does not end its sleep.
+
+    Such is one that comes in the moment before the sleep, and one that another thread takes, as here.
+    """
+    main, is_over, is_unheard = threading.get_ident(), threading.Event(), threading.Event()
+
+    def look() -> tuple[CodeType, int]:
+        frame = sys._current_frames()[main]
+        return frame.f_code, frame.f_lasti
+
+    def send() -> None:
+        # Asleep is who stands at the same place for a while.
+        seen = look(), 1
+        while seen[1] < 4:
+            if is_over.wait(0.05):
+                return
+            place = look()
+            seen = place, seen[1] + 1 if place == seen[0] else 1
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        if not is_over.wait(_HEARD_S):
+            is_unheard.set()
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    def tell(number: int, frame: object) -> None:
+        raise Told
+
+    before, sender = signal.signal(signal.SIGUSR1, tell), threading.Thread(target=send)
+    try:
+        sender.start()
+        wait()
+    except Told:
+        return not is_unheard.is_set()
+    finally:
+        is_over.set()
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    return False

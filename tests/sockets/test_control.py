@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.interrupting import ended_by_a_signal_that_wakes_nobody
 
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 from ottla.sockets.control import ControlClient, ControlServer, describe_error, error_from
@@ -132,6 +133,10 @@ def test_no_answer_in_time_is_a_timeout_and_later_answers_are_dropped(ends: Ends
         ends[0].ask("later", 0)
     ends[0].ask("release", _PATIENCE_S)
     assert ends[0].ask("echo", _PATIENCE_S, a=1) == {"a": 1}
+
+
+def test_who_waits_for_an_answer_hears_of_a_signal_that_did_not_wake_it(ends: Ends) -> None:
+    assert ended_by_a_signal_that_wakes_nobody(lambda: ends[0].ask("later", _PATIENCE_S))
 
 
 def test_the_end_of_the_other_side_is_noticed_by_all_who_wait(ends: Ends) -> None:

@@ -372,12 +372,12 @@ class Cluster:
         topic, key = (OFFSETS_TOPIC, group) if group is not None else (TRANSACTIONS_TOPIC, transactional_id)
         return topic, self._ask("coordinating", topic=topic, key=key)
 
-    def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 10.0) -> tuple[int, ...]:
+    def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 30.0) -> tuple[int, ...]:
         """Wait until `size` replicas (None: all) run and are in sync; return the ISR; OttlaError after `timeout` s."""
         check_arguments(size=size)
         return tuple(self._await(topic, partition, timeout, size=size, not_led_by=None)["isr"])
 
-    def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 10.0) -> int:
+    def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30.0) -> int:
         """Wait until a running broker (not `other_than`) leads a partition, and return its id; OttlaError."""
         check_arguments(other_than=other_than)
         leader: int = self._await(topic, partition, timeout, size=1, not_led_by=other_than)["leader"]

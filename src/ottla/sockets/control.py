@@ -14,6 +14,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.sockets")
 
 _READ_BYTES = 65_536
+# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
+_SIGNALS_S = 0.5
 
 
 def describe_error(error: OttlaError) -> dict[str, Any]:
@@ -180,8 +183,10 @@ class ControlClient:
             except OSError:
                 raise EOFError from None
         try:
-            if not question.answered.wait(timeout_s):
-                raise TimeoutError
+            due_s = time.monotonic() + timeout_s
+            while not question.answered.wait(max(0.0, min(due_s - time.monotonic(), _SIGNALS_S))):
+                if time.monotonic() >= due_s:
+                    raise TimeoutError
         finally:
             self._questions.pop(number, None)
         if question.fields is None:
