@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.cli import main
+from ottla.cli import completion, main
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.cluster.cluster import Cluster
 
@@ -52,6 +52,8 @@ def complete(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Complete:
     asked, offered = SHELLS[request.param]
+    # A shell gives up sooner than brokers on a busy machine answer.
+    monkeypatch.setattr(completion, "_PATIENCE_MS", 60_000)
 
     def completed(line: str) -> list[str]:
         """What the shell offers at the end of this line."""

@@ -16,7 +16,7 @@ from kio.static.primitive import i16, i32
 
 from ottla.protocol.messages import MODULES
 
-_PATIENCE_S = 10
+_PATIENCE_S = 60
 _ZEROS: dict[str, Any] = {"string": "", "bool": False, "records": b"", "bytes": b"", "timedelta_i32": timedelta()}
 # Answers of a coordinator that is being set up, or is at work for the same client; clients ask again.
 _NOT_YET = {14, 15, 16, 51}

@@ -36,7 +36,7 @@ def test_names_that_kafka_would_refuse_are_made_fit(kafka_topic, kafka_cluster):
 def test_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(_A_PROJECTS_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
 
@@ -87,7 +87,7 @@ def test_each_test_has_its_own(own_kafka_cluster):
 def test_what_a_test_leaves_broken_does_not_reach_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(_LEFT_BROKEN)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "12 passed" in done.stdout
 
@@ -237,7 +237,7 @@ def _run_project(
     (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(folder)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, cwd=folder, check=False, env={**os.environ, **environment}
+        command, capture_output=True, text=True, timeout=300, cwd=folder, check=False, env={**os.environ, **environment}
     )
 
 
@@ -311,7 +311,7 @@ def test_the_worked_example_holds() -> None:
     """Users read it to learn how an application is tested under a lost acknowledgement."""
     example = Path(__file__).parents[2] / "examples" / "lost_ack"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(example), str(example)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=example, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=example, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
 

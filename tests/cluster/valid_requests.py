@@ -17,7 +17,7 @@ from ottla.records.plain import Record, encode_batch
 from .kio_wire import KioWire
 
 USER, PASSWORD = "user", "password"
-_TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 60_000
 _TOPIC_RESOURCE = 2
 
 
