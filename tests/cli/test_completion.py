@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.cli import completion, main
+from ottla.cli import main
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.cluster.cluster import Cluster
 
@@ -49,11 +49,9 @@ SHELLS = {"bash": (as_bash, offered_by_bash), "zsh": (as_zsh, offered_by_zsh), "
 
 @pytest.fixture(params=SHELLS)
 def complete(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], patient: None
 ) -> Complete:
     asked, offered = SHELLS[request.param]
-    # A shell gives up sooner than brokers on a busy machine answer.
-    monkeypatch.setattr(completion, "_PATIENCE_MS", 60_000)
 
     def completed(line: str) -> list[str]:
         """What the shell offers at the end of this line."""

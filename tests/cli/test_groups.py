@@ -37,7 +37,7 @@ def servers() -> Iterator[str]:
 
 
 @pytest.fixture
-def groups(servers: str, capfd: pytest.CaptureFixture[str]) -> Groups:
+def groups(servers: str, capfd: pytest.CaptureFixture[str], patient: None) -> Groups:
     def run(*arguments: str, status: int = 0) -> str:
         """What is on stdout, or for another status what is on stderr."""
         ended = main(["groups", *arguments, "-b", servers])

@@ -41,7 +41,9 @@ def topic(cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def produce(cluster: Cluster, topic: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def produce(
+    cluster: Cluster, topic: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, patient: None
+) -> Run:
     def run(*arguments: str, given: bytes = b"", status: int = 0) -> tuple[str, str]:
         """(stdout, stderr)"""
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))

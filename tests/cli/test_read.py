@@ -47,7 +47,7 @@ def orders() -> Iterator[str]:
 
 
 @pytest.fixture
-def read(orders: str, capfd: pytest.CaptureFixture[str]) -> Read:
+def read(orders: str, capfd: pytest.CaptureFixture[str], patient: None) -> Read:
     def run(*arguments: str, status: int = 0) -> str:
         """What is on stdout, or for another status what is on stderr."""
         ended = main(["read", "orders", "-b", orders, *arguments])

@@ -38,11 +38,11 @@ def ottla(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def servers(kafka_cluster: Cluster) -> tuple[str, str]:
-    return "--bootstrap-servers", kafka_cluster.bootstrap_servers
+def servers(kafka_cluster: Cluster, patient_config: Path) -> tuple[str, ...]:
+    return "--bootstrap-servers", kafka_cluster.bootstrap_servers, "--command-config", str(patient_config)
 
 
-def test_lines_come_back_as_they_went_in(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_lines_come_back_as_they_went_in(servers: tuple[str, ...], kafka_topic: str) -> None:
     sent = ottla("produce", kafka_topic, *servers, "--key-separator", ":", given="a:1\nb:2\nno key\na:3\n")
     assert (sent.returncode, sent.stdout) == (0, ""), sent.stderr
     assert sent.stderr == f"4 records sent to {kafka_topic}, all acknowledged\n"
@@ -63,7 +63,7 @@ def test_lines_come_back_as_they_went_in(servers: tuple[str, str], kafka_topic: 
 
 
 def test_rows_of_a_file_become_json_with_the_key_column(
-    servers: tuple[str, str], kafka_topic: str, tmp_path: Path
+    servers: tuple[str, ...], kafka_topic: str, tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("id,name\n7,Ada\n8,\n")
@@ -80,7 +80,7 @@ def test_rows_of_a_file_become_json_with_the_key_column(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["read.parquet", "rows.csv"]
 
 
-def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, ...], kafka_topic: str) -> None:
     value = "\x1b[2Jcleared\tß\x9b"
     assert ottla("produce", kafka_topic, *servers, given=f"{value}\n").returncode == 0
     assert value in ottla("read", kafka_topic, *servers).stdout
@@ -93,7 +93,7 @@ def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, str], 
 
 
 def test_a_parquet_file_behind_a_link_is_written_where_the_link_leads(
-    servers: tuple[str, str], kafka_topic: str, tmp_path: Path
+    servers: tuple[str, ...], kafka_topic: str, tmp_path: Path
 ) -> None:
     assert ottla("produce", kafka_topic, *servers, given="a\n").returncode == 0
     path, link = tmp_path / "orders.parquet", tmp_path / "latest.parquet"
@@ -128,7 +128,7 @@ def test_topics_are_listed_while_one_has_no_leader() -> None:
         assert described.stdout.splitlines()[1].split() == ["0", "none", str(gone), str(gone)]
 
 
-def test_what_was_deleted_before_an_error_is_told(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_what_was_deleted_before_an_error_is_told(servers: tuple[str, ...], kafka_topic: str) -> None:
     # The one that is missing does not keep the next one from being deleted.
     done = ottla("topics", "delete", "no-such-topic", kafka_topic, *servers)
     assert done.stdout == ""
@@ -137,7 +137,7 @@ def test_what_was_deleted_before_an_error_is_told(servers: tuple[str, str], kafk
     assert kafka_topic not in ottla("topics", *servers).stdout
 
 
-def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_topics_lists_records_and_leaders(servers: tuple[str, ...], kafka_topic: str) -> None:
     assert ottla("produce", kafka_topic, *servers, given="one\ntwo\n").returncode == 0
     listed = ottla("topics", *servers)
     row = next(line.split() for line in listed.stdout.splitlines() if line.startswith(kafka_topic))
@@ -147,7 +147,7 @@ def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic:
 
 
 def test_headings_stay_whole_on_a_narrow_terminal(
-    servers: tuple[str, str], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    servers: tuple[str, ...], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     shown = ottla("topics", kafka_topic, *servers).stdout
@@ -157,7 +157,7 @@ def test_headings_stay_whole_on_a_narrow_terminal(
 
 
 def test_a_topic_is_shown_whole_on_a_very_narrow_terminal(
-    servers: tuple[str, str], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    servers: tuple[str, ...], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert ottla("produce", kafka_topic, *servers, given="a\n" * 1_000).returncode == 0
@@ -174,7 +174,7 @@ def test_a_topic_is_shown_whole_on_a_very_narrow_terminal(
     assert max(map(len, lines)) <= 40
 
 
-def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> None:
+def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, ...]) -> None:
     def done(*arguments: str) -> str:
         ended = ottla("topics", *arguments, *servers)
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -204,7 +204,7 @@ def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> 
     assert "by-hand" not in done()
 
 
-def test_the_oldest_records_of_a_topic_are_deleted(servers: tuple[str, str]) -> None:
+def test_the_oldest_records_of_a_topic_are_deleted(servers: tuple[str, ...]) -> None:
     ottla("topics", "create", "trimmed", *servers)
     ottla("produce", "trimmed", *servers, given="a\nb\nc\n")
     trimmed = ottla("topics", "trim", "trimmed", "--before", "0=2", *servers)
@@ -215,12 +215,12 @@ def test_the_oldest_records_of_a_topic_are_deleted(servers: tuple[str, str]) -> 
     ottla("topics", "delete", "trimmed", *servers)
 
 
-def test_the_address_may_stand_before_the_verb(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_the_address_may_stand_before_the_verb(servers: tuple[str, ...], kafka_topic: str) -> None:
     shown = ottla("topics", *servers, "describe", kafka_topic)
     assert (shown.returncode, shown.stdout.split()[0]) == (0, "partition")
 
 
-def test_bad_changes_of_topics_are_one_sentence(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_bad_changes_of_topics_are_one_sentence(servers: tuple[str, ...], kafka_topic: str) -> None:
     for arguments, said in (
         (("alter", kafka_topic), "--partitions"),
         (("alter", kafka_topic, "--config", "retention.ms"), "NAME=VALUE"),
@@ -243,7 +243,7 @@ def test_bad_changes_of_topics_are_one_sentence(servers: tuple[str, str], kafka_
         assert len(ended.stderr.splitlines()) == 1, ended
 
 
-def test_topic_that_does_not_exist_is_named(servers: tuple[str, str]) -> None:
+def test_topic_that_does_not_exist_is_named(servers: tuple[str, ...]) -> None:
     for command in (("topics",), ("read",), ("produce",)):
         ended = ottla(*command, "nowhere", *servers, given="x\n")
         assert ended.returncode == 2, ended
@@ -254,7 +254,7 @@ def test_topic_that_does_not_exist_is_named(servers: tuple[str, str]) -> None:
 @pytest.mark.parametrize("is_all_said", [False, True], ids=["more to come", "all said"])
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_interrupted_produce_does_not_wait_for_silent_brokers_and_tells_what_it_does_not_know(
-    kafka_cluster: Cluster, servers: tuple[str, str], kafka_topic: str, number: int, word: str, is_all_said: bool
+    kafka_cluster: Cluster, servers: tuple[str, ...], kafka_topic: str, number: int, word: str, is_all_said: bool
 ) -> None:
     with (
         kafka_cluster.faults.drop_request(topic=kafka_topic) as silence,
@@ -368,7 +368,7 @@ def test_serve_serves_until_it_is_interrupted_and_keeps_its_data(tmp_path: Path)
         assert re.search(r"^orders +2 +1 +0", listed.stdout, re.MULTILINE), listed
 
 
-def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, ...], kafka_topic: str) -> None:
     assert ottla("produce", kafka_topic, *servers, given="x" * 1000 + "\n" * 500).returncode == 0
     lines = f"{'y' * 1000}\n" * 2_000
     assert ottla("produce", kafka_topic, *servers, given=lines).returncode == 0
@@ -386,20 +386,20 @@ def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, str], k
         assert reading.stderr.read() == ""
 
 
-def test_topics_are_listed_by_the_verb_and_without_it(servers: tuple[str, str], kafka_topic: str) -> None:
+def test_topics_are_listed_by_the_verb_and_without_it(servers: tuple[str, ...], kafka_topic: str) -> None:
     short, long = (json.loads(ottla("topics", *verb, *servers, "--json").stdout) for verb in ((), ("list",)))
     assert kafka_topic in [row["topic"] for row in short]
     assert {row["topic"] for row in long} >= {kafka_topic}
 
 
-def test_a_mistyped_verb_is_told_and_not_taken_for_a_topic(servers: tuple[str, str]) -> None:
+def test_a_mistyped_verb_is_told_and_not_taken_for_a_topic(servers: tuple[str, ...]) -> None:
     done = ottla("topics", "delte", "orders", *servers)
     assert done.returncode == 2
     assert done.stderr == "ottla: 'delte' is no command of `ottla topics`; did you mean delete?\n"
 
 
 @pytest.mark.parametrize(("word", "hint"), [("lst", "list"), ("creat", "create"), ("xyzzy", None)])
-def test_a_name_that_is_not_there_may_have_been_a_verb(servers: tuple[str, str], word: str, hint: str | None) -> None:
+def test_a_name_that_is_not_there_may_have_been_a_verb(servers: tuple[str, ...], word: str, hint: str | None) -> None:
     done = ottla("topics", word, *servers)
     assert done.returncode == 2
     assert f"UNKNOWN_TOPIC_OR_PARTITION: the broker does not know this topic or partition (topic '{word}')" in (
@@ -412,7 +412,7 @@ def test_a_name_that_is_not_there_may_have_been_a_verb(servers: tuple[str, str],
 
 @pytest.mark.parametrize("command", [("topics",), ("topics", "delete"), ("groups",), ("groups", "delete")])
 def test_a_name_that_is_no_text_is_named_and_not_taken_for_an_outage(
-    servers: tuple[str, str], command: tuple[str, ...]
+    servers: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
     done = ottla(*command, os.fsdecode(b"\xff"), *servers)
     assert (done.returncode, done.stdout) == (2, "")
