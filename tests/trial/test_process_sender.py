@@ -5,9 +5,13 @@ The clients here are short programs that know no Kafka: they say what they are w
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -179,17 +183,19 @@ def test_a_record_without_acks_is_unknown_whatever_the_client_says(trial: Trial)
 
 
 UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is record 2"
+# Where a flush comes the client ends, so nobody waits for outcomes that it does not tell.
+NOT_FLUSHING = GOOD.replace("lines:", "lines:\n    if given.get('flush'): break")
 
 
 @pytest.mark.parametrize(
     ("program", "problems"),
     [
         (
-            'hello(); say(acked(next(lines))); say(acked(next(lines))); say("oh, no"); [None for _ in lines]',
-            ["line 4 of the client is not JSON: 'oh, no'", "the client took no record", UNTOLD_1],
+            'hello(); say(acked(next(lines))); say(acked(next(lines))); say("oh, no"); next(lines); next(lines)',
+            ["line 4 of the client is not JSON: 'oh, no'", "the client ended with exit status 0 while", UNTOLD_1],
         ),
         (
-            "hello()\nfor given in lines: 'number' in given and say(acked(given).replace('acked', 'great'))",
+            NOT_FLUSHING.replace("acked(given, offset)", "acked(given).replace('acked', 'great')"),
             ["line 2 of the client tells 'great' of record 0; an outcome is one of acked, failed, unknown"],
         ),
         (
@@ -201,22 +207,25 @@ UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is r
             ["line 5 of the client tells of record 9, which was not handed over"],
         ),
         (
-            GOOD.replace("acked(given, offset)", "acked({**given, 'partition': 4})"),
+            NOT_FLUSHING.replace("acked(given, offset)", "acked({**given, 'partition': 4})"),
             ["line 2 of the client tells record 0 acked in partition 4; it was to go to partition 0"],
         ),
         (
-            GOOD.replace("acked(given, offset)", "acked({**given, 'partition': None})"),
+            NOT_FLUSHING.replace("acked(given, offset)", "acked({**given, 'partition': None})"),
             ["line 2 of the client tells record 0 acked and does not say in which partition"],
         ),
         (
-            GOOD.replace("acked(given, offset)", "acked(given, None)"),
+            NOT_FLUSHING.replace("acked(given, offset)", "acked(given, None)"),
             ["line 2 of the client tells record 0 acked and does not say at which offset"],
         ),
         (
-            GOOD.replace("acked(given, offset)", "acked(given, 'ten')"),
+            NOT_FLUSHING.replace("acked(given, offset)", "acked(given, 'ten')"),
             ["line 2 of the client tells offset 'ten' of record 0, which must be an integer"],
         ),
-        (GOOD.replace("say(acked(given, offset))", "say('[]')"), ["line 2 of the client is not a JSON object: '[]'"]),
+        (
+            NOT_FLUSHING.replace("say(acked(given, offset))", "say('[]')"),
+            ["line 2 of the client is not a JSON object: '[]'"],
+        ),
         (GOOD.replace("hello()", 'say("ready")') + "\n", ["line 1 of the client is not JSON: 'ready'"]),
         (
             GOOD.replace("hello()", "say('{\"name\": 1}')"),
@@ -225,7 +234,7 @@ UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is r
     ],
 )
 def test_a_line_that_cannot_be_used_is_told_with_its_number(trial: Trial, program: str, problems: list[str]) -> None:
-    told = trial.run(program, patience_s=SHORT_S)
+    told = trial.run(program)
     for wanted in problems:
         assert any(each.startswith(wanted) for each in told), told
 
@@ -436,11 +445,85 @@ signal.pause()
         os.kill(int(noted.read_text()), 0)
 
 
-def test_a_client_that_writes_to_its_stderr_without_end_is_ended(trial: Trial) -> None:
-    order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
-    sender = ProcessSender(["sh", "-c", f"yes {500 * '.'} >&2; :"], order, trial.ledger, start_s=SHORT_S)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_client_where_a_signal_comes_just_when_it_is_started(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    start = subprocess._fork_exec  # type: ignore[attr-defined]
+    started: list[int] = []
+
+    def start_and_tell(*given: object) -> int:
+        started.append(start(*given))
+        signal.raise_signal(number)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "_fork_exec", start_and_tell)
+    with pytest.raises((KeyboardInterrupt, Ended)), ending_in_order():
+        trial.open("signal.pause()")
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
+class Told(Exception):
+    """Raised by a signal's handler."""
+
+
+def test_a_client_is_not_waited_for_after_a_signal_that_woke_nobody(
+    trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With its record it lets the other thread go on, and is silent for long; then it has been waited for.
+    taken, waited_for = tmp_path / "taken", tmp_path / "waited for"
+    os.mkfifo(taken)
+    sender = trial.open(f"""
+hello()
+given = next(lines)
+open({str(taken)!r}, "w").close()
+__import__("time").sleep(20)
+open({str(waited_for)!r}, "w").close()
+say(acked(given))
+""")
+    trial.send(sender, 1)
+
+    def tell(number: int, frame: object) -> None:
+        raise Told
+
+    def send() -> None:
+        taken.read_bytes()
+        # Taken by this thread, it wakes the main thread as little as one that comes in the moment before that sleeps.
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, tell)
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        with pytest.raises(Told):
+            sender.flush()
+        assert not waited_for.exists()
+    finally:
+        sending.join()
+        signal.signal(signal.SIGUSR1, before)
+        sender.abandon()
+
+
+def test_a_client_that_writes_to_its_stderr_without_end_is_ended(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_s = 0.0
+
+    class MinuteLater(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            nonlocal passed_s
+            passed_s += 60.0
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s)
+    monkeypatch.setattr("ottla.trial.process_sender.time", clock)
+    logger, later = logging.getLogger("ottla.trial"), MinuteLater()
+    logger.addHandler(later)
+    try:
+        order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
+        sender = ProcessSender(["sh", "-c", f"yes {500 * '.'} >&2; :"], order, trial.ledger, start_s=60)
+    finally:
+        logger.removeHandler(later)
     sender.close()
-    assert sender.problems == (f"the client said nothing within 0.4 s of its start: {500 * '.'}",)
+    assert sender.problems == (f"the client said nothing within 60 s of its start: {500 * '.'}",)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:

@@ -13,12 +13,11 @@ import logging
 import multiprocessing
 import os
 import signal
-import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import count, islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -27,6 +26,7 @@ from typing import Any
 from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import Chronicle
 from ottla.audit.chronicles.repeatability import check_repeatability
+from ottla.heard_later import heard_later
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan
@@ -159,7 +159,7 @@ class _Worker:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             # A process that is started while Ctrl+C is blocked never gets it, not even while it is loading.
-            with _later():
+            with heard_later(signal.SIGINT):
                 self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -205,26 +205,6 @@ class _Worker:
         self.connection.close()
         self._process.kill()
         self._process.join()
-
-
-@contextmanager
-def _later() -> Iterator[None]:
-    """Ctrl+C is heard when the block is over.
-
-    That it is blocked in this thread is not enough: where another thread takes it, Python handles it in this one all
-    the same. A process whose start is interrupted prints a traceback.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-    if heard:
-        signal.raise_signal(signal.SIGINT)
 
 
 def _cause(status: int | None) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ottla.errors import UserMistake
+from ottla.heard_later import heard_later
 from ottla.ledger.schema import ACKED, FAILED
 from ottla.printable import printable
 from ottla.trial.client_lines import (
@@ -41,6 +42,9 @@ _START_S = 60.0
 # What brokers and a busy machine may add to `delivery.timeout.ms` before a client counts as silent.
 _GRACE_S = 15.0
 _END_S = 5.0
+# How long the main thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends
+# none.
+_SIGNALS_S = 0.5
 _READ_BYTES = 1 << 16
 _STDERR_BYTES = 4_000
 _STDERR_READS_MAX = 4
@@ -83,10 +87,12 @@ class ProcessSender:
         self._stderr = bytearray()
         self._takes_input = True
         self._has_said_all = False
-        self._has_ended = False
-        self._start(command)
+        # Until it is started there is nothing to end.
+        self._has_ended = True
         self._outgoing += start_line(order)
         try:
+            with heard_later(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                self._start(command)
             with suppress(ClientEnded):
                 self._move(lambda: self._hello is not None, start_s)
         except BaseException:
@@ -195,6 +201,7 @@ class ProcessSender:
         ):
             os.set_blocking(pipe.fileno(), False)
             self._selector.register(pipe, event, moves)
+        self._has_ended = False
 
     def _end_input(self) -> None:
         self._stop_writing()
@@ -225,7 +232,7 @@ class ProcessSender:
             if self._has_said_all:
                 self._end_early()
             self._await_writing()
-            ready = self._selector.select(max(0.0, until - time.monotonic()))
+            ready = self._selector.select(max(0.0, min(until - time.monotonic(), _SIGNALS_S)))
             moved = [each.data() for each, _ in ready]
             if any(moved):
                 until = time.monotonic() + patience_s
