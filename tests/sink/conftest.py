@@ -137,13 +137,25 @@ def engine(job: Job, tmp_path: Path) -> Iterator[Engine]:
     engine.end_quietly()
 
 
+def await_ends(job: Job) -> None:
+    """Wait until all transactions of the cluster have ended that were asked to: brokers answer before the markers are
+    there."""
+
+    def ending() -> list[Any]:
+        return [each for each in exactly_once.busy(job.bootstrap_servers) if each.state != "Ongoing"]
+
+    wait_until(lambda: not ending(), ending)
+
+
 def visible_rows(job: Job) -> dict[int, list[int]]:
     """What a read_committed reader finds, by partition in offset order."""
+    await_ends(job)
     return exactly_once.visible_rows(job.bootstrap_servers, job.topic)
 
 
 def busy(job: Job) -> list[Any]:
-    """The sink's transactions that are not over."""
+    """The sink's transactions that are open."""
+    await_ends(job)
     return exactly_once.busy(job.bootstrap_servers, prefix_of(job.sink_id))
 
 
@@ -155,7 +167,11 @@ def open_tasks(job: Job) -> list[str]:
 
 def await_quiet(job: Job) -> None:
     """Wait until no transaction is open; that takes moments, for most of these tests' timeout is a minute."""
-    wait_until(lambda: not busy(job), lambda: busy(job))
+
+    def left() -> list[Any]:
+        return exactly_once.busy(job.bootstrap_servers, prefix_of(job.sink_id))
+
+    wait_until(lambda: not left(), left)
 
 
 def assert_every_row_once(job: Job, batches: int | None = None) -> None:

@@ -27,9 +27,7 @@ from .driver import Job, run_batch, run_task
 
 def decided_without_receipts(cluster: ottla.Cluster, job: Job, committed: bool) -> SinkSettings:
     """A batch that is ended, of which R does not say so yet, in topics of its own; that of receipts is deleted."""
-    settings = dataclasses.replace(
-        job.settings(), control_topic=f"{job.topic}_own", client_settings={"default.api.timeout.ms": 1_000}
-    )
+    settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}_own")
     planned = plan(session_of(settings))
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
@@ -39,6 +37,8 @@ def decided_without_receipts(cluster: ottla.Cluster, job: Job, committed: bool) 
     assert not any(told.values())
     await_quiet(job)
     cluster.delete_topic(settings.receipts_topic)
+    # How long what is not known may still come to be known.
+    session_of(settings).port.patience_s = 1
     return settings
 
 

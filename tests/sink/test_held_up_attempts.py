@@ -24,7 +24,7 @@ from ottla.sink.planning import plan
 from ottla.sink.session import Session, session_of
 from ottla.sink.task import prepare
 
-from .conftest import assert_every_row_once, busy
+from .conftest import assert_every_row_once, await_ends, busy
 from .driver import Job, run_batch, run_task, send, totals_of
 from .held_up import HeldUp
 
@@ -201,6 +201,7 @@ def test_attempts_that_died_with_an_id_and_no_row_are_in_nobodys_way(
     for transactional_id in ids:
         session.port.next_identity(transactional_id, 60_000)
     planned = plan(session)
+    await_ends(job)
     described = session.port.describe_transactions(ids)
     assert {each.state for each in described.values()} == {"CompleteAbort"}
     commit(session, [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)])

@@ -226,7 +226,7 @@ def test_a_batch_that_takes_more_than_half_of_the_time_is_told_before_one_is_too
     job: Job, cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = session_of(job.settings())
-    for batch, passed_ms in ((0, 0), (1, 35_000)):
+    for batch, passed_ms in ((0, 0), (1, 21_000)):
         # It may be planned long before: Spark computes a shuffle first, and no transaction is open yet.
         planned = plan(session)
         planned = planned._replace(planned_ms=planned.planned_ms - 50_000)
@@ -239,7 +239,7 @@ def test_a_batch_that_takes_more_than_half_of_the_time_is_told_before_one_is_too
 
 
 @pytest.mark.parametrize("ahead_ms", [-_HOUR_MS, _HOUR_MS])
-@pytest.mark.parametrize("passed_ms", [0, 50_000])
+@pytest.mark.parametrize("passed_ms", [0, 41_000])
 def test_the_drivers_clock_does_not_say_how_much_time_is_left(
     job: Job, cluster: ottla.Cluster, monkeypatch: pytest.MonkeyPatch, ahead_ms: int, passed_ms: int
 ) -> None:
@@ -267,9 +267,10 @@ def test_a_task_that_begins_when_the_first_transactions_may_be_over_says_so(
 ) -> None:
     planned = plan(session_of(job.settings()))
     run_task(job, job.settings(), planned, 0, 0, 0)
-    assert caplog.text == ""
+    said = "begins to write"
+    assert said not in caplog.text
     run_task(job, job.settings(), planned._replace(planned_ms=planned.planned_ms - 60_000), 0, 1, 1)
-    assert "task 1 of batch 0 of query query-1 begins to write" in caplog.text
+    assert f"task 1 of batch 0 of query query-1 {said}" in caplog.text
     assert "transactions of the first tasks may have timed out (transaction.timeout.ms=60000)" in caplog.text
     plan(session_of(job.settings()))
 

@@ -29,7 +29,7 @@ from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
+from .conftest import Engine, assert_every_row_once, await_ends, await_quiet, busy, visible_rows
 from .driver import Job, prepare_rows, run_batch, run_task
 
 
@@ -47,6 +47,7 @@ def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> De
         if identities:
             told = ottla.end_transactions(identities, committed, job.bootstrap_servers)
             assert not any(told.values())
+    await_ends(job)
     return decision
 
 

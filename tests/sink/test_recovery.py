@@ -22,7 +22,7 @@ from ottla.sink.session import session_of
 from ottla.sink.transaction_log import Fate
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, busy, make_job, visible_rows
+from .conftest import Engine, assert_every_row_once, await_ends, await_quiet, busy, make_job, visible_rows
 from .driver import Job
 from .test_lost_after_decision import decided
 
@@ -86,6 +86,7 @@ def test_what_a_dead_driver_decided_is_brought_to_its_end(
     job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.kill_at(Barrier.COMMIT_BETWEEN, after=2)
+    await_ends(job)
     found = told(capsys, job, "show")
     assert sorted(task["state"] for task in found["tasks"]) == ["committed", "to be committed", "to be committed"]
     done = told(capsys, job, "recover")
@@ -225,6 +226,7 @@ def test_the_list_has_all_sinks_of_a_control_topic(job: Job, capsys: pytest.Capt
     with DecisionWriter(session_of(settings), planned.driver_identity) as writer:
         decide(writer, planned, decision, messages)  # type: ignore[arg-type]
 
+    await_ends(job)
     assert run("list", *where, "--json") == 0
     found = json.loads(capsys.readouterr().out)["sinks"]
     assert [(each["sink"], each["batch"], each["rows"], each["state"]) for each in found] == [
@@ -245,6 +247,7 @@ def test_a_record_that_is_no_decision_is_named_and_the_list_has_the_others(
     driver.run_batch(job, dataclasses.replace(job.settings(), control_topic=own), 0)
     with ottla.Producer(job.bootstrap_servers, transactional_id=job.topic) as producer, producer.transaction():
         offset = producer.send(own, b"no decision", "stray").result(30).offset
+    await_ends(job)
     assert run("list", *where, "--json") == 0
     assert [each["sink"] for each in json.loads(capsys.readouterr().out)["sinks"]] == [job.sink_id]
     assert f"left out: the record at offset {offset} of topic '{own}' is no decision of a sink" in caplog.text

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.client.in_time import wait_until
 from tests.needs import lacking
 from tests.soak import SOAK
 from tools.apache_kafka import ApacheKafka, Java
 from tools.kafka_jars import JarsUnavailable
 
 import ottla
+from ottla.client.admin import transactions_of
 from ottla.sink import planning
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Plan
@@ -50,6 +52,14 @@ def set_version(brokers: ApacheKafka, version: int) -> None:
     command = ("--bootstrap-server", brokers.bootstrap_servers, how, "--feature", f"transaction.version={version}")
     told = Java().run("org.apache.kafka.tools.FeatureCommand", *command).decode()
     assert f"transaction.version was {how}d to {version}" in told
+    wait_until(lambda: version_told(brokers) == version, f"the broker does not say version {version}")
+
+
+def version_told(brokers: ApacheKafka) -> int:
+    """What the broker says on a new connection; the tool has heard of the change from the controller."""
+    with ottla.Admin(brokers.bootstrap_servers) as admin:
+        admin.cluster()
+        return transactions_of(admin).version
 
 
 @pytest.mark.parametrize("is_given_up", [False, True])

@@ -270,10 +270,23 @@ class Session:
     def give_up(self, identity: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
         """Abort the transaction of an identity, if there is one; returns the identity after that, and the error.
 
-        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun.
+        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun. A coordinator that
+        has not stored yet that the transaction before has ended then takes the identity for one that was fenced.
         """
-        ended = self.port.end({identity: self.version}, committed=False)[identity]
-        return ended.identity, ended.error
+        deadline = self.port.passed_s() + self.port.patience_s
+        while True:
+            ended = self.port.end({identity: self.version}, committed=False)[identity]
+            is_fenced = isinstance(ended.error, ProducerFenced)
+            if not is_fenced or self.port.passed_s() >= deadline or not self._is_newest_identity(identity):
+                return ended.identity, ended.error
+            self.port.pause()
+
+    def _is_newest_identity(self, identity: TransactionIdentity) -> bool:
+        """Whether the coordinator of its transactional id, looked for anew, names this identity."""
+        transactional_id = identity.transactional_id
+        self.port.forget_coordinators([transactional_id])
+        known = self.port.describe_transactions([transactional_id]).get(transactional_id)
+        return known is not None and (known.producer_id, known.producer_epoch) == identity[1:]
 
 
 _sessions: list[Session] = []
