@@ -1,0 +1,51 @@
+"""A transaction that is aborted while the coordinator has not noted yet that the one before it has ended.
+
+From transaction version 2 on (KIP-890) it then refuses EndTxn with PRODUCER_FENCED, Apache Kafka's too: the producer
+has its next epoch already, and the coordinator expects the one before.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests import exactly_once
+
+import ottla
+
+
+@pytest.mark.parametrize("linger_ms", [0, 60_000])
+def test_a_producer_is_not_fenced_by_its_own_transaction(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, linger_ms: int
+) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    with (
+        ottla.Producer(servers, transactional_id=kafka_topic, linger_ms=linger_ms) as producer,
+        kafka_cluster.faults.delay_ack(api="WriteTxnMarkers", delay_ms=300) as late,
+    ):
+        for number in range(2):
+            with producer.transaction():
+                producer.send(kafka_topic, b"%d" % number, partition=0)
+            producer.begin_transaction()
+            producer.send(kafka_topic, b"7", partition=0)
+            producer.abort_transaction()
+        assert late.fired
+        with producer.transaction():
+            producer.send(kafka_topic, b"2", partition=0)
+    assert exactly_once.visible_rows(servers, kafka_topic) == {0: [0, 1, 2]}
+
+
+def test_a_producer_that_another_one_has_fenced_is_told_so_at_its_abort(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    with ottla.Producer(servers, transactional_id=kafka_topic, linger_ms=60_000) as producer:
+        producer.begin_transaction()
+        producer.send(kafka_topic, b"7", partition=0)
+        with ottla.Producer(servers, transactional_id=kafka_topic) as newer, newer.transaction():
+            newer.send(kafka_topic, b"0", partition=0)
+        with pytest.raises(ottla.ProducerFenced):
+            producer.abort_transaction()
+        with pytest.raises(ottla.ProducerFenced):
+            producer.begin_transaction()
+        with pytest.raises(ottla.DeliveryError):
+            producer.close()
+    assert exactly_once.visible_rows(servers, kafka_topic) == {0: [0]}
