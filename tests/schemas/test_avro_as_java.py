@@ -44,7 +44,7 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     jars = os.pathsep.join(str(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     source = Path(__file__).with_name("AvroOracle.java")
     compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", folder, "-cp", jars, source]
-    subprocess.run(compiler, check=True, timeout=120)
+    subprocess.run(compiler, check=True, timeout=300)
     process = subprocess.Popen(
         [java, "-cp", f"{folder}{os.pathsep}{jars}", "AvroOracle"],
         stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
 
     yield ask
     asked.close()
-    process.wait(30)
+    process.wait(300)
 
 
 @DRAWN

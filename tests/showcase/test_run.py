@@ -298,7 +298,7 @@ def test_a_java_process_that_was_killed_is_reported_in_one_sentence(tmp_path: Pa
 
 def java_process(parent: int) -> int:
     """The child of `parent` that runs Java, as soon as it does."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + ENDS_S
     while time.monotonic() < deadline:
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):

@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from ottla.producer.diagnosis import Diagnosis, Finding, Limit
+from ottla.showcase.tour import _send
 from ottla.showcase.tour_knobs import (
     BATCH,
     COMPRESSION,
@@ -104,6 +105,18 @@ def test_figures_are_those_that_the_producers_told(tour: tuple[str, dict[str, An
     assert by_name["batch.size=2048"][BATCH] <= 2_048 < by_name["batch.size=65536"][BATCH]
     for sentence in told["learned"]:
         assert sentence.split(" ")[0] in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("pace", [0, 1_000])
+def test_a_row_sends_something_however_late_it_is(pace: int) -> None:
+    sent: list[object] = []
+
+    class Noting:
+        def send(self, *record: object) -> None:
+            sent.append(record)
+
+    producer: Any = Noting()
+    assert _send(producer, "tour", [(b"key", b"value")], pace, 0.0) == len(sent) > 0
 
 
 def test_records_have_a_name_a_place_and_a_status() -> None:
@@ -296,7 +309,7 @@ def test_the_json_of_a_tour_is_all_that_stdout_has(tmp_path: Path) -> None:
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert json.loads(done.stdout)["partitions"] == 6

@@ -279,7 +279,7 @@ def test_ctrl_c_deletes_the_topic_or_names_it(cluster: ottla.Cluster, tmp_path: 
     if keeps:
         command.append("--keep-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert comes_within(30, lambda: topics(cluster) != [OTHERS])
+        assert comes_within(120, lambda: topics(cluster) != [OTHERS])
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert (process.returncode, said.splitlines()[-1]) == (130, "ottla: interrupted")

@@ -82,16 +82,19 @@ def test_a_fault_that_never_fires_voids_its_side() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "delivery_timeout_ms"),
     [
-        'kind = "redeliver"\nnth = 2\ndelay_ms = 700',
+        ('kind = "redeliver"\nnth = 2\ndelay_ms = 700', 60_000),
         # The request comes when the producer has sent everything again, and has ended.
-        'kind = "delay_request"\nnth = 2\ndelay_ms = 1500',
-        pytest.param('kind = "slow_disk"\nbroker = "leader"\ndelay_ms = 1200', marks=pytest.mark.prove),
+        ('kind = "delay_request"\nnth = 2\ndelay_ms = 1500', 60_000),
+        # No request is answered in time.
+        pytest.param('kind = "slow_disk"\nbroker = "leader"\ndelay_ms = 1200', 1_000, marks=pytest.mark.prove),
     ],
+    ids=["redeliver", "delay_request", "slow_disk"],
 )
-def test_what_a_fault_delays_past_the_last_record_is_judged_too(fault: str) -> None:
-    hasty = CONTROL.replace("= false", '= false, "request.timeout.ms" = 300, "delivery.timeout.ms" = 1000')
+def test_what_a_fault_delays_past_the_last_record_is_judged_too(fault: str, delivery_timeout_ms: int) -> None:
+    times = f'= false, "request.timeout.ms" = 300, "delivery.timeout.ms" = {delivery_timeout_ms}'
+    hasty = CONTROL.replace("= false", times)
     outcome = run(HEAD + f"flush_every = 10\n[[fault]]\n{fault}\n" + hasty)
     (control,) = outcome.sides
     assert outcome.passed, outcome.to_dict()
@@ -247,7 +250,7 @@ FOR_EVER = '[[fault]]\nkind = "hold"\nmoment = "ack"\nevery = 1\n'
 
 @pytest.mark.parametrize("transactions", ["", "transaction_records = 10\n"])
 def test_a_hold_without_end_is_ended_by_the_times_of_the_producer(transactions: str) -> None:
-    hasty = '{ "delivery.timeout.ms" = 600, "request.timeout.ms" = 300, "max.block.ms" = 700 }'
+    hasty = '{ "delivery.timeout.ms" = 600, "request.timeout.ms" = 300, "max.block.ms" = 60000 }'
     side = SOUND.replace('{ acks = "all" }', hasty) + transactions + 'errors = ["REQUEST_TIMED_OUT"]\n'
     outcome = run(HEAD + FOR_EVER + side)
     figures = outcome.sides[0].verdict.figures

@@ -114,13 +114,13 @@ def _measure(cluster: Cluster, records: list[tuple[bytes, bytes]], knob: Knob, r
 
 
 def _send(producer: Producer, topic: str, records: list[tuple[bytes, bytes]], pace: int, seconds: float) -> int:
-    """Send for so long, at a pace or as fast as it goes; how many."""
+    """Send for so long, at a pace or as fast as it goes; how many. One at least: there is no figure of nothing."""
     send: Callable[..., object] = producer.send
     endless = cycle(records)
     began = time.monotonic()
     until = began + seconds
     count = 0
-    while count < _RECORDS_MAX and (now := time.monotonic()) < until:
+    while count < _RECORDS_MAX and ((now := time.monotonic()) < until or not count):
         stretch = _STRETCH
         if pace:
             stretch = int((now - began) * pace) - count
