@@ -126,7 +126,7 @@ IN_TEST = {
     "tests/sink/simulated/test_histories.py::test_every_row_is_there_once": 6,
     "tests/sink/test_compaction.py::test_neither_topic_grows_with_the_number_of_batches": 0,
     "tests/sink/test_held_up_attempts.py::test_held_up_for_four_batches_it_takes_nothing": 3,
-    "tests/sink/test_lost_after_decision.py::test_downtime_beyond_the_timeout_before_the_decision": 0,
+    "tests/sink/test_downtime.py::test_before_the_decision": 0,
     "tests/sink/test_stale_brokers.py::test_a_driver_that_was_replaced_does_not_hear_of_a_broker_that_it_may_sweep": 0,
     "tests/sink/test_stale_brokers.py::test_a_late_attempt_does_not_hear_of_a_cut_off_broker_that_it_is_alone": 1,
     "tests/spark/test_source_gaps.py::test_ranges_that_begin_and_end_in_transactions": 0,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,15 @@ def engine(job: Job, tmp_path: Path) -> Iterator[Engine]:
     engine = Engine(job, tmp_path / "barriers")
     yield engine
     engine.end_quietly()
+
+
+@contextmanager
+def brokers_later(cluster: ottla.Cluster, passed_ms: int) -> Iterator[None]:
+    """The clocks of the brokers say meanwhile that so much time has passed."""
+    with ExitStack() as stack:
+        for broker_id in cluster.brokers():
+            stack.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=passed_ms))
+        yield
 
 
 def await_ends(job: Job) -> None:

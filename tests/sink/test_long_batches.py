@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -21,20 +20,11 @@ from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.task import prepare
 
-from .conftest import assert_every_row_once, busy, visible_rows
+from .conftest import assert_every_row_once, brokers_later, busy, visible_rows
 from .driver import Job, prepare_rows, run_batch, run_task
 
 _MARGIN_MS = 20_000
 _HOUR_MS = 3_600_000
-
-
-@contextmanager
-def brokers_later(cluster: ottla.Cluster, passed_ms: int) -> Iterator[None]:
-    """The clocks of the brokers say meanwhile that so much time has passed."""
-    with ExitStack() as stack:
-        for broker_id in cluster.brokers():
-            stack.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=passed_ms))
-        yield
 
 
 @pytest.fixture

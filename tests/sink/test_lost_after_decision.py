@@ -29,7 +29,7 @@ from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_ends, await_quiet, busy, visible_rows
+from .conftest import Engine, assert_every_row_once, await_ends, busy, visible_rows
 from .driver import Job, prepare_rows, run_batch, run_task
 
 
@@ -193,30 +193,6 @@ def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> N
         role(SinkSettings("orders", "localhost:9092"), last, BatchId("tuesday", WRITE), 0)
     assert role(SinkSettings("orders", "localhost:9092"), last, BatchId("monday", WRITE), 1) is Role.REWRITE
     assert role(SinkSettings("orders", "localhost:9092"), last, BatchId("monday", WRITE), 0) is Role.SKIP
-
-
-def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:
-    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 5_000
-    job.margin_ms = engine.job.margin_ms = 0
-    engine.kill_at(Barrier.COMMIT_DECISION)
-    # The coordinators' timers end what the killed one left; no plan does.
-    await_quiet(job)
-    assert visible_rows(job) == {}
-    driver.main(dataclasses.replace(job, transaction_timeout_ms=60_000).text())
-    assert_every_row_once(job)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize(("barrier", "after"), [(Barrier.COMMIT_APPLY, 0), (Barrier.COMMIT_BETWEEN, 1)])
-def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
-    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 5_000
-    job.margin_ms = engine.job.margin_ms = 0
-    engine.kill_at(barrier, after=after)
-    await_quiet(job)
-    landed = sum(map(len, visible_rows(job).values()))
-    assert landed == (0 if barrier == Barrier.COMMIT_APPLY else 40)
-    driver.main(dataclasses.replace(job, transaction_timeout_ms=60_000).text())
-    assert_every_row_once(job)
 
 
 def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
