@@ -11,6 +11,14 @@ from tests import exactly_once
 
 import ottla
 
+from .in_time import wait_until
+
+
+def visible_rows(servers: str, topic: str) -> dict[int, list[int]]:
+    """What readers of committed records find when all transactions of this id have ended."""
+    wait_until(lambda: not exactly_once.busy(servers, topic))
+    return exactly_once.visible_rows(servers, topic)
+
 
 @pytest.mark.parametrize("linger_ms", [0, 60_000])
 def test_a_producer_is_not_fenced_by_its_own_transaction(
@@ -30,7 +38,7 @@ def test_a_producer_is_not_fenced_by_its_own_transaction(
         assert late.fired
         with producer.transaction():
             producer.send(kafka_topic, b"2", partition=0)
-    assert exactly_once.visible_rows(servers, kafka_topic) == {0: [0, 1, 2]}
+    assert visible_rows(servers, kafka_topic) == {0: [0, 1, 2]}
 
 
 def test_a_producer_that_another_one_has_fenced_is_told_so_at_its_abort(
@@ -48,4 +56,4 @@ def test_a_producer_that_another_one_has_fenced_is_told_so_at_its_abort(
             producer.begin_transaction()
         with pytest.raises(ottla.DeliveryError):
             producer.close()
-    assert exactly_once.visible_rows(servers, kafka_topic) == {0: [0]}
+    assert visible_rows(servers, kafka_topic) == {0: [0]}
