@@ -274,19 +274,24 @@ class Session:
         has not stored yet that the transaction before has ended then takes the identity for one that was fenced.
         """
         deadline = self.port.passed_s() + self.port.patience_s
+        may_be_early = True
         while True:
             ended = self.port.end({identity: self.version}, committed=False)[identity]
-            is_fenced = isinstance(ended.error, ProducerFenced)
-            if not is_fenced or self.port.passed_s() >= deadline or not self._is_newest_identity(identity):
+            if not (may_be_early and isinstance(ended.error, ProducerFenced)):
                 return ended.identity, ended.error
+            state = self._state_of(identity)
+            if not state.startswith(("Prepare", "Complete")):
+                return ended.identity, ended.error
+            # It may have ended since. A broker that is cut off may say that of what has another identity by now.
+            may_be_early = state.startswith("Prepare") and self.port.passed_s() < deadline
             self.port.pause()
 
-    def _is_newest_identity(self, identity: TransactionIdentity) -> bool:
-        """Whether the coordinator of its transactional id, looked for anew, names this identity."""
+    def _state_of(self, identity: TransactionIdentity) -> str:
+        """The state of its transactional id, if the coordinator, looked for anew, names this identity; else ""."""
         transactional_id = identity.transactional_id
         self.port.forget_coordinators([transactional_id])
         known = self.port.describe_transactions([transactional_id]).get(transactional_id)
-        return known is not None and (known.producer_id, known.producer_epoch) == identity[1:]
+        return known.state if known is not None and (known.producer_id, known.producer_epoch) == identity[1:] else ""
 
 
 _sessions: list[Session] = []
