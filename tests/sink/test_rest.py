@@ -26,7 +26,7 @@ from ottla.sink.settings import SINK_TOPICS
 from ottla.sink.transaction_log import Fate
 
 from . import driver
-from .conftest import Engine, assert_every_row_once
+from .conftest import Engine, assert_every_row_once, await_ends
 from .driver import Job, producer_of
 
 _TEN_DAYS_MS = 10 * 24 * 3_600_000
@@ -46,6 +46,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
 
 def rest(cluster: ottla.Cluster, job: Job, forgotten: str | None = None) -> None:
     """Ten days go by, until brokers have forgotten all ids that begin so: by default those of the sink."""
+    # One that ended then would be remembered for a week from then on.
+    await_ends(job)
     with contextlib.ExitStack() as ten_days, ottla.Admin(job.bootstrap_servers) as admin:
         for broker_id in cluster.brokers():
             ten_days.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=_TEN_DAYS_MS))
@@ -118,6 +120,7 @@ def test_where_receipts_were_deleted_recover_ends_the_batch_with_what_is_there(
     cluster: ottla.Cluster, job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.kill_at(Barrier.COMMIT_LANDED, after=1)
+    await_ends(job)
     receipts = SINK_TOPICS[1]
     with ottla.Admin(job.bootstrap_servers) as admin:
         # Records of a compacted topic cannot be deleted; somebody has found a way.
@@ -168,6 +171,7 @@ def test_a_mark_that_cannot_be_written_fails_no_batch(job: Job, engine: Engine) 
 
 def marked(job: Job) -> tuple[int, bool]:
     """Which batch was decided last, and whether R says that it has landed."""
+    await_ends(job)
     last = session_of(job.settings()).read_decision()
     assert last is not None
     return last.batch.batch_id, all(entry.landed for entry in last.entries)
