@@ -178,6 +178,16 @@ def test_records_of_an_aborted_transaction_have_failed_and_are_not_there() -> No
     assert [side.verdict.figures.stored for side in outcome.sides] == [40, 35]
 
 
+def test_the_topic_is_read_when_the_last_marker_is_there() -> None:
+    # Of four transactions' markers, each but the first comes a tenth of a second late, when it is asked for again.
+    late = '[[fault]]\nkind = "lose_request"\napi = "WriteTxnMarkers"\nevery = 2\n'
+    side = counting("late", "transaction_records = 10\nleast = { first_partition_records = 1 }\n", control=True)
+    outcome = run(HEAD + late + side)
+    assert outcome.passed, outcome.to_dict()
+    assert outcome.sides[0].verdict.figures.stored == 40
+    assert outcome.sides[0].faults[0].fired == 3
+
+
 def counting(name: str, count: str, *, control: bool = False) -> str:
     return SOUND.replace('"sound"', f'"{name}"') + count + ("control = true\n" if control else "")
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.admin import Admin
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError
 from ottla.ledger.schema import SEQUENCE_HEADER
@@ -28,6 +29,7 @@ _PATIENCE_S = 30.0
 # Behind a late request of a connection another one may wait that is late, too.
 _DELAYS_MAX = 10
 _QUIET_S = 0.2
+_ENDING = ("PrepareCommit", "PrepareAbort")
 _SENDFILE_BEAN = "ottla.network:type=SocketServer,name=SendfileBytesPerSec"
 
 
@@ -160,9 +162,19 @@ class EmbeddedSide(SideCluster):
             self._cluster.await_isr(self.topic, partition, timeout=_PATIENCE_S)
         if late_s and not stays_within(_PATIENCE_S + _DELAYS_MAX * late_s, self._ends, late_s + _QUIET_S):
             return "records were still stored when the topic was read"
+        if self._side.transaction_records and not self._await_markers():
+            return f"transactions were still being ended {_PATIENCE_S:g} s after the last fault had ended"
         if not comes_within(_PATIENCE_S, lambda: all(readable == end for readable, end in self._ends())):
             return f"some of what is stored could not be read {_PATIENCE_S:g} s after the last fault had ended"
         return None
+
+    def _await_markers(self) -> bool:
+        """Whether all transactions came to their end that were asked to: coordinators answer before markers are there.
+
+        One may stay open on purpose.
+        """
+        with Admin(self.bootstrap_servers) as admin:
+            return comes_within(_PATIENCE_S, lambda: not admin.list_transactions("", _ENDING))
 
     def _ends(self) -> list[tuple[int, int]]:
         """How far readers may read each partition, and where it ends."""
