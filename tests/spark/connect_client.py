@@ -1,8 +1,9 @@
 """A client of a Spark Connect server, which has no ottla: a process of its own.
 
-Arguments: the server's port, the brokers, a folder that the server sees, too. It writes a batch to the topic `batch`
-(twice), reads it back, streams it to `streamed`, and by foreachBatch to `each`; Spark is made to repeat the last
-micro-batch of either query. What it has learned it says as JSON, the last line of its output.
+Arguments: the server's port, the brokers, a folder that the server sees, too, and what Spark says of a Python process
+that started too slowly. It writes a batch to the topic `batch` (twice), reads it back, streams it to `streamed`, and by
+foreachBatch to `each`; Spark is made to repeat the last micro-batch of either query. What it has learned it says as
+JSON, the last line of its output.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ KEYS = 10
 class Client:
     """What is done on the server, from here."""
 
-    def __init__(self, session: SparkSession, bootstrap_servers: str, folder: Path) -> None:
+    def __init__(self, session: SparkSession, bootstrap_servers: str, folder: Path, started_too_slowly: str) -> None:
         self.session = session
         self._servers = bootstrap_servers
         self._folder = folder
+        self._started_too_slowly = started_too_slowly
 
     def write(self, rows: DataFrame, topic: str, **options: str) -> None:
         given = {name.replace("__", "."): value for name, value in options.items()}
@@ -39,7 +41,10 @@ class Client:
         return reader.option("subscribe", topic).load()
 
     def stream(self, topic: str, foreach: Callable[[Any, int], None] | None = None) -> None:
-        """What there is in `batch`, some micro-batches of it, to the end; raises what the query raises."""
+        """What there is in `batch`, some micro-batches of it, to the end; raises what the query raises.
+
+        A query that Spark has ended for a slow start is started again, as its user would do.
+        """
         reader = self.session.readStream.format("ottla").option("kafka.bootstrap.servers", self._servers)
         reader = reader.option("subscribe", "batch").option("startingOffsets", "earliest")
         rows = reader.option("maxOffsetsPerTrigger", ROWS // 2 + 1).load().select("key", "value")
@@ -49,7 +54,13 @@ class Client:
             writer = writer.option("topic", topic).option("sink.id", topic)
         else:
             writer = writer.foreachBatch(foreach)
-        writer.start().awaitTermination()
+        while True:
+            try:
+                writer.start().awaitTermination()
+                return
+            except Exception as error:
+                if self._started_too_slowly not in str(error):
+                    raise
 
     def forget(self, topic: str) -> int:
         """Make Spark believe that it did not finish the last micro-batch, as after a crash; which one it was."""
@@ -95,10 +106,10 @@ def main() -> None:
     sys.modules["ottla"] = sys.modules["pyspark_ottla"] = None  # type: ignore[assignment]
     from pyspark.sql.connect.session import SparkSession
 
-    port, servers, folder = sys.argv[1:]
+    port, servers, folder, started_too_slowly = sys.argv[1:]
     session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
     try:
-        told = work(Client(session, servers, Path(folder)))
+        told = work(Client(session, servers, Path(folder), started_too_slowly))
     finally:
         session.stop()
     sys.stdout.write(json.dumps(told) + "\n")
