@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.errors import DeliveryError, DeliveryFailed, DeliveryUnknown, KafkaError
@@ -73,6 +74,8 @@ def test_a_silent_leader_leaves_flush_waiting_and_close_with_the_truth(
     side.pause(leader)
     try:
         delivery = producer.send(kafka_name, b"in doubt", partition=0)
+        # Before that nobody is in doubt of it: it has not left.
+        wait_until(lambda: producer.metrics()["ottla-batches-in-flight"] == 1)
         with pytest.raises(TimeoutError):
             producer.flush(0.3)
         assert not delivery.done()

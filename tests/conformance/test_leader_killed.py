@@ -23,6 +23,8 @@ from .ways_in import renewing_early, settings_for
 _RECORDS = 12_000
 _KILLED_AT = 4_000
 _CHUNK = 500
+# More than delivery.timeout.ms.
+_PATIENCE_S = 150
 # Ways in, each with the mechanism by which an idempotent producer comes in; sessions of SHORT are renewed all the time.
 _WAYS = {
     "PLAINTEXT": "",
@@ -102,18 +104,19 @@ def wave(side: Side, papers: Papers) -> Wave:
 def _send_to_strict_topic(side: Side) -> tuple[BaseException | None, list[bytes], list[Any]]:
     """With acks=all, two of three replicas are too few; with acks=1 nobody asks.
 
-    The leader may hear later than others that a replica is gone. Until then it appends, and cannot acknowledge: such a
-    record is in doubt, and another one is sent.
+    The leader may hear later than others that a replica is gone, or that it leads. Until then it appends, and cannot
+    acknowledge, or refuses for another reason: such a record is in doubt, or failed, and another one is sent.
     """
     side.await_in_sync("killed-strict", 2)
     doubtful: list[bytes] = []
-    while True:
-        value = b"refused %d" % len(doubtful)
+    for number in range(10):
+        value = b"refused %d" % number
         with ottla.Producer(side.bootstrap_servers, retries=3, linger_ms=0) as producer:
-            refused = producer.send("killed-strict", value).exception(60)
-        if not isinstance(refused, DeliveryUnknown) or len(doubtful) == 10:
+            refused = producer.send("killed-strict", value).exception(_PATIENCE_S)
+        if isinstance(refused, DeliveryUnknown):
+            doubtful.append(value)
+        elif "NOT_LEADER_OR_FOLLOWER" not in str(refused):
             break
-        doubtful.append(value)
     with ottla.Producer(side.bootstrap_servers, acks=1, linger_ms=0) as producer:
         accepted = [producer.send("killed-strict", b"accepted %d" % number) for number in range(3)]
     return refused, doubtful, accepted

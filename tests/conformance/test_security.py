@@ -20,7 +20,7 @@ from .ways_in import JAVA_LOGINS, MECHANISMS, PASSWORD, renewing_early, settings
 
 _PASSWORDS = tuple(name for name in MECHANISMS if name != "OAUTHBEARER")
 # Of three connections; more than there would be to the end of the sessions they begin with.
-_RENEWALS = 12
+_RENEWALS = 24
 _PATIENCE_S = 60
 
 

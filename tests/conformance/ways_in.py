@@ -31,9 +31,9 @@ PROTOCOLS = {
     "SASL_SSL": "SASL_SSL",
     "SHORT": "SASL_SSL",
 }
-_SESSION_MS = 4000
+_SESSION_MS = 8000
 # Seconds before a session ends, lest a machine that stalls lets it end; Apache Kafka refuses a second one within 1 s.
-_RENEWED_AFTER = (0.28, 0.3)
+_RENEWED_AFTER = (0.14, 0.15)
 _MODULES = "org.apache.kafka.common.security"
 # How a client of Java's says who it is, by mechanism.
 JAVA_LOGINS = {

@@ -80,6 +80,7 @@ def test_two_members_of_an_aiokafka_group_read_everything_once_and_its_offsets_a
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             heartbeat_interval_ms=200,
+            session_timeout_ms=60_000,
         )
 
     async def reading() -> tuple[list[bytes], list[int | None]]:

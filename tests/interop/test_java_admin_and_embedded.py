@@ -26,7 +26,7 @@ from .kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 _TOOLS = "org.apache.kafka.tools"
 _GROUPS = f"{_TOOLS}.consumer.group.ConsumerGroupCommand"
 _USER, _PASSWORD = "ada", "lovelace-0815"
@@ -348,7 +348,7 @@ def test_kafka_reassign_partitions_moves_replicas_and_cancels_a_move(
     assert "Reassignment of partition moved-0 is completed." in reassign("--verify", to=second)
     assert cluster.leader("moved", 0) == second
     assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "moved").split() == ["moved:0:20"]
-    assert not list(Path(cluster.data_dir).glob(f"*{first}/moved-0"))
+    wait_until(lambda: not list(Path(cluster.data_dir).glob(f"*{first}/moved-0")))
     cluster.kill(third)
     reassign("--execute", to=third)
     assert f"moved-0: replicas: {third},{second}. adding: {third}. removing: {second}." in listed()

@@ -18,6 +18,7 @@ from ottla.cluster.cluster import Cluster
 pytestmark = pytest.mark.kafka
 
 _TOOLS = "org.apache.kafka.tools"
+_PATIENCE_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,9 @@ def test_javas_consumer_has_a_fetch_session_while_it_waits_for_records(java: Any
         with ThreadPoolExecutor(1) as pool:
             said = pool.submit(java.run, f"{_TOOLS}.consumer.ConsoleConsumer", *where, *shown)
             try:
-                wait_until(lambda: alone.metrics(1)[sessions]["Value"] == 1, "the consumer begins no session")
+                wait_until(
+                    lambda: alone.metrics(1)[sessions]["Value"] == 1, "the consumer begins no session", _PATIENCE_S
+                )
                 assert alone.metrics(1)[kept]["Value"] == 1
             finally:
                 producer.send("waited-for", b"second").result(30)

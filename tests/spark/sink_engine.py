@@ -30,7 +30,7 @@ from ottla.sink.identities import driver_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 PATIENCE_S = 240
-QUIET_S = 10
+QUIET_S = 60
 TASKS = 2
 TRANSACTIONS_TOPIC = "__transaction_state"
 # Spark gives a Python process ten seconds to start, which no setting changes, and ends the query where it takes longer.

@@ -41,7 +41,7 @@ def test_every_row_is_there_once_when_the_query_is_started_again(
     for number in range(2):
         (folder / f"{number}.json").write_text(f'{{"key": "anna", "value": "order {number}"}}\n')
         query = names["write_orders"](spark, str(folder), str(tmp_path / "checkpoint"), servers)
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(240)
     rows = names["read_orders"](spark, servers).collect()
     assert sorted((row["key"], row["value"]) for row in rows) == [("anna", "order 0"), ("anna", "order 1")]
 

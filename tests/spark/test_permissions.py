@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
-    AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 from pyspark.sql.types import StringType, StructField, StructType
+from tests.acls import grant_only
 from tools.apache_kafka import ApacheKafka, Java
 
 import ottla
@@ -75,16 +74,11 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def grant(kafka: ApacheKafka, *rules: tuple[ResourceType, str, ResourcePatternType, AclOperation]) -> None:
     """These permissions and no others."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    every = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
-    for done in admin.delete_acls([AclBindingFilter(*every)]).values():
-        done.result()
     granted = [
         AclBinding(kind, name, pattern, "User:reader", "*", operation, AclPermissionType.ALLOW)
         for kind, name, pattern, operation in rules
     ]
-    for done in admin.create_acls(granted).values() if granted else ():
-        done.result()
+    grant_only(kafka.bootstrap_servers, granted)
 
 
 def options(kafka: ApacheKafka, **more: str) -> dict[str, str]:

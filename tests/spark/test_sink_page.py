@@ -37,7 +37,7 @@ def test_the_page_about_the_sink_runs(
     (tmp_path / "lines" / "2.json").write_text('{"key": "d", "value": "4 dates"}\n')
     again = names["lines"].writeStream.foreachBatch(names["write_in_a_thread"])
     query = again.option("checkpointLocation", f"{tmp_path}/checkpoint-by-batch").trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(240)
     table = read_table(kafka_cluster.bootstrap_servers, kafka_topic, isolation_level="read_committed")
     values = sorted(table["value"].to_pylist())
     assert values == sorted([b"1 apple", b"2 pears"] * 2 + [b"3 cherries"] * 2 + [b"4 dates"])

@@ -17,7 +17,7 @@ def send(cluster: ottla.Cluster, topic: str, numbers: range) -> None:
     """One record a batch."""
     with ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
         for number in numbers:
-            producer.send(topic, b"%d" % number).result(30)
+            producer.send(topic, b"%d" % number).result(60)
 
 
 def rows(cluster: ottla.Cluster, topic: str, *, strict: bool) -> Iterator[tuple[int, bytes]]:

@@ -24,7 +24,7 @@ def send_numbered(
 
     `one_by_one`: a request for each record.
     """
-    settings = {"linger_ms": 0, "retry_backoff_ms": 5, "request_timeout_ms": 5_000, **settings}
+    settings = {"linger_ms": 0, "retry_backoff_ms": 5, **settings}
     deliveries = []
     with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
         for number in range(records):

@@ -118,7 +118,7 @@ def test_a_copy_in_another_partition_is_none_of_the_ledgers(
     other = 1 - first["partition"]
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         header = (SEQUENCE_HEADER, pack_sequence(0))
-        producer.send(topic, first["value"], first.get("key"), partition=other, headers=[header]).result(10)
+        producer.send(topic, first["value"], first.get("key"), partition=other, headers=[header]).result(60)
     status, outcome = audit(cluster, topic, ledger, capsys)
     assert (status, outcome["found"]) == (1, {"altered": 1})
     (piece,) = outcome["evidence"]
@@ -250,7 +250,7 @@ def test_records_of_an_aborted_transaction_are_failed_ones(
         for number, outcome in enumerate(("acked", "failed", "acked")):
             with contextlib.suppress(KeyError), producer.transaction():
                 header = (SEQUENCE_HEADER, pack_sequence(number))
-                offset = producer.send(topic, f"{number}", headers=[header], partition=0).result(10).offset
+                offset = producer.send(topic, f"{number}", headers=[header], partition=0).result(60).offset
                 if outcome == "failed":
                     raise KeyError("what the transaction was about")
             row = {"sequence": number, "outcome": outcome, "partition": 0, "offset": offset}
