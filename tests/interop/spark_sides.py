@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.interop.spark_cases import COUNTED, EARLY, topic_of
+from tests.spark.slow_start import started_again
 
 import ottla
 from ottla.errors import UserMistake
@@ -21,9 +22,10 @@ from ottla.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FORMS = ("kafka", "ottla")
-_PATIENCE_S = 8
+_PATIENCE_S, _LONG_S = 8, 240
 _CONFIGURED = "spark.sql.streaming.checkpointLocation"
 
 
@@ -80,10 +82,16 @@ class Sides:
             self._spark.conf.set(_CONFIGURED, place)
         else:
             writer = writer.option("checkpointLocation", place)
-        try:
+        # Ours refuses what would go on, however long that takes.
+        patience_s = None if "availableNow" in trigger else _PATIENCE_S if form == "kafka" else _LONG_S
+
+        def run() -> None:
             query = writer.start()
-            if not query.awaitTermination(None if "availableNow" in trigger else _PATIENCE_S):
+            if not query.awaitTermination(patience_s):
                 query.stop()
+
+        try:
+            started_again(run)
         finally:
             self._spark.conf.unset(_CONFIGURED)
 
@@ -103,13 +111,18 @@ class Sides:
 
     def _drain(self, source: DataFrame, place: str, trigger: dict[str, Any]) -> dict[str, Any]:
         found: list[str] = []
-        query = (
+        writer = (
             source.writeStream.foreachBatch(lambda rows, _: found.extend(_rows(rows)))
             .option("checkpointLocation", str(self._folder / place))
             .trigger(**trigger)
-            .start()
         )
-        query.awaitTermination()
+
+        def run() -> StreamingQuery:
+            query = writer.start()
+            query.awaitTermination()
+            return query
+
+        query = started_again(run)
         progress = [each for each in query.recentProgress if each.numInputRows]
         ends = [json.loads(each.sources[0].endOffset) for each in progress]
         own = [each.sources[0].metrics or {} for each in progress]

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 MOVED = "moved"
-_PATIENCE_S = 900
+_PATIENCE_S = 3600
 _REFUSED = "refused: "
 # Ours makes no task for a partition in which there is nothing to read.
 _EACH_ITS_OWN = ("tasks", "description")

@@ -23,6 +23,7 @@ from tests import exactly_once
 from tests.client.in_time import wait_until
 from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, ROWS, Job
+from tests.spark.slow_start import STARTED_TOO_SLOWLY
 
 import ottla
 from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
@@ -33,9 +34,6 @@ PATIENCE_S = 240
 QUIET_S = 60
 TASKS = 2
 TRANSACTIONS_TOPIC = "__transaction_state"
-# Spark gives a Python process ten seconds to start, which no setting changes, and ends the query where it takes longer.
-# On a busy machine many queries that go on at once may take longer.
-STARTED_TOO_SLOWLY = "Python worker failed to connect back"
 
 
 class Stop(NamedTuple):

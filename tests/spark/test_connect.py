@@ -21,7 +21,7 @@ from tests.client.in_time import wait_until
 from tests.spark import connect_client
 from tests.spark.connect_client import KEYS, ROWS
 from tests.spark.sink_driver import QUICK_START
-from tests.spark.sink_engine import STARTED_TOO_SLOWLY
+from tests.spark.slow_start import STARTED_TOO_SLOWLY
 from tools.ports import free_ports
 
 from ..needs import lacking

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.slow_start import started_again
 from tests.token_server import TokenServer
 
 import ottla
@@ -51,8 +53,13 @@ def test_sink_and_source_come_in_by_options_that_are_text(
         source = spark.readStream.format("ottla").options(**address, **settings)
         stream = source.options(subscribe=kafka_name, startingOffsets="earliest").load()
         copied = stream.select("key", "value").writeStream.format("memory").queryName("copied")
-        query = copied.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        query.awaitTermination()
+
+        def copy() -> None:
+            # A new folder: from the one before, a query into memory does not go on.
+            copying = copied.option("checkpointLocation", tempfile.mkdtemp(dir=tmp_path))
+            copying.trigger(availableNow=True).start().awaitTermination()
+
+        started_again(copy)
         assert len(server.asked) > writers
     found = spark.table("copied").collect()
     assert sorted((bytes(row.key), bytes(row.value)) for row in found) == [(b"a", b"1"), (b"b", b"2")]

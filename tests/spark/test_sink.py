@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
+from tests.spark.slow_start import started_again
 
 from ottla.client.tables import read_table
 from ottla.errors import UserMistake
@@ -174,7 +175,7 @@ def test_a_mistake_is_one_sentence_at_the_end_of_sparks_own_error(
     def run(**options: str) -> None:
         query = stream.load().selectExpr("value", "77 partition").writeStream.format("ottla")
         query = query.options(**servers, topic=kafka_topic, **options).option("checkpointLocation", str(tmp_path))
-        query.trigger(availableNow=True).start().awaitTermination()
+        started_again(lambda: query.trigger(availableNow=True).start().awaitTermination())
 
     mistakes: dict[str, Callable[[], Any]] = {
         "minPartitions is '0'": lambda: read(spark, servers, subscribe="x", minPartitions="0"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.errors import PySparkException
+from tests.spark.slow_start import started_again
 
 from ottla.client.admin import Admin
 from ottla.client.producer import Producer
@@ -57,12 +58,17 @@ def test_a_stream_takes_up_growth_shows_its_lag_and_goes_on_after_a_restart(
 
     def start(**options: Any) -> Any:
         records = open_stream(spark, kafka_cluster, subscribe=kafka_topic, columns="partition,offset", **options)
-        checkpoint = str(tmp_path / "checkpoint")
-        return records.writeStream.foreachBatch(batches).option("checkpointLocation", checkpoint).start()
+        writer = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(tmp_path / "checkpoint"))
+
+        def begin() -> Any:
+            query = writer.start()
+            query.processAllAvailable()
+            return query
+
+        return started_again(begin)
 
     send(kafka_cluster, kafka_topic, {0: 6, 1: 3})
     query = start(maxOffsetsPerTrigger=6)
-    query.processAllAvailable()
     assert [len(rows) for rows in batches.rows.values()] == [6, 3]
     progresses = [json.loads(progress.json) for progress in query.recentProgress]
     lags = [consumer_lag(progress) for progress in progresses if progress["numInputRows"]]
@@ -87,7 +93,6 @@ def test_a_stream_takes_up_growth_shows_its_lag_and_goes_on_after_a_restart(
     send(kafka_cluster, kafka_topic, {2: 1})
     repeated, batches = batches.rows[last], Batches()
     query = start()
-    query.processAllAvailable()
     query.stop()
     assert batches.rows[last] == repeated
     assert batches.all() == sorted([*repeated, (2, 0)])
@@ -102,8 +107,7 @@ def test_micro_batches_are_limited_by_bytes(
     batches = Batches()
     records = open_stream(spark, kafka_cluster, subscribe=kafka_topic, maxBytesPerTrigger="51k")
     writer = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(TIMEOUT_S)
+    assert started_again(lambda: writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S))
     assert [len(rows) for rows in batches.rows.values()] == [5, 5, 2]
     assert batches.all() == [(1, n) for n in range(12)]
 
@@ -116,8 +120,7 @@ def test_available_now_reads_what_there_is_and_commits_it_to_the_group(
     options = {"minOffsetsPerTrigger": 1000, "kafka.group.id": kafka_name, "subscribePattern": kafka_topic}
     records = open_stream(spark, kafka_cluster, **options)
     writer = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(TIMEOUT_S)
+    assert started_again(lambda: writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S))
     assert batches.all() == [(0, n) for n in range(7)] + [(2, n) for n in range(4)]
     consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": kafka_name})
     places = [TopicPartition(kafka_topic, partition) for partition in range(3)]
@@ -135,9 +138,9 @@ def test_available_now_reads_what_there_is_and_commits_it_to_the_group(
 def test_what_a_stream_cannot_read_is_said_when_it_starts(
     spark: SparkSession, kafka_cluster: Cluster, tmp_path: Path, options: dict[str, str], sentence: str
 ) -> None:
-    query = open_stream(spark, kafka_cluster, **options).writeStream.format("noop").start()
+    writer = open_stream(spark, kafka_cluster, **options).writeStream.format("noop")
     with pytest.raises(PySparkException) as refused:
-        query.awaitTermination(TIMEOUT_S)
+        started_again(lambda: writer.start().awaitTermination(TIMEOUT_S))
     assert sentence in str(refused.value)
 
 

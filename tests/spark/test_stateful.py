@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.spark.slow_start import started_again
 
 from ottla.client.tables import read_table, write_table
 
@@ -75,12 +76,12 @@ def run(
             .awaitTermination()
         )
 
-    once()
+    started_again(once)
     done = sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdecimal())
     assert len(done) >= 3
     for name in (str(done[-1]), f".{done[-1]}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
-    once()
+    started_again(once)
 
 
 def batch(spark: SparkSession, cluster: Cluster, query: Callable[[Callable[[str], DataFrame]], DataFrame]) -> list[str]:

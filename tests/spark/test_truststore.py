@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.needs import lacking
 from tests.papers import Papers
+from tests.spark.slow_start import started_again
 
 import ottla
 from ottla import Listener
@@ -64,8 +66,13 @@ def test_sink_and_source_believe_whom_a_jks_truststore_names(
     write.options(**{"delivery": "exactly-once", "write.id": kafka_name}).save()
     source = spark.readStream.format("ottla").options(subscribe=kafka_name, startingOffsets="earliest", **options)
     copied = source.load().select("key", "value").writeStream.format("memory").queryName("believed")
-    query = copied.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+
+    def copy() -> None:
+        # A new folder: from the one before, a query into memory does not go on.
+        copying = copied.option("checkpointLocation", tempfile.mkdtemp(dir=tmp_path))
+        copying.trigger(availableNow=True).start().awaitTermination()
+
+    started_again(copy)
     found = spark.table("believed").collect()
     assert sorted((bytes(row.key), bytes(row.value)) for row in found) == [(b"a", b"1"), (b"b", b"2")]
 

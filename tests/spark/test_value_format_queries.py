@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from tests.spark.slow_start import started_again
 
 import ottla
 
@@ -36,8 +37,8 @@ def write(frame: DataFrame, given: dict[str, str], topic: str, **more: str) -> N
 def run(frame: DataFrame, given: dict[str, str], topic: str, folder: Path) -> None:
     """One run of a stream over all there is, whose checkpoint is in this folder."""
     writing = frame.writeStream.format("ottla").trigger(availableNow=True)
-    query = writing.options(**given, topic=topic, checkpointLocation=str(folder)).start()
-    query.awaitTermination()
+    writing = writing.options(**given, topic=topic, checkpointLocation=str(folder))
+    started_again(lambda: writing.start().awaitTermination())
 
 
 def test_a_stream_goes_on_when_the_schema_changes_between_and_amid_its_runs(
