@@ -37,13 +37,15 @@ COMMON = {
 def run(cluster: Cluster, topic: str, guarantee: str, ledger: Path) -> None:
     """Send under one guarantee and write what was learned."""
     with Producer(cluster.bootstrap_servers, **COMMON, **PROMISES[guarantee].settings) as producer:
-        deliveries = []
-        for number in range(RECORDS):
-            headers: list[tuple[str, bytes | None]] = [(schema.SEQUENCE_HEADER, schema.pack_sequence(number))]
-            deliveries.append(producer.send(topic, f"value {number}", f"key {number % 7}", headers=headers))
-            # Enough requests for both faults, however many batches one can take.
-            if number % 40 == 39:
-                producer.flush()
+        deliveries = [
+            producer.send(
+                topic,
+                f"value {number}",
+                f"key {number % 7}",
+                headers=[(schema.SEQUENCE_HEADER, schema.pack_sequence(number))],
+            )
+            for number in range(RECORDS)
+        ]
         places = [delivery.result(30).offset for delivery in deliveries]
     with LedgerWriter(ledger, run_id="run", guarantee=guarantee, topic=topic) as book:
         book.add(
