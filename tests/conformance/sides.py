@@ -25,6 +25,8 @@ from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listener
 
 BROKERS = 3
 _PATIENCE_S = 60
+# Else both clusters give leaders back to preferred replicas every five minutes, in whichever test that is.
+_LEADERS_STAY: dict[str, Any] = {"auto.leader.rebalance.enable": "false"}
 
 
 class Losses(Protocol):
@@ -146,7 +148,8 @@ class Embedded(Side):
         self.proxy = LossyProxy(BROKERS)
         self._ports = free_ports(BROKERS)
         noted = Listener(port=self._ports[0], advertised_port=self.proxy.ports[0])
-        self._cluster = Cluster(brokers=BROKERS, listeners={**embedded_listeners(papers), "NOTED": noted})
+        listeners = {**embedded_listeners(papers), "NOTED": noted}
+        self._cluster = Cluster(brokers=BROKERS, listeners=listeners, settings=_LEADERS_STAY)
         self.proxy.start(",".join(f"127.0.0.1:{port}" for port in self._ports))
         self.noted_servers = ",".join(self.proxy.addresses)
         self.bootstrap_servers = self.lossy_servers = self._cluster.bootstrap_servers
@@ -176,7 +179,7 @@ class Apache(Side):
             heap_mb=384,
             listeners={"LOSSY": "PLAINTEXT", **PROTOCOLS},
             advertised={"LOSSY": self.proxy.addresses},
-            settings=QUICK_FAILOVER | apache_settings(papers),
+            settings=QUICK_FAILOVER | _LEADERS_STAY | apache_settings(papers),
             format_arguments=apache_users(),
         )
         try:

@@ -244,7 +244,7 @@ class Teller:
             topics = [TopicProduceData(topic_id=self.topic_id if topic is None else b"?" * 16, partition_data=[place])]
         else:
             topics = [TopicProduceData(name=topic or self.topic, partition_data=[place])]
-        request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=topics, **more)
+        request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics, **more)
         if acks == 0:
             self.wire.send(request, version)
             asking = ApiVersionsRequest()

@@ -66,7 +66,7 @@ def test_the_code_of_the_page_writes_updates_and_knows_how_far_it_is_behind(
         scene["Seen"] = Seen
         try:
             exec(compile(code, "spark-migration.md", "exec"), scene)
-            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(240_000)
         finally:
             spark.streams.removeListener(scene["lags"])
         counts = read_table(cluster.bootstrap_servers, "counts", isolation_level="read_committed").to_pylist()

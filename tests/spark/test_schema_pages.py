@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.slow_start import started_again
 
 import ottla
 
@@ -63,7 +64,7 @@ def test_the_source_reads_values_and_those_that_cannot_be_decoded(spark: SparkSe
     scene = run("spark-source.md", places, spark=spark)
     assert scene["prices"].columns == ["key", "id", "price"]
     writing = scene["letters"].writeStream.format("memory").queryName("letters").trigger(availableNow=True)
-    writing.start().awaitTermination()
+    started_again(lambda: writing.start().awaitTermination())
     found = [(bytes(row.key), bytes(row.value)) for row in spark.table("letters").collect()]
     assert found == [(b"bob", b"no order")]
 
