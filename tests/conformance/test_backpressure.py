@@ -27,7 +27,7 @@ def test_a_full_buffer_is_an_error_with_figures_and_what_was_accepted_arrives(
     leader = side.leader(kafka_name, 0)
     with ottla.Producer(side.bootstrap_servers, buffer_memory=_BUFFER_MEMORY, max_block_ms=1_500) as producer:
         await_topic(producer, kafka_name)
-        producer.send(kafka_name, b"before").result(30)
+        producer.send(kafka_name, b"before").result(120)
         accepted = []
         side.pause(leader)
         try:

@@ -63,7 +63,7 @@ def test_librdkafka_sees_the_same_committed_records(side: Side, topic: str) -> N
     settings = {"group.id": "g", "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
     consumer = Consumer({"bootstrap.servers": side.bootstrap_servers, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    assert [message.value() for message in consumer.consume(2, 30)] == [b"1", b"3"]
+    assert [message.value() for message in consumer.consume(2, 120)] == [b"1", b"3"]
     consumer.close()
 
 
@@ -89,7 +89,7 @@ def test_offsets_count_with_their_transaction(side: Side, topic: str) -> None:
         with given_up(producer):
             producer.send_offsets_to_transaction({(topic, 0): 9}, topic)
     consumer = Consumer({"bootstrap.servers": side.bootstrap_servers, "group.id": topic, "log_level": 0})
-    (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+    (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=120)
     consumer.close()
     assert found.offset == 5
 

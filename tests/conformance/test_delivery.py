@@ -69,7 +69,7 @@ def test_a_silent_leader_leaves_flush_waiting_and_close_with_the_truth(
 ) -> None:
     side.create_topic(kafka_name, 3, 1)
     producer = ottla.Producer(side.bootstrap_servers, linger_ms=0)
-    producer.send(kafka_name, b"before", partition=0).result(30)
+    producer.send(kafka_name, b"before", partition=0).result(120)
     leader = side.leader(kafka_name, 0)
     side.pause(leader)
     try:
@@ -96,7 +96,7 @@ def test_what_is_larger_than_the_topic_takes_fails_and_all_else_arrives(
         sent = [producer.send(kafka_name, b"%d" % number) for number in range(100)]
         too_large = producer.send(kafka_name, bytes(30_000))
         sent += [producer.send(kafka_name, b"%d" % number) for number in range(100, 200)]
-        assert isinstance(too_large.exception(30), DeliveryFailed)
+        assert isinstance(too_large.exception(120), DeliveryFailed)
         cause = too_large.exception(0)
         producer.flush()
     assert "MESSAGE_TOO_LARGE" in str(cause)

@@ -110,7 +110,7 @@ def test_a_table_becomes_records_with_keys_headers_partitions_and_times(side: Si
     with ottla.Producer(side.bootstrap_servers) as producer:
         told = producer.send_table(
             topic, table, key="name", value="text", headers="more", partition="place", timestamp_ms="at"
-        ).result(30)
+        ).result(120)
     assert told.select(["partition", "offset", "error"]).to_pylist() == [
         {"partition": 2, "offset": 0, "error": None},
         {"partition": 0, "offset": 0, "error": None},

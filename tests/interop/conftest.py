@@ -126,7 +126,7 @@ class Exchange:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         found: dict[tuple[int, int], Row] = {}
         while len(found) < count:
-            messages = consumer.consume(count - len(found), 30)
+            messages = consumer.consume(count - len(found), 120)
             assert messages, f"only {len(found)} of {count} records arrived"
             for message in messages:
                 assert message.error() is None, message.error()

@@ -31,7 +31,7 @@ from ottla.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.kafka
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 @pytest.fixture(scope="module")

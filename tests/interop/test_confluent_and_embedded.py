@@ -116,11 +116,11 @@ def test_librdkafka_finds_offsets_by_time_and_by_end(cluster: Cluster, topic: st
         cluster.bootstrap_servers, topic, [(None, b"%d" % n, (), 1000 * n) for n in range(1, 101)]
     )
     consumer = exchange.reading(cluster.bootstrap_servers)
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), 30) for number in range(_PARTITIONS)]
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), 120) for number in range(_PARTITIONS)]
     assert sum(high for _, high in ends) == 100
     assert {low for low, _ in ends} == {0}
     asked = [TopicPartition(topic, number, 50_000) for number in range(_PARTITIONS)]
-    found = consumer.offsets_for_times(asked, 30)
+    found = consumer.offsets_for_times(asked, 120)
     consumer.close()
     later = {
         (partition, offset)
@@ -135,13 +135,13 @@ def test_librdkafka_finds_offsets_by_time_and_by_end(cluster: Cluster, topic: st
 def test_librdkafkas_admin_makes_lists_and_deletes_topics(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     made = admin.create_topics([NewTopic("made-by-librdkafka", 4, 2)])
-    assert made["made-by-librdkafka"].result(30) is None
-    listed = admin.list_topics(timeout=30)
+    assert made["made-by-librdkafka"].result(120) is None
+    listed = admin.list_topics(timeout=120)
     assert sorted(listed.brokers) == [1, 2, 3]
     partitions = listed.topics["made-by-librdkafka"].partitions
     assert {number: len(each.replicas) for number, each in partitions.items()} == {0: 2, 1: 2, 2: 2, 3: 2}
     assert cluster.leader("made-by-librdkafka", 3) == partitions[3].leader
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
-        admin.create_topics([NewTopic("made-by-librdkafka", 1, 1)])["made-by-librdkafka"].result(30)
-    assert admin.delete_topics(["made-by-librdkafka"])["made-by-librdkafka"].result(30) is None
-    assert "made-by-librdkafka" not in admin.list_topics(timeout=30).topics
+        admin.create_topics([NewTopic("made-by-librdkafka", 1, 1)])["made-by-librdkafka"].result(120)
+    assert admin.delete_topics(["made-by-librdkafka"])["made-by-librdkafka"].result(120) is None
+    assert "made-by-librdkafka" not in admin.list_topics(timeout=120).topics

@@ -52,21 +52,21 @@ def partition(apache_kafka: str, apache_kafka_logs: Path) -> Path:
     with ottla.Producer(apache_kafka) as producer:
         for number in range(BATCHES):
             delivery = producer.send(TOPIC, b"%d" % number * 20_000, b"key", timestamp_ms=1_700_000_000_000 + number)
-            delivery.result(30)
+            delivery.result(120)
     config = {"bootstrap.servers": apache_kafka, "transactional.id": "inspector", "log_level": 0}
     transactional = Producer(config)
     transactional.init_transactions(60)
     for word, end in (("aborted", transactional.abort_transaction), ("committed", transactional.commit_transaction)):
         transactional.begin_transaction()
         transactional.produce(TOPIC, word * 1000)
-        transactional.flush(30)
+        transactional.flush(120)
         end(60)
     # A commit is answered before its marker is written.
     await_markers(apache_kafka, TOPIC)
     # More, so that the segment with the transactions is closed and its indexes are cut to what they hold.
     with ottla.Producer(apache_kafka) as producer:
         for number in range(BATCHES):
-            producer.send(TOPIC, b"%d" % number * 20_000).result(30)
+            producer.send(TOPIC, b"%d" % number * 20_000).result(120)
     return apache_kafka_logs / f"{TOPIC}-0"
 
 

@@ -64,7 +64,7 @@ def test_javas_consumer_has_a_fetch_session_while_it_waits_for_records(java: Any
     kept = "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached"
     with Cluster(brokers=1) as alone, ottla.Producer(alone.bootstrap_servers) as producer:
         alone.create_topic("waited-for", partitions=1)
-        producer.send("waited-for", b"first").result(30)
+        producer.send("waited-for", b"first").result(120)
         where = ["--bootstrap-server", alone.bootstrap_servers, "--topic", "waited-for", "--partition", "0"]
         shown = ["--offset", "earliest", "--max-messages", "2"]
         with ThreadPoolExecutor(1) as pool:
@@ -75,7 +75,7 @@ def test_javas_consumer_has_a_fetch_session_while_it_waits_for_records(java: Any
                 )
                 assert alone.metrics(1)[kept]["Value"] == 1
             finally:
-                producer.send("waited-for", b"second").result(30)
+                producer.send("waited-for", b"second").result(120)
             assert said.result().decode().splitlines() == ["first", "second"]
         wait_until(lambda: alone.metrics(1)[sessions]["Value"] == 0, "the session does not end with the consumer")
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 import ottla
 from ottla import Listener
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def _config(cluster: ottla.Cluster, **more: Any) -> dict[str, Any]:
 def test_librdkafka_comes_in_by_an_unsecured_token(cluster: ottla.Cluster) -> None:
     more = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=ada"}
     admin = AdminClient(_config(cluster) | more)
-    assert "flights" in admin.list_topics(timeout=30).topics
+    assert "flights" in admin.list_topics(timeout=120).topics
 
 
 def test_librdkafka_is_refused_with_a_token_that_is_none(cluster: ottla.Cluster) -> None:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.kafka
 
 _TOPIC = "quotas"
 _METRICS = 16
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 EXACT, DEFAULT, ANY = range(3)
 # Entity, limits, limits to remove.
 ALTERED: list[tuple[list[tuple[str, str | None]], dict[str, float], list[str]]] = [

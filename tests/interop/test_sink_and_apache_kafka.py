@@ -145,6 +145,6 @@ def test_compaction_takes_receipts_that_are_aborted_and_leaves_those_that_are_co
         while any(each.record.offset == entries[0].receipt_offset for each in stored().settled):
             assert time.monotonic() < deadline, "the topic was not compacted"
             # A segment is closed when a record comes.
-            producer.send(kafka_name, b"later", b"later", partition=0).result(30)
+            producer.send(kafka_name, b"later", b"later", partition=0).result(120)
             time.sleep(0.5)
         assert list(fates(entries, stored()).values()) == [Fate.ABORTED, Fate.COMMITTED]

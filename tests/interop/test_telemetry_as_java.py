@@ -71,7 +71,7 @@ def ours(cluster: Cluster) -> Push:
     with ottla.Producer(proxy.bootstrap_servers) as producer:
         for _ in range(_RECORDS):
             producer.send("perf", b"v" * _RECORD_BYTES)
-        producer.flush(30)
+        producer.flush(120)
         proxy.wait_for(lambda proxy: len(proxy.pushes) > 0)
     proxy.close()
     return proxy.pushes[-1]

@@ -57,7 +57,7 @@ def committed(kafka: str, topic: str) -> list[bytes]:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
     values, ends = [], 0
     while ends < 2:
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         assert message is not None
         if message.error() is not None:
             ends += 1
@@ -98,7 +98,7 @@ def test_offsets_count_with_the_transaction(kafka: str, name: str) -> None:
             producer.send_offsets_to_transaction({(name, 0): 11}, name, generation=3, member_id="unknown")
         producer.abort_transaction()
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": name, "log_level": 0})
-    [found] = consumer.committed([TopicPartition(name, 0)], timeout=30)
+    [found] = consumer.committed([TopicPartition(name, 0)], timeout=120)
     consumer.close()
     assert found.offset == 5
 
@@ -106,7 +106,7 @@ def test_offsets_count_with_the_transaction(kafka: str, name: str) -> None:
 def test_a_zombie_is_fenced(kafka: str, name: str) -> None:
     old, new = producer_of(kafka, name), producer_of(kafka, name)
     old.begin_transaction()
-    old.send(name, b"zombie").result(30)
+    old.send(name, b"zombie").result(120)
     with new.transaction():
         new.send(name, b"new")
     with pytest.raises(ottla.ProducerFenced):
@@ -119,10 +119,10 @@ def test_a_zombie_is_fenced(kafka: str, name: str) -> None:
 def test_a_zombie_that_sends_can_only_abort_and_is_fenced_then(kafka: str, name: str) -> None:
     old, new = producer_of(kafka, name), producer_of(kafka, name)
     old.begin_transaction()
-    old.send(name, b"zombie", partition=0).result(30)
+    old.send(name, b"zombie", partition=0).result(120)
     new.init_transactions()
     with pytest.raises(ottla.DeliveryFailed):
-        old.send(name, b"zombie, again", partition=0).result(30)
+        old.send(name, b"zombie, again", partition=0).result(120)
     with pytest.raises(ottla.TransactionError):
         old.commit_transaction()
     with pytest.raises(ottla.ProducerFenced):
@@ -140,9 +140,9 @@ def test_a_record_that_is_refused_leaves_an_abort_after_which_it_goes_on(kafka: 
     with producer_of(kafka, name) as producer:
         for number in range(3):
             producer.begin_transaction()
-            producer.send(topic, b"stored", partition=0).result(30)
+            producer.send(topic, b"stored", partition=0).result(120)
             with pytest.raises(ottla.DeliveryFailed):
-                producer.send(topic, bytes(5000), partition=0).result(30)
+                producer.send(topic, bytes(5000), partition=0).result(120)
             with pytest.raises(ottla.TransactionError, match="MESSAGE_TOO_LARGE"):
                 producer.commit_transaction()
             producer.abort_transaction()

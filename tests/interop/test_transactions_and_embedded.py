@@ -13,7 +13,7 @@ from ottla.cluster.cluster import Cluster
 
 from ..markers import await_markers
 
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 _TOOLS = "org.apache.kafka.tools"
 
 
@@ -158,7 +158,7 @@ def test_java_produces_in_transactions_and_its_tools_tell_of_them(
 
 @pytest.mark.kafka
 def test_javas_dump_reads_the_coordinators_log(cluster: Cluster, topic: str, java: Any, data_dir: Path) -> None:
-    producer = transactional(cluster, topic, **{"transaction.timeout.ms": 12_345})
+    producer = transactional(cluster, topic, **{"transaction.timeout.ms": 123_456})
     producer.begin_transaction()
     producer.produce(topic, b"v", partition=0)
     producer.commit_transaction(_PATIENCE_S)
@@ -168,7 +168,7 @@ def test_javas_dump_reads_the_coordinators_log(cluster: Cluster, topic: str, jav
         "org.apache.kafka.tools.DumpLogSegments", "--transaction-log-decoder", "--files", ",".join(map(str, logs))
     ).decode()
     lines = [line for line in dumped.splitlines() if f'"{topic}"' in line or topic in line]
-    assert any("12345" in line for line in lines), dumped[:3000]
+    assert any("123456" in line for line in lines), dumped[:3000]
 
 
 @pytest.mark.kafka

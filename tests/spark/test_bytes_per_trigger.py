@@ -91,7 +91,7 @@ def test_an_open_transaction_does_not_make_records_look_larger(
     send(kafka_cluster, kafka_topic, 0, 20, 100)
     with ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_name) as producer:
         producer.begin_transaction()
-        producer.send(kafka_topic, b"x" * 900_000, partition=0).result(30)
+        producer.send(kafka_topic, b"x" * 900_000, partition=0).result(120)
         for _ in range(1000):
             producer.send(kafka_topic, b"", partition=0)
         producer.flush()

@@ -46,7 +46,7 @@ def run(cluster: Cluster, topic: str, guarantee: str, ledger: Path) -> None:
             )
             for number in range(RECORDS)
         ]
-        places = [delivery.result(30).offset for delivery in deliveries]
+        places = [delivery.result(120).offset for delivery in deliveries]
     with LedgerWriter(ledger, run_id="run", guarantee=guarantee, topic=topic) as book:
         book.add(
             sequence=list(range(RECORDS)),

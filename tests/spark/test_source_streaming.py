@@ -124,7 +124,7 @@ def test_available_now_reads_what_there_is_and_commits_it_to_the_group(
     assert batches.all() == [(0, n) for n in range(7)] + [(2, n) for n in range(4)]
     consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": kafka_name})
     places = [TopicPartition(kafka_topic, partition) for partition in range(3)]
-    assert [found.offset for found in consumer.committed(places, timeout=20)] == [7, 0, 4]
+    assert [found.offset for found in consumer.committed(places, timeout=120)] == [7, 0, 4]
     consumer.close()
 
 

@@ -435,7 +435,7 @@ def test_what_is_processed_is_committed_to_the_group_and_a_passing_error_stops_n
     reader.commit({kafka_topic: {"0": 5, "2": 1}})
     consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": kafka_name})
     places = [TopicPartition(kafka_topic, partition) for partition in range(3)]
-    assert [found.offset for found in consumer.committed(places, timeout=20)] == [5, -1001, 1]
+    assert [found.offset for found in consumer.committed(places, timeout=120)] == [5, -1001, 1]
     consumer.close()
     reader = stream(subscribe=kafka_topic, **{"kafka.group.id": kafka_name})
     reader.commit({f"{kafka_topic}-gone": {"0": 0}})

@@ -34,7 +34,7 @@ def send_numbered(
             )
             deliveries.append(delivery)
             if one_by_one:
-                delivery.result(30)
+                delivery.result(120)
     with ledger.open("w") as book:
         for number, delivery in enumerate(deliveries):
             told = delivery.result(0)
