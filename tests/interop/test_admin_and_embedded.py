@@ -174,9 +174,9 @@ def test_librdkafka_deletes_records_and_elects_leaders(admin: AdminClient, clust
     assert told[place].name() == "ELECTION_NOT_NEEDED"
     first = cluster.leader("trimmed", 0)
     cluster.stop(first)
-    other = cluster.await_leader("trimmed", 0, other_than=first)
+    other = cluster.await_leader("trimmed", 0, other_than=first, timeout=_PATIENCE_S)
     cluster.start(first)
-    cluster.await_isr("trimmed", 0)
+    cluster.await_isr("trimmed", 0, timeout=_PATIENCE_S)
     assert cluster.leader("trimmed", 0) == other
     told = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_PATIENCE_S)
     assert told[place] is None

@@ -194,7 +194,7 @@ def test_kafka_leader_election_makes_a_replica_lead_that_was_not_in_sync(
     (follower,) = set(cluster.isr("leaderless", 0)) - {leader}
     send(cluster, "leaderless", 3)
     cluster.kill(follower)
-    cluster.await_isr("leaderless", 0, 1)
+    cluster.await_isr("leaderless", 0, 1, timeout=_PATIENCE_S)
     send(cluster, "leaderless", 4)
     cluster.kill(leader)
     cluster.start(follower)
@@ -211,7 +211,7 @@ def test_kafka_leader_election_makes_a_replica_lead_that_was_not_in_sync(
     assert cluster.leader("leaderless", 0) == follower
     assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "leaderless").split() == ["leaderless:0:3"]
     cluster.start(leader)
-    cluster.await_isr("leaderless", 0)
+    cluster.await_isr("leaderless", 0, timeout=_PATIENCE_S)
 
 
 def test_kafka_consumer_groups_resets_offsets(cluster: Cluster, kafka_tools: KafkaTools) -> None:
