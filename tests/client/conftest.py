@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ottla.client import leaving
+
 Peer = Callable[[Callable[[socket.socket], None]], str]
 
 
@@ -52,7 +54,21 @@ def peer() -> Iterator[Peer]:
 
 
 @pytest.fixture
-def closed_port() -> str:
+def taken_port() -> Iterator[socket.socket]:
+    """Its port is taken, so that nobody else is given it, and nobody listens there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken
+
+
+@pytest.fixture
+def closed_port(taken_port: socket.socket) -> str:
     """An address where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+    return f"127.0.0.1:{taken_port.getsockname()[1]}"
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait is logged for being long, and after an interruption none is cut short: the machine may be slow."""
+    for name in ("QUIET_S", "QUIET_INTERRUPTED_S", "LAST_ANSWERS_S"):
+        monkeypatch.setattr(leaving, name, 3600)

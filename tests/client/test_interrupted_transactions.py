@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +17,11 @@ from tests.client.in_time import run
 import ottla
 from ottla.client.coroutine_waits import CoroutineWaits
 from ottla.client.thread_waits import ThreadWaits
+from ottla.client.transaction_verbs import TransactionVerbs
+
+from ..markers import await_markers
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 
 def interrupt_the(nth: int, waits: Any, name: str, kind: type[BaseException]) -> None:
@@ -89,6 +98,7 @@ WAYS = [
 
 
 def committed(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    await_markers(cluster.bootstrap_servers, topic)
     found = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
     return sorted(found["value"].to_pylist())
 
@@ -124,3 +134,58 @@ def test_who_is_interrupted_while_committing_is_told_that_the_outcome_is_not_kno
     assert getattr(error, "__notes__", None) == [told]
     assert caplog.messages == [told]
     assert committed(kafka_cluster, kafka_topic) == [b"first", b"second"]
+
+
+@contextmanager
+def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt in this function behind the nth call that it makes: there Python looks for signals."""
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes = True
+        left, is_behind_call = nth, False
+
+        def within(frame: FrameType, event: str, _argument: Any) -> Any:
+            nonlocal left, is_behind_call
+            if event == "opcode":
+                left -= is_behind_call
+                if left == 0:
+                    raise KeyboardInterrupt
+                is_behind_call = dis.opname[code.co_code[frame.f_lasti]].startswith("CALL")
+            return within
+
+        return within
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("verb", ["commit_transaction", "abort_transaction"])
+def test_wherever_a_call_to_end_is_interrupted_the_same_call_ends_it(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, verb: str
+) -> None:
+    expected: list[bytes] = []
+    with ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_topic, linger_ms=0) as producer:
+        for nth in range(1, 100):
+            value = b"%02d" % nth
+            producer.begin_transaction()
+            producer.send(kafka_topic, value)
+            is_interrupted = True
+            with suppress(KeyboardInterrupt), interrupted_within(TransactionVerbs.end.__code__, nth):
+                getattr(producer, verb)()
+                is_interrupted = False
+            if is_interrupted:
+                # `abort` may have been through.
+                with suppress(ottla.TransactionMisuse):
+                    getattr(producer, verb)()
+            if verb == "commit_transaction":
+                expected.append(value)
+            if not is_interrupted:
+                break
+    assert nth > 5
+    assert committed(kafka_cluster, kafka_topic) == expected

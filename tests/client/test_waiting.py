@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.waiting import Waiting
+from ottla.clock import MACHINE, Clock, MachineClock
 
 
 class Told(Exception):
@@ -27,9 +28,12 @@ def told() -> Iterator[signal.Signals]:
     signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.parametrize("clock", [MACHINE, Clock()], ids=["machine", "set ahead"])
 @pytest.mark.parametrize("timeout_s", [None, 50])
-def test_a_wait_hears_of_a_signal_that_did_not_wake_it(told: signal.Signals, timeout_s: float | None) -> None:
-    waiting = Waiting()
+def test_a_wait_hears_of_a_signal_that_did_not_wake_it(
+    told: signal.Signals, timeout_s: float | None, clock: MachineClock
+) -> None:
+    waiting = Waiting(clock)
 
     def send() -> None:
         while not waiting.has_waiters:

@@ -76,7 +76,7 @@ class TransactionVerbs:
         self._calls: dict[int, Call] = {}
         # The call that ends the transaction, until a thread has taken its answer.
         self._unheard: Call | None = None
-        # Held only while `_unheard` is read and set.
+        # Held while a thread decides which call ends the transaction.
         self._deciding = threading.Lock()
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
@@ -133,13 +133,14 @@ class TransactionVerbs:
             # Another thread may have asked for the other end since the first check.
             self._check_unheard(name)
             call = self._unheard
-            is_new = call is None
             if call is None:
                 token, call = self._make(name)
+                event = EndTransaction(token, committed)
+                self._driver.gate.begin_to_end(token, committed)
+                # Ctrl+C cannot come between these two: the second one is a call of C, and only behind calls does Python
+                # look for signals. A call that is repeated would wait for an answer to what nobody has asked.
                 self._unheard = call
-        if is_new:
-            self._driver.gate.begin_to_end(token, committed)
-            self._driver.flush_before(EndTransaction(token, committed))
+                self._driver.flush_before(event)
         yield call
         if committed is False:
             # `flush` need not report the records that an abort took back.

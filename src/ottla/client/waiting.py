@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from ottla.client.held_calls import run_signal_handlers
-from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
+from ottla.clock import MACHINE, MachineClock
 
 _log = logging.getLogger("ottla.client")
 
@@ -57,7 +57,8 @@ class Waiting:
         try:
             if done():
                 return True
-            due_s = None if timeout_s is None else time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
+            # `time.monotonic`, not the clock: a caller that waits for each of its records runs no interpreted code.
+            due_s = None if timeout_s is None else time.monotonic() + min(max(timeout_s, 0), threading.TIMEOUT_MAX)
             while True:
                 run_signal_handlers()
                 left_s = _SIGNALS_S if due_s is None else due_s - time.monotonic()
@@ -82,7 +83,7 @@ class Waiting:
                 left_us = None if due_us is None else due_us - clock.now_us()
                 if left_us is not None and left_us <= 0:
                     return False
-                sleep_s = SLEEP_MAX_S if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SLEEP_MAX_S)
+                sleep_s = _SIGNALS_S if left_us is None else min(clock.sleep_s(left_us / 1_000_000), _SIGNALS_S)
                 if tell_us is not None and clock.is_stopped:
                     if (quiet_us := tell_us - MACHINE.now_us()) > 0:
                         sleep_s = min(sleep_s, quiet_us / 1_000_000)
