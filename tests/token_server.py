@@ -8,6 +8,7 @@ import threading
 import time
 from base64 import b64decode
 from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -34,15 +35,21 @@ class TokenServer:
     """Gives tokens that the embedded brokers' unsecured OAUTHBEARER listeners take; a context manager.
 
     `answers`: (status, what is answered, a dict or text) to be given first, in their order. `lifetime_s`: how long the
-    tokens last, as they say themselves; `expires_in` of the answer says the same where `tells_lifetime`.
+    tokens last, as they say themselves; `expires_in` of the answer says the same where `tells_lifetime`. They last by
+    the time that `wall_s` tells.
     """
 
     def __init__(
-        self, *, lifetime_s: float = 3600, tells_lifetime: bool = True, certificate: Path | None = None
+        self,
+        *,
+        lifetime_s: float = 3600,
+        tells_lifetime: bool = True,
+        certificate: Path | None = None,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.asked: list[Asked] = []
         self.answers: deque[tuple[int, Any]] = deque()
-        self.lifetime_s, self.tells_lifetime = lifetime_s, tells_lifetime
+        self.lifetime_s, self.tells_lifetime, self._wall_s = lifetime_s, tells_lifetime, wall_s
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -77,7 +84,7 @@ class TokenServer:
         if (asked.client_id, asked.client_secret) != (CLIENT_ID, CLIENT_SECRET):
             return 401, {"error": "invalid_client", "error_description": "Client authentication failed."}
         # `unsecured_token` makes tokens of an hour.
-        token = unsecured_token({"sub": asked.client_id}, time.time() - 3600 + self.lifetime_s).value
+        token = unsecured_token({"sub": asked.client_id}, self._wall_s() - 3600 + self.lifetime_s).value
         lifetime = {"expires_in": self.lifetime_s} if self.tells_lifetime else {}
         return 200, {"access_token": token, "token_type": "Bearer", **lifetime}
 

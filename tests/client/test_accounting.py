@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from tests.client.in_time import UNHURRIED
 from tests.read_back import stored
 
 import ottla
@@ -212,7 +213,8 @@ def test_a_thread_that_goes_on_sending_at_the_end_of_a_process_does_not_hold_it_
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
     done = run(
-        """
+        UNHURRIED
+        + """
 import sys, threading, ottla
 producer = ottla.Producer(sys.argv[1], linger_ms=1)
 sent = []
@@ -235,7 +237,8 @@ while len(sent) < 1000:
 
 def test_two_producers_left_open_are_both_accounted_for(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     done = run(
-        """
+        UNHURRIED
+        + """
 import sys, ottla
 settings = {"linger_ms": 60_000, "delivery_timeout_ms": 120_000}
 producers = [ottla.Producer(sys.argv[1], acks=acks, **settings) for acks in (0, "all")]

@@ -44,7 +44,7 @@ def test_offsets_are_asked_of_the_next_leader_where_the_last_one_has_died(kafka_
     with ottla.Cluster(brokers=3) as cluster, Admin(cluster.bootstrap_servers) as admin:
         admin.create_topics(kafka_name, partitions=3, replication_factor=3)
         with Producer(cluster.bootstrap_servers, acks="all") as producer:
-            producer.send(kafka_name, b"x", partition=0).result(10)
+            producer.send(kafka_name, b"x", partition=0).result(60)
         cluster.kill(cluster.leader(kafka_name, 0))
         assert admin.end_offsets(kafka_name) == {0: 1, 1: 0, 2: 0}
         cluster.start()
@@ -306,7 +306,7 @@ def test_all_leaders_are_asked_at_the_same_time(
         kafka_cluster.faults.hold(api=api) as held,
     ):
         asked = other.submit(ask, admin, kafka_topic)
-        held.await_fired(len(leaders), timeout=20)
+        held.await_fired(len(leaders))
         held.release()
         assert asked.result(30) == {0: 0, 1: 0, 2: 0}
 

@@ -13,6 +13,10 @@ import ottla
 from ottla.client.async_producer import AsyncProducer
 from ottla.protocol.error_codes import ErrorCode
 
+from ..markers import await_markers
+
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 def producer_of(cluster: ottla.Cluster, name: str, **settings: Any) -> AsyncProducer:
     given = {"transactional_id": name, "linger_ms": 0, "retry_backoff_ms": 10, **settings}
@@ -20,6 +24,7 @@ def producer_of(cluster: ottla.Cluster, name: str, **settings: Any) -> AsyncProd
 
 
 def committed(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    await_markers(cluster.bootstrap_servers, topic)
     found = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
     return sorted(found["value"].to_pylist())
 

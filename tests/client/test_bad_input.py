@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.client.in_time import ahead
+from tests.client.in_time import UNHURRIED, ahead
 from tests.read_back import stored
 
 import ottla
@@ -357,7 +357,8 @@ def test_a_client_id_may_be_any_text(kafka_cluster: ottla.Cluster, kafka_topic: 
 
 def run_script(script: str, cluster: ottla.Cluster, topic: str) -> None:
     """In a process of its own, which forks: it ends well and says nothing."""
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, cluster.bootstrap_servers, topic]
+    arguments = [UNHURRIED + script, cluster.bootstrap_servers, topic]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
     assert (done.returncode, done.stderr) == (0, "")
 

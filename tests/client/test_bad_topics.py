@@ -11,6 +11,8 @@ from tests.read_back import stored
 
 import ottla
 
+from ..markers import await_markers
+
 NO_TOPICS: list[Any] = [None, 5, b"t", ["t"], ""]
 SENTENCE = "A topic is a non-empty str, not "
 
@@ -72,6 +74,7 @@ def test_a_transaction_goes_on_without_it(
         with pytest.raises(ottla.RecordError, match=SENTENCE):
             producer.send(topic, b"x")
         producer.send(kafka_topic, b"1")
+    await_markers(kafka_cluster.bootstrap_servers, kafka_topic)
     assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]
 
 
@@ -90,7 +93,7 @@ def test_coroutines_are_told_too(kafka_cluster: ottla.Cluster, kafka_topic: str,
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
 def test_it_has_no_partitions_and_takes_no_table(kafka_cluster: ottla.Cluster, kafka_topic: str, topic: Any) -> None:
     table = pa.table({"v": ["1"]})
-    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=10_000) as producer:
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
         with pytest.raises(ottla.RecordError, match=SENTENCE):
             producer.partitions_for(topic)
         with pytest.raises(ottla.RecordError, match=SENTENCE):
@@ -105,7 +108,7 @@ def test_coroutines_find_no_partitions_of_it(kafka_cluster: ottla.Cluster, kafka
     table = pa.table({"v": ["1"]})
 
     async def work() -> None:
-        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=10_000) as producer:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
             with pytest.raises(ottla.RecordError, match=SENTENCE):
                 await producer.partitions_for(topic)
             with pytest.raises(ottla.RecordError, match=SENTENCE):

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.client.in_time import wait_until
+from tests.client.in_time import ahead, connections_lost, wait_until
 
 import ottla
 from ottla.client.connection_log import ConnectionLog
@@ -72,8 +72,11 @@ def test_an_address_that_comes_and_goes_is_told_of_no_more_often(said: Any) -> N
 
 
 def test_a_producer_tells_that_nobody_listens_and_its_error_names_each_address(said: Any, closed_port: str) -> None:
+    clock = ottla.Clock()
     with (
-        ottla.Producer(closed_port, max_block_ms=300, client_id="orders") as producer,
+        ottla.Producer(closed_port, max_block_ms=2_000, client_id="orders", clock=clock) as producer,
+        connections_lost() as wait,
+        ahead(clock, 2, wait),
         pytest.raises(ottla.Unreachable) as failed,
     ):
         producer.send("flights", b"x")
@@ -88,8 +91,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_told_of(said: Any) -> None:
         assert said() == []
         cluster.kill(1)
         waiting = producer.send("flights", b"meanwhile")
-        with pytest.raises(TimeoutError):
-            producer.flush(0.5)
+        wait_until(said)
         cluster.start(1)
         waiting.result(60)
         address = cluster.bootstrap_servers
@@ -102,15 +104,18 @@ def test_a_broker_that_is_killed_and_comes_back_is_told_of(said: Any) -> None:
 def test_brokers_that_metadata_named_are_in_the_error_of_a_send_that_waited_in_vain(said: Any) -> None:
     with ottla.Cluster(brokers=3) as cluster:
         addresses = cluster.bootstrap_servers.split(",")
-        with ottla.Producer(
-            addresses[0], max_block_ms=2000, delivery_timeout_ms=2000, request_timeout_ms=1000
-        ) as sender:
+        clock = ottla.Clock()
+
+        def two_refuse() -> None:
+            wait_until(lambda: sum("connection refused" in message for _, message in said()) > 1)
+
+        with ottla.Producer(addresses[0], clock=clock) as sender:
             cluster.create_topic("flights", partitions=3)
             for partition in range(3):
                 sender.send("flights", b"before", partition=partition).result(30)
             for broker in (1, 2, 3):
                 cluster.kill(broker)
-            with pytest.raises(ottla.Unreachable) as failed:
+            with ahead(clock, 60, two_refuse), pytest.raises(ottla.Unreachable) as failed:
                 sender.send("weather", b"x")
     assert addresses[0] in str(failed.value)
     assert any(address in str(failed.value) for address in addresses[1:])
@@ -118,12 +123,14 @@ def test_brokers_that_metadata_named_are_in_the_error_of_a_send_that_waited_in_v
 
 
 def test_closing_and_idle_connections_are_not_told_of(said: Any) -> None:
-    with ottla.Cluster(brokers=1, settings={"connections_max_idle_ms": 200}) as cluster:
+    clock = ottla.Clock()
+    with ottla.Cluster(brokers=1, clock=clock, settings={"connections_max_idle_ms": 600_000}) as cluster:
         cluster.create_topic("flights")
         with ottla.Producer(cluster.bootstrap_servers) as producer:
             for _ in range(2):
                 producer.send("flights", b"x").result(30)
                 assert producer.metrics()["connection-count"]
+                clock.advance(601)
                 wait_until(lambda: producer.metrics()["connection-count"] == 0)
         with ottla.Producer(cluster.bootstrap_servers, connections_max_idle_ms=200) as producer:
             producer.send("flights", b"x").result(30)
@@ -132,14 +139,19 @@ def test_closing_and_idle_connections_are_not_told_of(said: Any) -> None:
 
 
 def test_readers_and_admins_tell_too(said: Any, closed_port: str) -> None:
+    clock = ottla.Clock()
     with (
+        ottla.Admin(closed_port, client_id="boss", default_api_timeout_ms=2_000, clock=clock) as admin,
+        connections_lost() as wait,
+        ahead(clock, 2, wait),
         pytest.raises(ottla.Unreachable),
-        ottla.Admin(closed_port, client_id="boss", default_api_timeout_ms=300) as admin,
     ):
         admin.list_topics()
     with (
+        ottla.Reader(closed_port, "flights", client_id="eyes", default_api_timeout_ms=2_000, clock=clock) as reader,
+        connections_lost() as wait,
+        ahead(clock, 2, wait),
         pytest.raises(ottla.Unreachable),
-        ottla.Reader(closed_port, "flights", client_id="eyes", default_api_timeout_ms=300) as reader,
     ):
         next(iter(reader))
     assert said() == [

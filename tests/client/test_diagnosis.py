@@ -214,8 +214,7 @@ def test_one_slow_leader_of_three_is_named(cluster: Cluster, topic: str) -> None
     slow = cluster.leader(topic, 1)
     with ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
         with cluster.faults.delay_ack(topic=topic, broker_id=slow, delay_ms=60):
-            for number in range(42):
-                producer.send(topic, b"v", partition=number % 6).result(30)
+            wait_for_each_until(producer, topic, lambda: Limit.SLOW_BROKER in limits(producer), result)
         finding = next(each for each in producer.diagnosis().findings if each.limit is Limit.SLOW_BROKER)
     assert f"Broker {slow} answers slowly" in finding.sentence
     assert finding.evidence[f"request-latency-avg of broker {slow}"] >= 60

@@ -161,9 +161,7 @@ def test_coroutines_are_intercepted_alike(kafka_cluster: ottla.Cluster, kafka_to
     notes = Notes()
 
     async def send() -> None:
-        async with ottla.AsyncProducer(
-            kafka_cluster.bootstrap_servers, interceptor_classes=[notes], max_block_ms=10_000
-        ) as producer:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, interceptor_classes=[notes]) as producer:
             stored = await (await producer.send(kafka_topic, b"1"))
             assert stored.offset == 0
             await (await producer.send(kafka_topic, b"2"))

@@ -66,7 +66,7 @@ def test_a_producer_that_is_closed_while_the_io_thread_takes_batches_ends(produc
     driver.loop.wake()
     assert closes.wait(30)
     # Who closes waits for this; nothing else wakes the I/O thread.
-    assert driver.waits.wait_for(lambda: driver.has_ended, 10)
+    assert driver.waits.wait_for(lambda: driver.has_ended, 60)
     producer.close(5)
 
 

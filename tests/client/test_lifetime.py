@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.client.in_time import UNHURRIED
 
 import ottla
 from ottla.client import lifetime
@@ -25,10 +26,10 @@ from ottla.protocol.error_codes import ErrorCode
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, *arguments],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", UNHURRIED + script, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -80,12 +81,12 @@ def test_what_a_child_of_multiprocessing_has_sent_is_delivered_at_its_end_withou
 ) -> None:
     """Such a child ends without what `atexit` was given."""
     script = tmp_path / "parent.py"
-    script.write_text(_CHILD)
+    script.write_text(UNHURRIED + _CHILD)
     done = subprocess.run(
         [sys.executable, str(script), kafka_cluster.bootstrap_servers, kafka_topic, method, kept],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -177,7 +178,7 @@ producer.close()
 
 def test_ctrl_c_in_flush_loses_nothing_and_a_second_flush_works(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", _FLUSHES, kafka_cluster.bootstrap_servers, kafka_topic],
+        [sys.executable, "-c", UNHURRIED + _FLUSHES, kafka_cluster.bootstrap_servers, kafka_topic],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -17,6 +17,7 @@ from tests.client.in_time import wait_until
 import ottla
 from ottla import Listener, OAuthBearerToken
 from ottla.client.security import Security
+from ottla.clock import MACHINE, MachineClock
 from ottla.connection.authentication import unsecured_token
 from ottla.connection.settings import ConnectionSettings
 from ottla.producer.settings import ProducerSettings
@@ -45,7 +46,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ottla.Cluster]
         listeners = {
             "PLAINTEXT": Listener(),
             "UNSECURED": Listener(**unsecured),
-            "SHORT": Listener(**unsecured, session_lifetime_ms=2500),
             "BOTH": Listener(
                 protocol="SASL_PLAINTEXT", sasl_mechanisms=["PLAIN", "OAUTHBEARER"], users={"ada": "lovelace"}
             ),
@@ -79,8 +79,8 @@ class Provider:
         return self._give()
 
 
-def good(lifetime_s: float = 3600) -> OAuthBearerToken:
-    token = unsecured_token({"sub": "ada"}, time.time() - 3600 + lifetime_s)
+def good(lifetime_s: float = 3600, clock: MachineClock = MACHINE) -> OAuthBearerToken:
+    token = unsecured_token({"sub": "ada"}, clock.wall_ms() / 1000 - 3600 + lifetime_s)
     return OAuthBearerToken(token.value, token.expires_at_s)
 
 
@@ -107,15 +107,11 @@ def test_text_will_do_and_is_asked_for_every_time(cluster: ottla.Cluster, topic:
         assert topic in admin.list_topics()
 
 
-def test_a_token_is_used_again_until_most_of_its_time_is_over(
-    cluster: ottla.Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sessions of seconds, renewed with a token of an hour: it is asked for once."""
-    # Long before they end, lest a machine that stalls lets one end.
-    monkeypatch.setattr("ottla.connection.authentication._RENEW_SOONEST", 0.28)
-    monkeypatch.setattr("ottla.connection.authentication._RENEW_LATEST", 0.3)
-    provider = Provider(good)
-    _send_in_sessions(4, cluster.bootstrap_servers_of("SHORT"), topic, settings(provider))
+def test_a_token_is_used_again_until_most_of_its_time_is_over() -> None:
+    """Sessions of a minute, renewed with a token of an hour: it is asked for once."""
+    clock = ottla.Clock()
+    provider = Provider(lambda: good(3600, clock))
+    _send_in_sessions_of_a_minute(4, clock, provider, session_lifetime_ms=60_000)
     assert len(provider.threads) == 1
 
 
@@ -129,7 +125,7 @@ def test_how_much_of_its_time_a_token_is_used_is_a_setting(factor: float) -> Non
         clock.advance(passed_s)
         given_token = threading.Event()
         security.get_token(lambda token, why: given_token.set())  # noqa: B023
-        assert given_token.wait(10)
+        assert given_token.wait(60)
         assert len(provider.threads) == asked
 
 
@@ -162,9 +158,10 @@ def test_a_token_that_was_refused_is_not_shown_again(cluster: ottla.Cluster, top
         assert producer.metrics()["connection-creation-total"] == 2
 
 
-def test_a_session_ends_with_its_token_and_goes_on_with_the_next(cluster: ottla.Cluster, topic: str) -> None:
-    provider = Provider(lambda: good(2))
-    _send_in_sessions(4, cluster.bootstrap_servers_of("UNSECURED"), topic, settings(provider))
+def test_a_session_ends_with_its_token_and_goes_on_with_the_next() -> None:
+    clock = ottla.Clock()
+    provider = Provider(lambda: good(60, clock))
+    _send_in_sessions_of_a_minute(4, clock, provider)
     assert len(provider.threads) >= 2
 
 
@@ -209,17 +206,25 @@ def test_a_producer_and_a_cluster_of_one_clock_agree_on_tokens_after_years() -> 
                 clock.advance(3 * 365 * 86_400)
 
 
-def _send_in_sessions(count: int, address: str, topic: str, given: dict[str, Any]) -> None:
+def _send_in_sessions_of_a_minute(count: int, clock: ottla.Clock, provider: Provider, **listener: Any) -> None:
     """Send a record in each of so many sessions, by one connection that is never lost."""
-    with ottla.Producer(address, retries=0, enable_idempotence=False, **given) as producer:
-        producer.send(topic, b"x").result(30)
-        opened = producer.metrics()["connection-creation-total"]
-        for _ in range(count - 1):
-            # A record that is handled once a session is over is lost with its connection, so each follows a renewal.
-            renewals = producer.metrics()["successful-reauthentication-total"]
-            wait_until(lambda: producer.metrics()["successful-reauthentication-total"] > renewals)  # noqa: B023
-            producer.send(topic, b"x").result(30)
-        assert producer.metrics()["connection-creation-total"] == opened
+    tokens = Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"], **listener)
+    given = settings(provider, clock=clock, linger_ms=0, retries=0, enable_idempotence=False)
+    with ottla.Cluster(1, clock=clock, listeners={"TOKENS": tokens}) as cluster:
+        cluster.create_topic("orders")
+        # The time is not over before all have done what was due.
+        clock.stop()
+        with ottla.Producer(cluster.bootstrap_servers, **given) as producer:
+            producer.send("orders", b"x").result()
+            opened = producer.metrics()["connection-creation-total"]
+            for _ in range(count - 1):
+                renewals = producer.metrics()["successful-reauthentication-total"]
+                # Renewals are due after 95 % of a session at the latest.
+                clock.advance(58)
+                wait_until(lambda: producer.metrics()["successful-reauthentication-total"] > renewals)  # noqa: B023
+                producer.send("orders", b"x").result()
+            assert producer.metrics()["connection-creation-total"] == opened
+        clock.go_on()
 
 
 @pytest.mark.parametrize("token", ["forever", "a-minute"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.client.in_time import ahead, connections_lost
 
 import ottla
 from ottla.client.offset_lookup import OffsetLookup
@@ -32,7 +33,7 @@ def committed(cluster: ottla.Cluster, group_id: str, topic: str, partitions: int
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id})
     try:
         wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return [found.offset for found in consumer.committed(wanted, timeout=20)]
+        return [found.offset for found in consumer.committed(wanted, timeout=60)]
     finally:
         consumer.close()
 
@@ -97,10 +98,10 @@ def test_a_group_learns_what_was_processed(
     kafka_cluster: ottla.Cluster, kafka_topic: str, kafka_name: str, lookup: OffsetLookup
 ) -> None:
     send(kafka_cluster, kafka_topic, 0, [1, 2, 3])
-    lookup.commit(kafka_name, {(kafka_topic, 0): 2, (kafka_topic, 1): 0}, 10_000)
+    lookup.commit(kafka_name, {(kafka_topic, 0): 2, (kafka_topic, 1): 0}, 60_000)
     assert committed(kafka_cluster, kafka_name, kafka_topic, 3) == [2, 0, -1001]
     kafka_cluster.move_coordinator(group=kafka_name)
-    lookup.commit(kafka_name, {(kafka_topic, 0): 3}, 10_000)
+    lookup.commit(kafka_name, {(kafka_topic, 0): 3}, 60_000)
     assert committed(kafka_cluster, kafka_name, kafka_topic, 3) == [3, 0, -1001]
 
 
@@ -114,13 +115,18 @@ def test_a_group_with_members_is_not_committed_to(
         while not joined:
             member.poll(0.2)
         with pytest.raises(KafkaError, match=rf"UNKNOWN_MEMBER_ID.*group '{kafka_name}' could not be committed"):
-            lookup.commit(kafka_name, {(kafka_topic, 0): 2}, 10_000)
+            lookup.commit(kafka_name, {(kafka_topic, 0): 2}, 60_000)
     finally:
         member.close()
 
 
 def test_nobody_there_is_said_with_the_address() -> None:
-    asking = OffsetLookup("127.0.0.1:1", default_api_timeout_ms=2_000)
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"):
+    clock = ottla.Clock()
+    asking = OffsetLookup("127.0.0.1:1", clock=clock)
+    with (
+        connections_lost() as wait,
+        ahead(clock, 60, wait),
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"),
+    ):
         asking.partitions(["t"])
     asking.close()

@@ -106,7 +106,7 @@ def test_with_a_batch_size_of_zero_every_record_goes_alone(
 
 def test_a_record_larger_than_a_batch_goes_alone_among_others(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     sizes = [10, 10, 50_000, 10, 10]
-    with Producer(kafka_cluster.bootstrap_servers, batch_size=1_000, linger_ms=1000) as producer:
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=1_000, linger_ms=60_000) as producer:
         for size in sizes:
             producer.send(kafka_topic, b"x" * size, partition=0)
     with Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
@@ -421,7 +421,7 @@ def test_what_is_no_time_to_wait_is_refused_before_anything_is_done(
                 ):
                     wait(timeout)
             producer.send(kafka_topic, b"z")
-            producer.flush(10)
+            producer.flush(60)
             assert delivery.done()
 
 
@@ -514,7 +514,7 @@ def test_waiting_inside_a_callback_is_refused_instead_of_hanging(
 
 
 def test_an_exception_in_the_io_thread_settles_every_delivery(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=10_000)
+    producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=60_000)
     producer.partitions_for(kafka_topic)
     waiting = producer.send(kafka_topic, b"never taken", partition=1)
     stored = producer.send(

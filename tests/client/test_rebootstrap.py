@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.client.in_time import connections_lost
 
 import ottla
 from ottla.client.producer import Producer
@@ -15,17 +17,19 @@ TOPIC = "flights"
 
 
 @pytest.fixture
-def moved(closed_port: str) -> Iterator[Any]:
+def moved(taken_port: socket.socket) -> Iterator[Any]:
     """Call it with settings: it gives a producer that has sent to a cluster that is gone by now; another is there."""
     with contextlib.ExitStack() as open_things:
 
         def move(**settings: Any) -> Producer:
+            port = taken_port.getsockname()[1]
             with ottla.Cluster(brokers=1) as first:
                 first.create_topic(TOPIC, partitions=1)
-                addresses = f"{first.bootstrap_servers},{closed_port}"
+                addresses = f"{first.bootstrap_servers},127.0.0.1:{port}"
                 producer = Producer(addresses, linger_ms=0, reconnect_backoff_max_ms=100, **settings)
                 assert producer.send(TOPIC, b"first").result(30).offset == 0
-            second = open_things.enter_context(ottla.Cluster(brokers=1, port=int(closed_port.rpartition(":")[2])))
+            taken_port.close()
+            second = open_things.enter_context(ottla.Cluster(brokers=1, port=port))
             open_things.callback(producer.close, 0)
             second.create_topic(TOPIC, partitions=1)
             return producer
@@ -39,7 +43,11 @@ def test_the_other_bootstrap_address_is_found(moved: Any) -> None:
 
 
 def test_with_recovery_none_the_producer_keeps_to_the_brokers_it_knows(moved: Any) -> None:
-    producer = moved(metadata_recovery_strategy="none", request_timeout_ms=1_000, delivery_timeout_ms=3_000)
-    delivery = producer.send(TOPIC, b"second")
+    clock = ottla.Clock()
+    producer = moved(metadata_recovery_strategy="none", clock=clock)
+    with connections_lost(20) as wait:
+        delivery = producer.send(TOPIC, b"second")
+        wait()
+    clock.advance(120)
     with pytest.raises(ottla.DeliveryFailed, match=r"delivery\.timeout\.ms"):
-        delivery.result(30)
+        delivery.result(60)

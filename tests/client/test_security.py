@@ -201,11 +201,14 @@ def test_one_broker_with_a_wrong_certificate_does_not_keep_records_from_the_othe
         good, bad = ([n for n in range(4) if cluster.leader("flights", n) == broker] for broker in (1, 2))
         assert good
         assert bad
-        given = settings_for(papers, "SSL") | {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
-        with ottla.Producer(f"127.0.0.1:{relay.ports[0]}", **given) as producer:
+        clock = ottla.Clock()
+        given = settings_for(papers, "SSL") | {"clock": clock, "linger_ms": 0}
+        with ottla.Producer(f"127.0.0.1:{relay.ports[0]}", **given) as producer, connections_lost(1) as wait:
             lost = [producer.send("flights", b"x", partition=number) for number in bad]
             stored = [producer.send("flights", b"x", partition=number) for _ in range(100) for number in good]
             assert all(delivery.exception(60) is None for delivery in stored)
+            wait()
+            clock.advance(120)
             for delivery in lost:
                 error = delivery.exception(60)
                 assert error is not None

@@ -15,6 +15,8 @@ from tests.read_back import stored_records
 import ottla
 from ottla.records.plain import Record, decode_batches
 
+from ..markers import await_markers
+
 LIMIT_BYTES = 1000
 _numbers = count()
 
@@ -102,6 +104,7 @@ def test_a_transaction_with_batches_too_large_is_committed_whole(
                 for value in part:
                     producer.send(narrow_topic, value, partition=0)
         assert producer.metrics()["batch-split-total"] > 0
+    await_markers(kafka_cluster.bootstrap_servers, narrow_topic)
     found = [bytes(record.value) for record in stored_records(kafka_cluster, narrow_topic, "read_committed")[0]]
     assert found == values
 

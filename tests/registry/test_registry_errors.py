@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -21,22 +21,26 @@ QUICK = {"retries_wait_ms": 1, "retries_max_wait_ms": 2}
 _SCHEMA = b'{"schema":"\\"int\\"","guid":"g"}'
 
 
-def test_a_registry_that_is_not_there_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    client = RegistryClient(f"http://127.0.0.1:{port}", QUICK, max_retries=1)
-    with pytest.raises(
-        ottla.RegistryError, match=f"127.0.0.1:{port} cannot be reached .* check schema.registry.url"
-    ) as error:
+@pytest.fixture
+def absent() -> Iterator[str]:
+    """Where no registry listens; its port is taken, so that nobody else is given it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_registry_that_is_not_there_is_named(absent: str) -> None:
+    client = RegistryClient(absent, QUICK, max_retries=1)
+    with pytest.raises(ottla.RegistryError, match=f"{absent} cannot be reached .* check schema.registry.url") as error:
         client.by_id(1)
     assert error.value.retriable
 
 
-def test_the_next_registry_is_asked_where_one_is_not_there(registry_of: Callable[..., ScriptedRegistry]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        gone = f"http://127.0.0.1:{server.getsockname()[1]}"
+def test_the_next_registry_is_asked_where_one_is_not_there(
+    registry_of: Callable[..., ScriptedRegistry], absent: str
+) -> None:
     there = registry_of(answer(_SCHEMA))
-    client = RegistryClient([gone, there.url], QUICK, max_retries=0)
+    client = RegistryClient([absent, there.url], QUICK, max_retries=0)
     assert client.by_id(1).text == '"int"'
     assert client.by_id(2).text == '"int"'
     assert len(there.requests) == 2
@@ -97,7 +101,7 @@ def test_a_kept_connection_that_has_ended_is_replaced_at_once(
     assert client.by_id(2).text == '"int"'
 
 
-def test_a_deletion_is_sent_once(registry_of: Callable[..., ScriptedRegistry]) -> None:
+def test_a_deletion_is_sent_once(registry_of: Callable[..., ScriptedRegistry], absent: str) -> None:
     registry = registry_of(answer(_SCHEMA), None, answer(b"[1]"))
     client = RegistryClient(registry.url, QUICK)
     client.by_id(1)
@@ -105,9 +109,7 @@ def test_a_deletion_is_sent_once(registry_of: Callable[..., ScriptedRegistry]) -
         client.delete_subject("s")
     assert len(registry.requests) == 2
     # What was never sent is sent to the next one.
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        gone = f"http://127.0.0.1:{server.getsockname()[1]}"
-    assert RegistryClient([gone, registry.url], QUICK).delete_subject("s") == [1]
+    assert RegistryClient([absent, registry.url], QUICK).delete_subject("s") == [1]
 
 
 def test_a_slow_registry_is_waited_for_as_long_as_one_said(registry_of: Callable[..., ScriptedRegistry]) -> None:
