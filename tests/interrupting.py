@@ -1,7 +1,8 @@
-"""Signals at the worst of moments: when a call of the system has just been carried out, or is about to sleep."""
+"""Signals at the worst of moments: when a call has just been carried out, or is about to sleep."""
 
 from __future__ import annotations
 
+import dis
 import signal
 import sys
 import threading
@@ -74,3 +75,32 @@ def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
         sender.join()
         signal.signal(signal.SIGUSR1, before)
     return False
+
+
+@contextmanager
+def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt in this function behind the nth call that it makes: there Python looks for signals."""
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes = True
+        left, is_behind_call = nth, False
+
+        def within(frame: FrameType, event: str, _argument: Any) -> Any:
+            nonlocal left, is_behind_call
+            if event == "opcode":
+                left -= is_behind_call
+                if left == 0:
+                    raise KeyboardInterrupt
+                is_behind_call = dis.opname[code.co_code[frame.f_lasti]].startswith("CALL")
+            return within
+
+        return within
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

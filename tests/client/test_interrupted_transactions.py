@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dis
 import logging
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import CodeType, FrameType
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.client.in_time import run
+from tests.interrupting import interrupted_within
 
 import ottla
 from ottla.client.coroutine_waits import CoroutineWaits
@@ -134,35 +132,6 @@ def test_who_is_interrupted_while_committing_is_told_that_the_outcome_is_not_kno
     assert getattr(error, "__notes__", None) == [told]
     assert caplog.messages == [told]
     assert committed(kafka_cluster, kafka_topic) == [b"first", b"second"]
-
-
-@contextmanager
-def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt in this function behind the nth call that it makes: there Python looks for signals."""
-
-    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
-        if frame.f_code is not code:
-            return None
-        frame.f_trace_opcodes = True
-        left, is_behind_call = nth, False
-
-        def within(frame: FrameType, event: str, _argument: Any) -> Any:
-            nonlocal left, is_behind_call
-            if event == "opcode":
-                left -= is_behind_call
-                if left == 0:
-                    raise KeyboardInterrupt
-                is_behind_call = dis.opname[code.co_code[frame.f_lasti]].startswith("CALL")
-            return within
-
-        return within
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 @pytest.mark.parametrize("verb", ["commit_transaction", "abort_transaction"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.interrupting import interrupted_within
 
 import ottla
 from ottla.registry.cache import Cache
@@ -245,6 +247,22 @@ def test_one_thread_asks_for_all_that_ask_the_same(registry_of: Callable[..., Sc
         thread.join()
     assert found == ['"int"'] * 20
     assert len(registry.requests) == 1
+
+
+def test_wherever_asking_is_interrupted_the_next_one_who_asks_is_told() -> None:
+    cache = Cache(10)
+    for nth in itertools.count(1):
+        try:
+            with interrupted_within(Cache.get.__code__, nth):
+                assert cache.get(nth, lambda: "told") == "told"
+            break
+        except KeyboardInterrupt:
+            found: list[str] = []
+            asking = threading.Thread(target=lambda: found.append(cache.get(nth, lambda: "told")), daemon=True)  # noqa: B023
+            asking.start()
+            asking.join(30)
+            assert found == ["told"]
+    assert nth > 3
 
 
 def test_a_cache_does_not_grow_and_forgets_what_was_not_asked_for() -> None:

@@ -11,6 +11,9 @@ from typing import Any
 from ottla.errors import OttlaError, fresh
 from ottla.registry.forks import tell_of_forks
 
+# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
+_SIGNALS_S = 0.5
+
 
 class _Flight:
     """A request under way, which other threads wait for."""
@@ -45,18 +48,35 @@ class Cache:
         While one thread fetches a key, others that need it wait, and get the same value, or the same error.
         """
         while True:
-            with self._lock:
-                found = self._found(key)
-                if found is not None:
-                    return found[0]
-                flight = self._flights.get(key)
-                forgotten = self._forgotten
-                is_ours = flight is None
-                if flight is None:
-                    flight = self._flights[key] = _Flight()
-            if is_ours:
-                return self._fly(key, flight, fetch, keep_s, forgotten)
-            flight.landed.wait()
+            ours: _Flight | None = None
+            try:
+                with self._lock:
+                    found = self._found(key)
+                    if found is not None:
+                        return found[0]
+                    forgotten = self._forgotten
+                    flight = self._flights.get(key)
+                    # One that has landed is there for a moment only, or its thread was interrupted in that moment.
+                    if flight is None or flight.landed.is_set():
+                        flight = self._flights[key] = ours = _Flight()
+                if ours is not None:
+                    ours.value = value = fetch()
+                    with self._lock:
+                        if forgotten == self._forgotten:
+                            self._put(key, value, keep_s)
+                    return value
+            except BaseException as error:
+                if ours is not None:
+                    ours.error = error
+                raise
+            finally:
+                if ours is not None:
+                    ours.landed.set()
+                    with self._lock:
+                        if self._flights.get(key) is ours:
+                            del self._flights[key]
+            while not flight.landed.wait(_SIGNALS_S):
+                pass
             if flight.error is None:
                 return flight.value
             if isinstance(flight.error, OttlaError):
@@ -103,21 +123,3 @@ class Cache:
         self._values.move_to_end(key)
         while len(self._values) > self._capacity:
             self._values.popitem(last=False)
-
-    def _fly(
-        self, key: Hashable, flight: _Flight, fetch: Callable[[], Any], keep_s: float | None, forgotten: int
-    ) -> Any:
-        try:
-            flight.value = value = fetch()
-            with self._lock:
-                if forgotten == self._forgotten:
-                    self._put(key, value, keep_s)
-            return value
-        except BaseException as error:
-            flight.error = error
-            raise
-        finally:
-            with self._lock:
-                if self._flights.get(key) is flight:
-                    del self._flights[key]
-            flight.landed.set()
