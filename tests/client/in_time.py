@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+import pytest
+
 import ottla
 
 T = TypeVar("T")
@@ -79,6 +81,11 @@ def ahead(clock: ottla.Clock, seconds: float, when: Callable[[], object] | None 
     error = moving.ended()
     if error is not None:
         raise error
+
+
+def logged(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
+    """What was logged under a name: brokers, too, log into this process, whenever something befalls them."""
+    return [record.getMessage() for record in caplog.records if record.name == name]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.client.in_time import logged
 from tests.read_back import stored_in_time
 
 import ottla
@@ -118,7 +119,7 @@ def test_an_interceptor_that_raises_is_logged_once_a_kind_and_counted_and_change
     assert [record.value for record in notes.records] == expected
     assert len(notes.batches) == len(notes.acks) == 21
     assert producer.metrics()["ottla-interceptor-error-total"] == 20 + 1 + 21 + 21 + 1
-    told = [record.getMessage().split()[0] for record in caplog.records]
+    told = [message.split()[0] for message in logged(caplog, "ottla.producer")]
     assert sorted(told) == ["close", "on_ack", "on_batch", "on_send", "on_send"]
 
 

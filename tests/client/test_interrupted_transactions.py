@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.client.in_time import run
+from tests.client.in_time import logged, run
 from tests.interrupting import interrupted_within
 
 import ottla
@@ -114,7 +114,7 @@ def test_who_is_interrupted_while_beginning_leaves_nothing_open(
     with caplog.at_level(logging.WARNING, "ottla.producer"):
         error = block(kafka_cluster, kafka_topic, nth, kind)
     assert not hasattr(error, "__notes__")
-    assert caplog.messages == []
+    assert logged(caplog, "ottla.producer") == []
     assert committed(kafka_cluster, kafka_topic) == [b"second"]
 
 
@@ -130,7 +130,7 @@ def test_who_is_interrupted_while_committing_is_told_that_the_outcome_is_not_kno
         error = block(kafka_cluster, kafka_topic, COMMIT, kind)
     told = "interrupted while the transaction was being committed: it is not known whether it is committed"
     assert getattr(error, "__notes__", None) == [told]
-    assert caplog.messages == [told]
+    assert logged(caplog, "ottla.producer") == [told]
     assert committed(kafka_cluster, kafka_topic) == [b"first", b"second"]
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
-from tests.client.in_time import ahead, wait_until
+from tests.client.in_time import ahead, logged, wait_until
 from tests.read_back import stored_count, stored_records
 
 import ottla
@@ -54,7 +54,7 @@ def test_idempotence_that_had_to_yield_is_logged_and_shown(
     with caplog.at_level(logging.INFO, "ottla.producer"), Producer(address, acks=1) as producer:
         assert repr(producer).endswith(", acks=1, idempotence off because of acks=1>")
         assert producer.metrics()["ottla-idempotence-enabled"] == 0
-    assert caplog.messages == ["enable.idempotence is on by default and off here because of acks=1"]
+    assert logged(caplog, "ottla.producer") == ["enable.idempotence is on by default and off here because of acks=1"]
     with Producer(address) as producer:
         assert repr(producer).endswith(", acks=all, idempotence on>")
         assert producer.metrics()["ottla-idempotence-enabled"] == 1
@@ -68,9 +68,12 @@ def test_settings_that_can_hardly_be_meant_are_warned_of(
         assert [delivery.result(30).offset for delivery in told] == list(range(20))
     with ottla.Admin(kafka_cluster.bootstrap_servers, retry_backoff_ms=5_000):
         pass
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
-    assert caplog.messages[0].startswith("buffer.memory=2000 is below batch.size=5000: ")
-    assert caplog.messages[1].startswith("retry.backoff.ms=5000 is above retry.backoff.max.ms=1000; ")
+    [of_producer], [of_admin] = logged(caplog, "ottla.producer"), logged(caplog, "ottla.client")
+    assert of_producer.startswith("buffer.memory=2000 is below batch.size=5000: ")
+    assert of_admin.startswith("retry.backoff.ms=5000 is above retry.backoff.max.ms=1000; ")
+    assert {record.levelname for record in caplog.records if record.getMessage() in (of_producer, of_admin)} == {
+        "WARNING"
+    }
 
 
 def test_every_number_may_be_as_large_as_it_goes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -335,8 +338,7 @@ def test_waiting_for_a_topic_that_does_not_exist_is_logged_once(
     ):
         send_one()
     # The request that is held back times out, which `ottla.client` logs.
-    told = [record.getMessage() for record in caplog.records if record.name == "ottla.producer"]
-    assert told == [
+    assert logged(caplog, "ottla.producer") == [
         "orders: waiting for topic 'no-such-topic', up to max.block.ms: UNKNOWN_TOPIC_OR_PARTITION: the broker does "
         "not know this topic or partition (topic 'no-such-topic'); create it, or check its name"
     ]

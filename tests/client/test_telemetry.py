@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("opentelemetry.proto")
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
+from tests.client.in_time import logged
 from tests.client.telemetry_proxy import CLIENT_INSTANCE_ID, CODECS, TelemetryProxy
 
 import ottla
@@ -90,7 +91,7 @@ def test_a_broker_that_asks_is_told_every_so_often_and_at_the_end(
     assert not any("client_id" in dict(labels) for _, labels in points)
     assert last.value("record.send.total") == 10
     assert last.value("buffer.total.bytes") == 33_554_432
-    assert [str(CLIENT_INSTANCE_ID) in record.getMessage() for record in caplog.records] == [True]
+    assert [str(CLIENT_INSTANCE_ID) in message for message in logged(caplog, "ottla.producer")] == [True]
 
 
 def test_totals_are_sums_that_only_grow_and_all_else_are_gauges(through: Through, topic: str) -> None:

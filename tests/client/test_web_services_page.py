@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -62,11 +61,6 @@ def orders(servers: str) -> list[bytes]:
     return list(ottla.read_table(servers, "orders").column("value").to_pylist())
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
-
-
 def test_an_order_that_fastapi_acknowledges_is_stored(tmp_path: Path, servers: str) -> None:
     pytest.importorskip("fastapi")
     (tmp_path / "service.py").write_text(FASTAPI.replace("localhost:9092", servers))
@@ -89,7 +83,7 @@ def test_an_order_that_gunicorn_acknowledges_is_stored(tmp_path: Path, servers: 
     pytest.importorskip("gunicorn")
     (tmp_path / "app.py").write_text(app.replace("localhost:9092", servers))
     (tmp_path / "gunicorn.conf.py").write_text(conf.replace("localhost:9092", servers))
-    command = ("-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{free_port()}", "app:app")
+    command = ("-m", "gunicorn", "--workers", "2", "--bind", "127.0.0.1:0", "app:app")
     with running(tmp_path, *command) as process:
         assert process.stdout is not None
         address = address_in(process.stdout)
