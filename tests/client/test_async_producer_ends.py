@@ -49,6 +49,24 @@ def test_a_cancelled_close_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: st
     run(work())
 
 
+def test_who_closes_makes_up_for_a_landing_that_ctrl_c_kept_from_running(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+        await producer.partitions_for(kafka_topic)
+        # As after KeyboardInterrupt where the event loop calls `land`: it was rung for, and does not come.
+        producer._waits._is_rung = True
+        awaiting = asyncio.ensure_future(outcome(await producer.send(kafka_topic, b"x")))
+        await producer.close()
+        assert (await awaiting).offset == 0
+
+    async def outcome(delivery: ottla.Delivery) -> ottla.RecordMetadata:
+        return await delivery
+
+    run(work())
+
+
 def test_what_is_no_time_to_wait_is_refused_before_anything_is_done(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:

@@ -275,6 +275,9 @@ class CoroutineWaits:
         waiter = self._driver.waiting.watch(done, tell)
         try:
             if not done():
+                # Ctrl+C may have kept `land` from running; twice does no harm.
+                self._is_rung = False
+                self.ring()
                 await future
         finally:
             self._driver.waiting.forget(waiter)
