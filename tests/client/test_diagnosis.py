@@ -124,11 +124,20 @@ def test_without_acks_a_paced_producer_has_no_latency_and_no_limit(cluster: Clus
 
 
 def test_an_application_that_is_busy_with_other_things_is_the_limit_itself(cluster: Cluster, topic: str) -> None:
-    with ottla.Producer(cluster.bootstrap_servers) as producer:
+    """A millisecond passes between its records, and none while brokers answer."""
+    clock = ottla.Clock()
+    with ottla.Producer(cluster.bootstrap_servers, clock=clock, linger_ms=5) as producer:
+        producer.partitions_for(topic)
+        clock.stop()
+        sent: list[ottla.Delivery] = []
         for number in range(400):
-            digest = hashlib.pbkdf2_hmac("sha256", b"%d" % number, b"salt", 2_000)
-            producer.send(topic, digest, digest)
+            digest = hashlib.sha256(b"%d" % number).digest()
+            sent.append(producer.send(topic, digest, digest))
+            clock.advance(0.001)
+            # Those whose linger is over.
+            wait_until(lambda: all(delivery.done() for delivery in sent[-10:-6]))
         found = producer.diagnosis()
+        clock.go_on()
     assert found.is_certain
     assert not found, found
     assert "it sends what the application gives it" in str(found)
