@@ -84,21 +84,25 @@ def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code is not code:
             return None
-        frame.f_trace_opcodes = True
-        left, is_behind_call = nth, False
+        left, last = nth, ("", "")
 
         def within(frame: FrameType, event: str, _argument: Any) -> Any:
-            nonlocal left, is_behind_call
+            nonlocal left, last
+            # From Python 3.13 on, not before the frame has a function that traces it.
+            frame.f_trace_opcodes = True
             if event == "opcode":
-                left -= is_behind_call
+                # Not where `with` has entered: from Python 3.14 on that is a call as well.
+                left -= last[1].startswith("CALL") and last[0] != "LOAD_SPECIAL"
                 if left == 0:
                     raise KeyboardInterrupt
-                is_behind_call = dis.opname[code.co_code[frame.f_lasti]].startswith("CALL")
+                last = last[1], dis.opname[code.co_code[frame.f_lasti]]
             return within
 
         return within
 
     before = sys.gettrace()
+    # Python 3.12 looks now whether a frame wants opcodes.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         yield
