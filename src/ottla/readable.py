@@ -14,7 +14,8 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-_SIGNALS_S = 0.5
+from ottla.clock import SIGNALS_S
+
 _BUFFER_BYTES = 64 * 1024
 
 
@@ -22,8 +23,8 @@ def await_readable(fd: int, timeout_s: float | None = None) -> bool:
     """Wait until something can be read, be it the end; False after `timeout_s` (None: wait on)."""
     due_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        left_s = _SIGNALS_S if due_s is None else max(0.0, due_s - time.monotonic())
-        if _is_readable(fd, min(left_s, _SIGNALS_S)):
+        left_s = SIGNALS_S if due_s is None else max(0.0, due_s - time.monotonic())
+        if _is_readable(fd, min(left_s, SIGNALS_S)):
             return True
         if left_s <= 0:
             return False

@@ -8,11 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from ottla.clock import SIGNALS_S
 from ottla.errors import OttlaError, fresh
 from ottla.registry.forks import tell_of_forks
-
-# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
-_SIGNALS_S = 0.5
 
 
 class _Flight:
@@ -75,7 +73,7 @@ class Cache:
                     with self._lock:
                         if self._flights.get(key) is ours:
                             del self._flights[key]
-            while not flight.landed.wait(_SIGNALS_S):
+            while not flight.landed.wait(SIGNALS_S):
                 pass
             if flight.error is None:
                 return flight.value

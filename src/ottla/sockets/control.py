@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.clock import SIGNALS_S
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.sockets")
 
 _READ_BYTES = 65_536
-# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
-_SIGNALS_S = 0.5
 
 
 def describe_error(error: OttlaError) -> dict[str, Any]:
@@ -184,7 +183,7 @@ class ControlClient:
                 raise EOFError from None
         try:
             due_s = time.monotonic() + timeout_s
-            while not question.answered.wait(max(0.0, min(due_s - time.monotonic(), _SIGNALS_S))):
+            while not question.answered.wait(max(0.0, min(due_s - time.monotonic(), SIGNALS_S))):
                 if time.monotonic() >= due_s:
                     raise TimeoutError
         finally:

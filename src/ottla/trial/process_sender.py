@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from ottla.clock import SIGNALS_S
 from ottla.errors import UserMistake
 from ottla.heard_later import heard_later
 from ottla.ledger.schema import ACKED, FAILED
@@ -42,9 +43,6 @@ _START_S = 60.0
 # What brokers and a busy machine may add to `delivery.timeout.ms` before a client counts as silent.
 _GRACE_S = 15.0
 _END_S = 5.0
-# How long the main thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends
-# none.
-_SIGNALS_S = 0.5
 _READ_BYTES = 1 << 16
 _STDERR_BYTES = 4_000
 _STDERR_READS_MAX = 4
@@ -232,7 +230,7 @@ class ProcessSender:
             if self._has_said_all:
                 self._end_early()
             self._await_writing()
-            ready = self._selector.select(max(0.0, min(until - time.monotonic(), _SIGNALS_S)))
+            ready = self._selector.select(max(0.0, min(until - time.monotonic(), SIGNALS_S)))
             moved = [each.data() for each, _ in ready]
             if any(moved):
                 until = time.monotonic() + patience_s
