@@ -1,4 +1,4 @@
-"""Permissions of a user of Apache Kafka that has an authorizer."""
+"""ACLs of an Apache Kafka with an authorizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE_S = 60
 
 
 def grant_only(bootstrap_servers: str, granted: Collection[AclBinding]) -> None:
-    """These and no others, as soon as the broker goes by them: its controller answers a moment before."""
+    """Replace all ACLs by these, and wait until the broker applies them: its controller answers before that."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     every = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY

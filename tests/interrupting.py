@@ -1,4 +1,4 @@
-"""Signals at the worst of moments: when a call has just been carried out, or is about to sleep."""
+"""Signals at the worst moments: when a call has just returned, or is about to block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def interrupted_after(call: Any) -> Iterator[None]:
         sys.setprofile(before)
 
 
-# Waits look for signals twice a second.
+# How long the handler may take to run; waits check for signals twice a second.
 _HEARD_S = 20
 
 
@@ -38,9 +38,9 @@ class Told(Exception):
 
 
 def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
-    """Whether this call on the main thread hears of a signal that comes while it sleeps and does not end its sleep.
+    """Whether a signal's handler runs during this blocking call on the main thread, though the signal does not wake it.
 
-    Such is one that comes in the moment before the sleep, and one that another thread takes, as here.
+    A signal does not wake it if it comes just before the call blocks, or if another thread takes it, as here.
     """
     main, is_over, is_unheard = threading.get_ident(), threading.Event(), threading.Event()
 
@@ -49,7 +49,7 @@ def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
         return frame.f_code, frame.f_lasti
 
     def send() -> None:
-        # Asleep is who stands at the same place for a while.
+        # The main thread is blocked if it stays at the same instruction for a while.
         seen = look(), 1
         while seen[1] < 4:
             if is_over.wait(0.05):
@@ -79,7 +79,7 @@ def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
 
 @contextmanager
 def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt in this function behind the nth call that it makes: there Python looks for signals."""
+    """Raise KeyboardInterrupt in this function after the nth call that it makes: there Python checks for signals."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code is not code:
@@ -88,10 +88,10 @@ def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
 
         def within(frame: FrameType, event: str, _argument: Any) -> Any:
             nonlocal left, last
-            # From Python 3.13 on, not before the frame has a function that traces it.
+            # From Python 3.13 on, this has no effect before the frame has a trace function.
             frame.f_trace_opcodes = True
             if event == "opcode":
-                # Not where `with` has entered: from Python 3.14 on that is a call as well.
+                # Not after `__enter__`: from Python 3.14 on, `with` calls it by a CALL, too.
                 left -= last[1].startswith("CALL") and last[0] != "LOAD_SPECIAL"
                 if left == 0:
                     raise KeyboardInterrupt
@@ -101,7 +101,7 @@ def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
         return within
 
     before = sys.gettrace()
-    # Python 3.12 looks now whether a frame wants opcodes.
+    # Python 3.12 checks in `settrace` whether a frame wants opcode events.
     sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:

@@ -20,7 +20,7 @@ from ottla.shown import shown
 
 # How long a thread sleeps at most; looking once a day costs nothing, and no poller takes Java's largest long.
 SLEEP_MAX_S = 86_400.0
-# How long a thread sleeps at most before it looks for signals: one that comes in the moment before a sleep ends none.
+# How long a thread sleeps at most before it checks for signals: one that comes just before a sleep does not end it.
 SIGNALS_S = 0.5
 _ADVANCE_MAX_S = 1_000_000_000
 # Python has no later dates.

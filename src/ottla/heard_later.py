@@ -1,4 +1,4 @@
-"""Signals that come while a process is started are heard when it is there: who is interrupted then can end it."""
+"""Delays signal handlers while a process is started: when they run, the caller can already end that process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def heard_later(*numbers: signal.Signals) -> Iterator[None]:
-    """These signals are heard when the block is over; one that no Python function handles is left as it is.
+    """The handlers of these signals run after the block; a signal without a handler in Python is left as it is.
 
-    That they are blocked in this thread would not be enough: where another thread takes one, Python handles it in the
-    main thread all the same.
+    To block the signals in this thread would not be enough: if another thread takes one, Python still runs its handler
+    in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""Waits for something to read that hear of a signal whenever it comes, and standard input that is read so.
+"""Waits for something to read, in which signal handlers run within half a second; and standard input that waits so.
 
-A read that waits is ended by a signal only while it sleeps. One that comes in the moment before is heard when something
-can be read, which for standard input may be never. So these waits sleep half a second at most, and Python looks for
-signals in between.
+A signal interrupts a read only if it comes during the system call. If it comes just before, its handler does not run
+until there is something to read, which for standard input may be never. So these waits block for half a second at most,
+and Python runs signal handlers in between.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BUFFER_BYTES = 64 * 1024
 
 
 def await_readable(fd: int, timeout_s: float | None = None) -> bool:
-    """Wait until something can be read, be it the end; False after `timeout_s` (None: wait on)."""
+    """Wait until a read does not block (data or the end of file); False after `timeout_s` (None: no limit)."""
     due_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = SIGNALS_S if due_s is None else max(0.0, due_s - time.monotonic())
@@ -31,17 +31,17 @@ def await_readable(fd: int, timeout_s: float | None = None) -> bool:
 
 
 def standard_input() -> BinaryIO:
-    """Its bytes. What was read of `sys.stdin` before is not among them."""
+    """Standard input in bytes, without what `sys.stdin` has read already."""
     try:
         fd = sys.stdin.fileno()
     except OSError:
-        # What a test or another program has put in its place.
+        # Not a file: a test or another program has replaced `sys.stdin`.
         return sys.stdin.buffer
     return io.BufferedReader(_Heard(fd), _BUFFER_BYTES)
 
 
 class _Heard(io.RawIOBase):
-    """A descriptor that stays somebody else's."""
+    """Reads from a descriptor that it does not own: closing this leaves the descriptor open."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -59,10 +59,10 @@ class _Heard(io.RawIOBase):
 
 def _is_readable(fd: int, wait_s: float) -> bool:
     try:
-        # It knows terminals on macOS, which `poll` does not.
+        # On macOS, `select` works with terminals, and `poll` does not.
         return bool(select.select([fd], [], [], wait_s)[0])
     except ValueError:
-        # And it knows no descriptors above 1023.
+        # `select` takes no descriptor above 1023.
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         return bool(poll.poll(wait_s * 1000))

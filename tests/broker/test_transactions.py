@@ -438,7 +438,7 @@ def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_fo
 
 @both
 def test_while_markers_are_written_every_end_is_to_be_asked_for_again(version: int) -> None:
-    """As by Apache Kafka 4.3.1: the epoch is the producer's own, so nobody has fenced it."""
+    """As in Apache Kafka 4.3.1: the epoch is the producer's own, so the producer is not fenced."""
     world = World(1)
     world.create_topic()
     producer = Producer(world, version=version)

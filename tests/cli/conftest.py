@@ -9,7 +9,7 @@ import pytest
 
 from .serving import Serving
 
-# Commands give brokers five seconds, and those of a busy machine may need more.
+# Commands wait five seconds for brokers, which may need more on a busy machine.
 _PATIENCE_MS = 60_000
 
 
@@ -29,14 +29,17 @@ def serve() -> Iterator[Callable[..., Serving]]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that are run in this process wait for brokers of a busy machine."""
+    """Commands that run in this process wait for brokers for a minute."""
     for name in ("admin_options", "completion", "produce", "read"):
         monkeypatch.setattr(f"ottla.cli.{name}._PATIENCE_MS", _PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
 def patient_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file for `--command-config` with which programs do, all but `ottla produce`: that waits for missing topics."""
+    """A file for `--command-config` with which commands wait for brokers for a minute.
+
+    It does not change `ottla produce`, which would wait that long for missing topics, too.
+    """
     path = tmp_path_factory.mktemp("patient") / "client.properties"
     path.write_text(f"default.api.timeout.ms={_PATIENCE_MS}\n")
     return path

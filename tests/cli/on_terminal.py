@@ -6,12 +6,12 @@ import os
 
 
 def shown_on(terminal: int) -> bytes:
-    """All of it, once the program's own end is closed; the kernel passes it on piece by piece."""
+    """All output, up to the moment when the program closes its side; the kernel returns it in pieces."""
     shown = b""
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # how a terminal ends on Linux
+        except OSError:  # the end of a terminal on Linux
             piece = b""
         if not piece:
             os.close(terminal)

@@ -93,7 +93,7 @@ def not_kafka() -> Iterator[int]:
                     connection, _ = server.accept()
                 except OSError:
                     return
-                # A client that has gone must not end it for the next ones.
+                # A client that has disconnected must not end the server for the next clients.
                 with connection, suppress(OSError):
                     connection.recv(1024)
                     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Commands that wait for standard input, or for a cluster's answer, hear of signals that end no system call."""
+"""Signal handlers run while commands wait for standard input or an answer, also if no system call is interrupted."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ sys.exit(cli.main())
 
 
 def test_exit_status_is_told_wherever_ctrl_c_came(tmp_path: Path) -> None:
-    """Many a library runs code that it has made when it is loaded, for dataclasses and named tuples."""
+    """Many libraries run generated code while they are imported, for dataclasses and named tuples."""
     (tmp_path / "program.py").write_text(IN_MADE_CODE)
     ended = subprocess.run(
         [sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

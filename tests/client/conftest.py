@@ -55,7 +55,7 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture
 def taken_port() -> Iterator[socket.socket]:
-    """Its port is taken, so that nobody else is given it, and nobody listens there."""
+    """A socket that is bound to a port, so that nobody else gets it, and that does not listen."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken
@@ -69,6 +69,6 @@ def closed_port(taken_port: socket.socket) -> str:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No wait is logged for being long, and after an interruption none is cut short: the machine may be slow."""
+    """Long waits are not logged, nor cut short after an interruption: the machine may be slow."""
     for name in ("QUIET_S", "QUIET_INTERRUPTED_S", "LAST_ANSWERS_S"):
         monkeypatch.setattr(leaving, name, 3600)

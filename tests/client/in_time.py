@@ -16,7 +16,7 @@ import ottla
 
 T = TypeVar("T")
 
-# The beginning of a program that is to say nothing: it does not log that it waits for long, on a slow machine.
+# First line of a program that must print nothing: otherwise it logs long waits, which a slow machine causes.
 UNHURRIED = "from ottla.client import leaving; leaving.QUIET_S = 3600\n"
 
 
@@ -84,7 +84,7 @@ def ahead(clock: ottla.Clock, seconds: float, when: Callable[[], object] | None 
 
 
 def logged(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
-    """What was logged under a name: brokers, too, log into this process, whenever something befalls them."""
+    """The messages of one logger: brokers, too, log into this process, at any time."""
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

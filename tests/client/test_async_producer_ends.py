@@ -55,7 +55,7 @@ def test_who_closes_makes_up_for_a_landing_that_ctrl_c_kept_from_running(
     async def work() -> None:
         producer = AsyncProducer(kafka_cluster.bootstrap_servers)
         await producer.partitions_for(kafka_topic)
-        # As after KeyboardInterrupt where the event loop calls `land`: it was rung for, and does not come.
+        # As after a KeyboardInterrupt when the event loop calls `land`: it counts as scheduled, but does not run.
         producer._waits._is_rung = True
         awaiting = asyncio.ensure_future(outcome(await producer.send(kafka_topic, b"x")))
         await producer.close()

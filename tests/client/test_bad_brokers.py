@@ -136,7 +136,7 @@ def test_a_partition_whose_broker_never_answers_ends_at_the_delivery_timeout_and
         silent = producer.send(kafka_topic, b"x", partition=0)
         elsewhere = [producer.send(kafka_topic, b"%d" % n, partition=1 + n % 2) for n in range(100)]
         dropped.await_fired()
-        # They are through before the clock is set ahead by their own timeout, too.
+        # Wait for these before the clock is advanced: otherwise they would time out, too.
         assert all(delivery.exception(60) is None for delivery in elsewhere)
         for attempts in range(1, 4):
             dropped.await_fired(attempts)

@@ -81,7 +81,7 @@ def test_nothing_interpreted_is_called_on_the_callers_thread(
 
     with (
         ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0, **settings) as producer,
-        # Answers that the caller does not wait for itself: the I/O thread takes them.
+        # Answers so late that the caller leaves them to the I/O thread.
         kafka_cluster.faults.delay_ack(topic=kafka_topic, every=90, delay_ms=2 * ANSWER_MS_MAX),
     ):
         get_alone(producer, kafka_topic)
@@ -175,7 +175,7 @@ def test_a_record_nobody_waits_for_arrives_all_the_same(kafka_topic: str, produc
     arrived = threading.Event()
     taken = turns(producer).taken
     delivery = producer.send(kafka_topic, b"alone", partition=0)
-    # The I/O thread may be awake at this moment, and then has the turn itself.
+    # The I/O thread may be awake at this moment; then it takes the turn, not the caller.
     while turns(producer).taken == taken:
         delivery.result(60)
         delivery = producer.send(kafka_topic, b"alone", partition=0)

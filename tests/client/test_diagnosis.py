@@ -124,7 +124,7 @@ def test_without_acks_a_paced_producer_has_no_latency_and_no_limit(cluster: Clus
 
 
 def test_an_application_that_is_busy_with_other_things_is_the_limit_itself(cluster: Cluster, topic: str) -> None:
-    """A millisecond passes between its records, and none while brokers answer."""
+    """By its clock, a millisecond passes between two records, and no time while brokers answer."""
     clock = ottla.Clock()
     with ottla.Producer(cluster.bootstrap_servers, clock=clock, linger_ms=5) as producer:
         producer.partitions_for(topic)
@@ -134,7 +134,7 @@ def test_an_application_that_is_busy_with_other_things_is_the_limit_itself(clust
             digest = hashlib.sha256(b"%d" % number).digest()
             sent.append(producer.send(topic, digest, digest))
             clock.advance(0.001)
-            # Those whose linger is over.
+            # The records whose linger time is over.
             wait_until(lambda: all(delivery.done() for delivery in sent[-10:-6]))
         found = producer.diagnosis()
         clock.go_on()

@@ -186,7 +186,7 @@ def test_no_handler_of_a_signal_runs_within_a_turn(
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic, **settings) as (producer, _first):
             taken = turns(producer).taken
-            # A collection may end what others have left.
+            # Garbage collection could finalize objects that other tests have left.
             gc.disable()
             sys.setprofile(note)
             try:

@@ -149,7 +149,7 @@ def test_wherever_a_call_to_end_is_interrupted_the_same_call_ends_it(
                 getattr(producer, verb)()
                 is_interrupted = False
             if is_interrupted:
-                # `abort` may have been through.
+                # The interrupted call may have ended the transaction already.
                 with suppress(ottla.TransactionMisuse):
                     getattr(producer, verb)()
             if verb == "commit_transaction":

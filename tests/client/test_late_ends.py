@@ -1,7 +1,7 @@
-"""A transaction that is aborted while the coordinator has not noted yet that the one before it has ended.
+"""A transaction that is aborted before the coordinator has stored the end of the previous one.
 
-From transaction version 2 on (KIP-890) it then refuses EndTxn with PRODUCER_FENCED, Apache Kafka's too: the producer
-has its next epoch already, and the coordinator expects the one before.
+From transaction version 2 on (KIP-890), the coordinator then refuses EndTxn with PRODUCER_FENCED, also in Apache Kafka:
+the producer has its next epoch already, and the coordinator still expects the previous epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .in_time import wait_until
 
 
 def visible_rows(servers: str, topic: str) -> dict[int, list[int]]:
-    """What readers of committed records find when all transactions of this id have ended."""
+    """Wait until all transactions of this id have ended; return what readers of committed records find then."""
     wait_until(lambda: not exactly_once.busy(servers, topic))
     return exactly_once.visible_rows(servers, topic)
 

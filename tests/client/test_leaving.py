@@ -312,7 +312,7 @@ def test_flush_says_what_it_waits_for_and_goes_on_waiting(cluster: ottla.Cluster
         assert heard.first.wait(60)
         cluster.resume(1)
         flushing.result(60)
-        # Before closing, which may take longer than 0.01 s, too.
+        # Copied before `close`, which may take longer than 0.01 s, too, and be logged.
         lines = list(heard.lines)
     assert lines == [
         f"flush() has had no answer for 0.01 s and keeps waiting for 3 records to {cluster.bootstrap_servers}; each is "

@@ -108,7 +108,7 @@ def test_text_will_do_and_is_asked_for_every_time(cluster: ottla.Cluster, topic:
 
 
 def test_a_token_is_used_again_until_most_of_its_time_is_over() -> None:
-    """Sessions of a minute, renewed with a token of an hour: it is asked for once."""
+    """Sessions last a minute, and are renewed with a token that lasts an hour: the provider is called once."""
     clock = ottla.Clock()
     provider = Provider(lambda: good(3600, clock))
     _send_in_sessions_of_a_minute(4, clock, provider, session_lifetime_ms=60_000)
@@ -212,7 +212,7 @@ def _send_in_sessions_of_a_minute(count: int, clock: ottla.Clock, provider: Prov
     given = settings(provider, clock=clock, linger_ms=0, retries=0, enable_idempotence=False)
     with ottla.Cluster(1, clock=clock, listeners={"TOKENS": tokens}) as cluster:
         cluster.create_topic("orders")
-        # The time is not over before all have done what was due.
+        # While the clock stands still, no session ends before its renewal is done.
         clock.stop()
         with ottla.Producer(cluster.bootstrap_servers, **given) as producer:
             producer.send("orders", b"x").result()

@@ -129,7 +129,7 @@ def test_what_java_clients_have_in_their_jaas_line_is_taken(
 
 
 def test_a_token_is_asked_for_again_before_it_ends() -> None:
-    """Sessions end with their tokens, of a minute; the connection goes on with the next ones."""
+    """Sessions end with their tokens, which last a minute; the connection goes on with new tokens."""
     clock = ottla.Clock()
     tokens = Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"])
     with (
@@ -137,7 +137,7 @@ def test_a_token_is_asked_for_again_before_it_ends() -> None:
         ottla.Cluster(brokers=1, clock=clock, listeners={"TOKENS": tokens}) as cluster,
     ):
         cluster.create_topic("orders")
-        # No session is over before all have done what was due.
+        # While the clock stands still, no session ends before its renewal is done.
         clock.stop()
         settings = server.settings(retries=0, linger_ms=0, clock=clock, **{"enable.idempotence": False})
         with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:

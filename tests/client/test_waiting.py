@@ -1,4 +1,4 @@
-"""Threads that wait for their producer hear of signals, also of one that ends no system call."""
+"""Signal handlers run while a thread waits for its producer, also if the signal interrupts no system call."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_wait_hears_of_a_signal_that_did_not_wake_it(
     def send() -> None:
         while not waiting.has_waiters:
             pass
-        # Taken by this thread, it wakes the main thread as little as one that comes in the moment before that sleeps.
+        # A signal that this thread takes does not wake the main thread; nor does one that comes just before it sleeps.
         signal.pthread_kill(threading.get_ident(), told)
 
     sender = threading.Thread(target=send)
     sender.start()
     try:
         with pytest.raises(Told):
-            # No function of Python's: the interpreter would hear of the signal in it.
+            # `done` is a function in C: in one in Python, the interpreter would run the signal handler.
             waiting.wait([].__len__, timeout_s)  # type: ignore[arg-type]
     finally:
         sender.join()

@@ -18,7 +18,7 @@ from ottla.faults.fault import make_fault
 SHORT = {"request_timeout_ms": 400, "retry_backoff_ms": 20, "linger_ms": 0, "delivery_timeout_ms": 20_000}
 # For what must not be sent again because a machine that is busy answers late.
 UNHURRIED = {"request_timeout_ms": 15_000}
-# By the cluster's own clock, which stands until it is set ahead; brokers round such deadlines up.
+# By the cluster's clock, which stands still until a test advances it; brokers round such deadlines up.
 LATE_MS, UNTIL_LATE_S = 60_000, 61
 
 
@@ -42,7 +42,7 @@ def clock() -> ottla.Clock:
 
 @pytest.fixture
 def clocked(clock: ottla.Clock) -> Iterator[ottla.Cluster]:
-    """One broker that goes by the clock."""
+    """A cluster of one broker that uses this clock."""
     with ottla.Cluster(1, clock=clock) as cluster:
         yield cluster
 

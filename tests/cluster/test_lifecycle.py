@@ -31,7 +31,7 @@ with Cluster(brokers=1, data_dir=sys.argv[1] or None) as cluster:
     {body}
     print(cluster.pid, cluster._data_dir, flush=True)
     while True:
-        # A wait does not hear of a signal that comes in the moment before it sleeps.
+        # A signal that comes just before a wait blocks does not end the wait.
         threading.Event().wait(0.5)
 """
 

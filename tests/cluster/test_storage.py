@@ -286,7 +286,7 @@ def test_more_files_than_descriptors_can_be_used_at_once(tmp_path: Path) -> None
 
 
 def _open_below(folder: Path) -> int:
-    """How many descriptors of this process stand for files in a folder; other threads have others."""
+    """How many open descriptors of this process are files in this folder; other threads may open other files."""
     count = 0
     for descriptor in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd") else ():
         with contextlib.suppress(FileNotFoundError):

@@ -25,7 +25,7 @@ from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listener
 
 BROKERS = 3
 _PATIENCE_S = 60
-# Else both clusters give leaders back to preferred replicas every five minutes, in whichever test that is.
+# Otherwise both clusters elect the preferred leaders every five minutes, in the middle of any test.
 _LEADERS_STAY: dict[str, Any] = {"auto.leader.rebalance.enable": "false"}
 
 

@@ -74,7 +74,7 @@ def test_a_silent_leader_leaves_flush_waiting_and_close_with_the_truth(
     side.pause(leader)
     try:
         delivery = producer.send(kafka_name, b"in doubt", partition=0)
-        # Before that nobody is in doubt of it: it has not left.
+        # Before it is sent, its outcome is not in doubt.
         wait_until(lambda: producer.metrics()["ottla-batches-in-flight"] == 1)
         with pytest.raises(TimeoutError):
             producer.flush(0.3)

@@ -102,10 +102,11 @@ def wave(side: Side, papers: Papers) -> Wave:
 
 
 def _send_to_strict_topic(side: Side) -> tuple[BaseException | None, list[bytes], list[Any]]:
-    """With acks=all, two of three replicas are too few; with acks=1 nobody asks.
+    """With acks=all, two of three replicas are too few; with acks=1 that does not matter.
 
-    The leader may hear later than others that a replica is gone, or that it leads. Until then it appends, and cannot
-    acknowledge, or refuses for another reason: such a record is in doubt, or failed, and another one is sent.
+    A leader may learn later than others that a replica is gone, or that it is the leader. Until then, it appends a
+    record and cannot acknowledge it, or refuses it for another reason. Such a record is in doubt, or has failed, and
+    another one is sent.
     """
     side.await_in_sync("killed-strict", 2)
     doubtful: list[bytes] = []

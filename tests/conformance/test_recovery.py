@@ -43,7 +43,7 @@ def test_a_topic_deleted_and_made_anew_takes_the_records_of_a_producer_that_goes
         with ottla.Admin(side.bootstrap_servers) as admin:
             admin.delete_topics(kafka_name)
             side.create_topic(kafka_name, 3, 3)
-            # Until its leader hears of that, what is asked of the topic is answered of the one before.
+            # Until the leader knows of the new topic, requests for this name are answered from the old one.
             wait_until(lambda: not any(admin.end_offsets(kafka_name).values()), patience_s=PATIENCE_S)
         deliveries = [producer.send(kafka_name, b"%d" % n, partition=0) for n in range(500)]
         assert [delivery.result(PATIENCE_S).offset for delivery in deliveries] == list(range(500))

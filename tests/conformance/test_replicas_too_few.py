@@ -24,7 +24,7 @@ _TIMEOUT_MS = 6000
 _PATIENCE_S = 60
 _VERSION = 12
 _NOT_LEADER, _REQUEST_TIMED_OUT, _NOT_ENOUGH_REPLICAS = 6, 7, 19
-# A busy machine may take one more.
+# On a busy machine, one round may not be enough.
 _ROUNDS = 10
 
 
@@ -46,9 +46,9 @@ def told(wire: Wire, request: ProduceRequest) -> tuple[int, int]:
 
 
 def accepted(wire: Wire, topic: str) -> int | None:
-    """Produce until it is taken, for a leader hears after others of a follower that came back; the record's offset.
+    """Produce until a record is accepted; return its offset, or None if this broker no longer leads the partition.
 
-    None where this broker leads the partition no more.
+    The leader may learn later than other brokers that a follower has come back.
     """
     give_up_s = time.monotonic() + _PATIENCE_S
     while (answer := told(wire, produce(wire, topic, _PATIENCE_S * 500)))[0] == _NOT_ENOUGH_REPLICAS:
@@ -66,7 +66,7 @@ def in_sync(wire: Wire, topic: str) -> int:
 
 
 def leader_and_follower(side: Side, topic: str) -> tuple[int, int]:
-    """Who has the two replicas, once both are in sync."""
+    """The brokers that have the two replicas, once both are in sync."""
     give_up_s = time.monotonic() + _PATIENCE_S
     with ottla.Admin(side.bootstrap_servers) as admin:
         while True:
@@ -79,7 +79,7 @@ def leader_and_follower(side: Side, topic: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def paused(side: Side, broker_id: int) -> Iterator[None]:
-    """Frozen for the length of a `with`."""
+    """Freeze a broker for the length of a `with`."""
     side.pause(broker_id)
     try:
         yield
@@ -88,11 +88,11 @@ def paused(side: Side, broker_id: int) -> Iterator[None]:
 
 
 def is_shown(side: Side, topic: str) -> bool:
-    """Freeze the follower behind an append, and look at the answers; False where something else came in between.
+    """Freeze the follower after an append, and check the answers; False if something else happened in between.
 
-    That may be: the timeout ends before the follower is missed; it is missed before the append, being missed still from
-    the last time; it is missed just before the timeout, and the leader says so before it goes by it; or, on a machine
-    that stood still, the leader is missed too, and another one leads.
+    That may be: the timeout ends before the follower leaves the ISR. It leaves the ISR before the append, as it was
+    still behind from the last round. It leaves the ISR just before the timeout, and the leader's metadata shows that
+    before the leader applies it. Or the machine stalls, the leader is fenced, too, and another broker leads.
     """
     leader, follower = leader_and_follower(side, topic)
     address = side.bootstrap_servers.split(",")[leader - 1]
@@ -112,7 +112,7 @@ def is_shown(side: Side, topic: str) -> bool:
                 answers.append(told(wire, produce(wire, topic)))
         if any(code == _NOT_LEADER for code, _ in answers):
             return False
-        # What timed out was appended, what was refused was not.
+        # A record whose request timed out was appended; one that was refused was not.
         following = first + 1
         for answer in answers:
             assert answer in ((_REQUEST_TIMED_OUT, following), (_NOT_ENOUGH_REPLICAS, -1))

@@ -33,7 +33,7 @@ def coordinator(side: Side, transactional_id: str) -> int:
             answer = admin._driver.ask(FindCoordinatorRequest(key=transactional_id, key_type=1), ANY_NODE).message
             if answer.error_code == 0:
                 return int(answer.node_id)
-            # A broker that has not heard of the last election says that there is none.
+            # A broker that does not know of the last election yet answers that there is no coordinator.
             assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert time.monotonic() < give_up_s
 
@@ -74,7 +74,7 @@ def test_a_transaction_is_whole_or_not_there_when_a_broker_is_killed(
 
 
 def send_in_time(producer: ottla.Producer, topic: str) -> None:
-    """In a transaction of its own; in another one where something has held it up for longer than its timeout."""
+    """Send a record in a transaction of its own; again in a new one if that was held up past its timeout."""
     for left in reversed(range(5)):
         try:
             with producer.transaction():

@@ -25,7 +25,7 @@ from ottla.registry.client import RegistryClient
 
 from .conftest import Asking, record
 
-# For all of a test: registries and brokers that start again meanwhile take seconds each on a busy machine.
+# For a whole test: on a busy machine, each restart of a registry or broker takes seconds.
 _PATIENCE_S = 240.0
 
 

@@ -29,7 +29,7 @@ def test_it():
 """
 
 
-# One worker: two that hang at the same moment write into each other's lines.
+# One worker: two that hang at the same moment would mix their lines.
 @pytest.mark.prove
 @pytest.mark.parametrize(
     ("source", "told", "processes"),
@@ -43,7 +43,7 @@ def test_it():
     ids=["fixture", "fixture of a worker", "collection", "collection in a worker", "end"],
 )
 def test_what_hangs_ends_and_says_where(source: str, told: str, processes: str, tmp_path: Path) -> None:
-    # So long it may take, on a busy machine, until it comes to what hangs.
+    # On a busy machine, it may take that long until the code that hangs is reached.
     settings = "faulthandler_timeout = 8\nfaulthandler_exit_on_timeout = true\n"
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}")
     (tmp_path / "test_some.py").write_text(source)

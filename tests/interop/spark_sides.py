@@ -82,7 +82,7 @@ class Sides:
             self._spark.conf.set(_CONFIGURED, place)
         else:
             writer = writer.option("checkpointLocation", place)
-        # Ours refuses what would go on, however long that takes.
+        # Of triggers that never end: Spark's connector is stopped; ours raises an error, however long that takes.
         patience_s = None if "availableNow" in trigger else _PATIENCE_S if form == "kafka" else _LONG_S
 
         def run() -> None:

@@ -199,6 +199,6 @@ def test_quotas_and_subscriptions_are_those_of_apache_kafka() -> None:
                 expected = described(theirs)
             assert described(ours) == expected
         waits = throttled(ours, cluster.bootstrap_servers), throttled(theirs, kafka.bootstrap_servers)
-    # Of the time that bytes are counted in, the last second has only begun, in each at another moment. And Apache Kafka
-    # has counted what was sent before there was a quota: a few hundred bytes, which are a tenth of a second.
+    # The last second of the quota's window is not complete, and it began at another moment in each cluster. And Apache
+    # Kafka also counts what was sent before there was a quota: a few hundred bytes, which are a tenth of a second.
     assert waits[0] == pytest.approx(waits[1], abs=1200)

@@ -97,7 +97,7 @@ def test_an_attempt_held_up_for_four_batches_takes_nothing(first: int, job: Job)
     late, fourth = held_up_for_four_batches(job, first, is_decided=True)
     assert isinstance(late, ottla.ProducerFenced)
     assert len(fourth) == job.tasks
-    # Those of the batches before are over when their markers are written.
+    # Transactions of earlier batches are over when their markers are written.
     wait_until(lambda: len(busy(job)) <= job.tasks, lambda: busy(job))
     assert len(busy(job)) == job.tasks
     run_batch(job, job.settings(), first + SLOTS - 1)

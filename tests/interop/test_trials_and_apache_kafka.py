@@ -49,7 +49,7 @@ def trial(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[i
 
 
 def left_by_trials(address: str, count: int = 0) -> list[str]:
-    """So many topics of trials, once no more are there: brokers hear of a deletion when it has been answered."""
+    """Topics of trials, once no more than `count` are left: brokers learn of a deletion after it is answered."""
     with ottla.Admin(address) as admin:
 
         def left() -> list[str]:

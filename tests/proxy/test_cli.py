@@ -124,7 +124,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(faults: Path, closed_port: str)
 
 @pytest.fixture
 def closed_port() -> Iterator[str]:
-    """An address where nobody listens, and which nobody else gets meanwhile."""
+    """An address on which nothing listens; its port is bound, so that nobody else gets it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{bound.getsockname()[1]}"

@@ -33,7 +33,7 @@ def addresses_of(proxy: ottla.Proxy) -> set[str]:
 
 def confluent_round_trip(config: dict[str, Any], topic: str) -> list[bytes]:
     """What librdkafka reads of what it has written, by a group, so that coordinators are asked for, too."""
-    # What is sent again after a lost ack must not come twice, however many requests it was sent in.
+    # Records that are sent again after a lost ack must not be stored twice, however many requests they are in.
     producer = Producer({**config, "enable.idempotence": True})
     for number in range(_COUNT):
         producer.produce(topic, b"%d" % number)

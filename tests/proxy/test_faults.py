@@ -142,7 +142,7 @@ def test_what_was_held_before_it_is_forwarded_meets_the_fault_of_its_answer(
 def test_delayed_request_is_stored_even_after_its_sender_has_sent_it_again(
     cluster: ottla.Cluster, proxy: ottla.Proxy, topic: str
 ) -> None:
-    # Set ahead once: a timeout of its own could pass for the retry, too, which would be sent again.
+    # The clock is advanced once: with a short timeout, the retry could time out, too, and be sent again.
     clock = ottla.Clock()
     with (
         proxy.faults.hold(topic=topic, nth=1) as hold,

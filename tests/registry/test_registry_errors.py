@@ -25,7 +25,7 @@ _SCHEMA = b'{"schema":"\\"int\\"","guid":"g"}'
 
 @pytest.fixture
 def absent() -> Iterator[str]:
-    """Where no registry listens; its port is taken, so that nobody else is given it."""
+    """An address on which no registry listens; its port is bound, so that nobody else gets it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

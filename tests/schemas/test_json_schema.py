@@ -148,7 +148,7 @@ def rows(text: str, **columns: Any) -> list[bytes]:
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged here, and not by clients of other tests that are still there."""
+    """What `ottla.schemas` logged, without the messages of other tests' clients that still run."""
     return [record.getMessage() for record in caplog.records if record.name == "ottla.schemas"]
 
 

@@ -169,7 +169,7 @@ def test_tests_do_not_outlive_a_run_that_is_stopped(number: int, tmp_path: Path)
     test.write_text(_WAITING)
     told = tmp_path / "pid"
     with subprocess.Popen([sys.executable, "-c", _STOPPED, str(test)], cwd=ROOT) as run:
-        # It runs the tests twice before.
+        # Before that, the program runs the tests twice.
         wait_until(lambda: told.exists() or run.poll() is not None, patience_s=300)
         run.send_signal(number)
         assert run.wait(60) != 0
@@ -202,7 +202,7 @@ sys.exit(mutate.main())
 
 
 def is_running(pid: int) -> bool:
-    # While it is read, too, its last trace may go.
+    # The process may disappear even while this file is read.
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -140,7 +140,7 @@ def engine(job: Job, tmp_path: Path) -> Iterator[Engine]:
 
 @contextmanager
 def brokers_later(cluster: ottla.Cluster, passed_ms: int) -> Iterator[None]:
-    """The clocks of the brokers say meanwhile that so much time has passed."""
+    """Within the block, the clocks of the brokers are ahead by `passed_ms`."""
     with ExitStack() as stack:
         for broker_id in cluster.brokers():
             stack.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=passed_ms))
@@ -148,8 +148,7 @@ def brokers_later(cluster: ottla.Cluster, passed_ms: int) -> Iterator[None]:
 
 
 def await_ends(job: Job) -> None:
-    """Wait until all transactions of the cluster have ended that were asked to: brokers answer before the markers are
-    there."""
+    """Wait until the cluster is ending no transaction: brokers answer EndTxn before they write the markers."""
 
     def ending() -> list[Any]:
         return [each for each in exactly_once.busy(job.bootstrap_servers) if each.state != "Ongoing"]

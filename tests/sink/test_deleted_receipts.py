@@ -37,7 +37,7 @@ def decided_without_receipts(cluster: ottla.Cluster, job: Job, committed: bool) 
     assert not any(told.values())
     await_quiet(job)
     cluster.delete_topic(settings.receipts_topic)
-    # How long what is not known may still come to be known.
+    # How long the sink tries to find out what is not known.
     session_of(settings).port.patience_s = 1
     return settings
 

@@ -1,4 +1,4 @@
-"""A driver that was killed, and nobody starts again until the transactions of its batch have timed out."""
+"""A driver that is killed, and not started again until the transactions of its batch have timed out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .driver import Job
 
 @pytest.fixture(scope="module")
 def clock() -> ottla.Clock:
-    """The brokers' own."""
+    """The clock of the brokers."""
     return ottla.Clock()
 
 
@@ -27,7 +27,7 @@ def cluster(clock: ottla.Clock) -> Iterator[ottla.Cluster]:
 
 
 def time_out(clock: ottla.Clock, job: Job) -> None:
-    """The coordinators' timers end what the killed one left; no plan does."""
+    """Have the coordinators' timers, not a new plan, end the transactions of the killed driver."""
     clock.advance(job.transaction_timeout_ms / 1000 + 1)
     await_quiet(job)
 

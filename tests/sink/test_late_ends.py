@@ -1,7 +1,7 @@
-"""A coordinator that notes late that a transaction has ended takes the next identity of its id for one that was fenced.
+"""A coordinator that stores the end of a transaction late refuses the next epoch of its transactional id as fenced.
 
-So it is from transaction version 2 on (KIP-890), in Apache Kafka, too: the markers are there and the next epoch is
-given, and EndTxn with that epoch is refused with PRODUCER_FENCED until the end is stored.
+This is so from transaction version 2 on (KIP-890), in Apache Kafka, too: the markers are written and the producer has
+its next epoch, but EndTxn with that epoch is refused with PRODUCER_FENCED until the end is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .driver import Job, run_task
 def test_a_driver_is_not_told_that_another_one_has_begun(cluster: ottla.Cluster, job: Job) -> None:
     session = session_of(job.settings())
     for batch in range(2):
-        # The markers are written, and the coordinator hears of it late.
+        # The markers are written, but the coordinator gets the answer late.
         with cluster.faults.delay_ack(api="WriteTxnMarkers", delay_ms=300) as late:
             planned = plan(session)
             messages = [run_task(job, job.settings(), planned, batch, task, task) for task in range(job.tasks)]

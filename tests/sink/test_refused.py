@@ -346,7 +346,7 @@ def test_where_brokers_refuse_their_settings_the_topics_are_only_compacted(
     with caplog.at_level(logging.WARNING, "ottla.sink"):
         run_batch(job, settings, 0)
         run_batch(job, settings, 1)
-    # Those of other tests have clients that may tell of their own brokers.
+    # Clients of other tests may log messages about their own brokers.
     (said,) = [record.getMessage() for record in caplog.records if record.name == "ottla.sink"]
     assert f"{settings.receipts_topic!r} is made with cleanup.policy=compact alone" in said
     assert "segment.ms" in said

@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
 
 def rest(cluster: ottla.Cluster, job: Job, forgotten: str | None = None) -> None:
     """Ten days go by, until brokers have forgotten all ids that begin so: by default those of the sink."""
-    # One that ended then would be remembered for a week from then on.
+    # A transaction that ended after the jump would be remembered for a week more.
     await_ends(job)
     with contextlib.ExitStack() as ten_days, ottla.Admin(job.bootstrap_servers) as admin:
         for broker_id in cluster.brokers():

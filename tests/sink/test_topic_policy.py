@@ -87,7 +87,7 @@ def test_topics_are_only_compacted_where_a_policy_refuses_more(
     finally:
         proxy.close()
     assert tuple(proxy.refused) == settings.topics
-    # Those of other tests have clients that may tell of their own brokers.
+    # Clients of other tests may log messages about their own brokers.
     told = [record.getMessage() for record in caplog.records if record.name == "ottla.sink"]
     for topic, said in zip(settings.topics, told, strict=True):
         assert f"topic {topic!r} is made with cleanup.policy=compact alone" in said

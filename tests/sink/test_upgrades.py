@@ -56,7 +56,7 @@ def set_version(brokers: ApacheKafka, version: int) -> None:
 
 
 def version_told(brokers: ApacheKafka) -> int:
-    """What the broker says on a new connection; the tool has heard of the change from the controller."""
+    """The version that the broker gives on a new connection; the tool asked the controller, which knows it earlier."""
     with ottla.Admin(brokers.bootstrap_servers) as admin:
         admin.cluster()
         return transactions_of(admin).version

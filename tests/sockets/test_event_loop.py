@@ -109,7 +109,7 @@ def test_a_timer_that_is_always_due_does_not_keep_a_socket_waiting(loop: EventLo
 def test_after_a_stop_of_the_process_sockets_come_before_timers(
     loop: EventLoop, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wait that a stop (SIGSTOP, a laptop that sleeps) has interrupted tells of no socket once its time is over."""
+    """If a stop (SIGSTOP, a laptop that sleeps) interrupts `select` past its timeout, it reports no ready socket."""
     ours, theirs = pair
     called: list[str] = []
     select = loop._selector.select

@@ -39,7 +39,7 @@ def find_java() -> None:
 def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
     """Three embedded brokers; with OTTLA_SOAK=1 three nodes of Apache Kafka after them."""
     if request.param == "embedded":
-        # Who leads what the engine has moved stays so, however long queries are held.
+        # Leaders that the engine has moved stay where they are, however long queries are held.
         with ottla.Cluster(brokers=3, settings={"auto_leader_rebalance_enable": False}) as cluster:
             yield cluster
         return

@@ -41,7 +41,7 @@ class Client:
         return reader.option("subscribe", topic).load()
 
     def stream(self, topic: str, foreach: Callable[[Any, int], None] | None = None) -> None:
-        """What there is in `batch`, some micro-batches of it, to the end; raises what the query raises.
+        """Stream the topic `batch` to its end in several micro-batches; raises what the query raises.
 
         A query that Spark has ended for a slow start is started again, as its user would do.
         """

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def started_again(run: Callable[[], T]) -> T:
-    """What this comes to, done again while it fails for a slow start alone."""
+    """Return what `run` returns; run it again whenever it fails only because of a slow start."""
     while True:
         try:
             return run()

@@ -55,7 +55,7 @@ def test_sink_and_source_come_in_by_options_that_are_text(
         copied = stream.select("key", "value").writeStream.format("memory").queryName("copied")
 
         def copy() -> None:
-            # A new folder: from the one before, a query into memory does not go on.
+            # A new folder: a query with the memory sink cannot go on from an old checkpoint.
             copying = copied.option("checkpointLocation", tempfile.mkdtemp(dir=tmp_path))
             copying.trigger(availableNow=True).start().awaitTermination()
 

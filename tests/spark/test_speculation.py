@@ -31,7 +31,7 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
-    # Both first attempts are to come to the barrier before one of them is copied, on a machine that stalls, too.
+    # Both first attempts must reach the barrier before Spark copies one of them, also on a machine that stalls.
     "spark.speculation.task.duration.threshold": "16s",
 }
 

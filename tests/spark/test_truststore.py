@@ -68,7 +68,7 @@ def test_sink_and_source_believe_whom_a_jks_truststore_names(
     copied = source.load().select("key", "value").writeStream.format("memory").queryName("believed")
 
     def copy() -> None:
-        # A new folder: from the one before, a query into memory does not go on.
+        # A new folder: a query with the memory sink cannot go on from an old checkpoint.
         copying = copied.option("checkpointLocation", tempfile.mkdtemp(dir=tmp_path))
         copying.trigger(availableNow=True).start().awaitTermination()
 

@@ -183,7 +183,7 @@ def test_a_record_without_acks_is_unknown_whatever_the_client_says(trial: Trial)
 
 
 UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is record 2"
-# Where a flush comes the client ends, so nobody waits for outcomes that it does not tell.
+# This client ends at a flush, so that nobody waits for outcomes that it does not tell.
 NOT_FLUSHING = GOOD.replace("lines:", "lines:\n    if given.get('flush'): break")
 
 
@@ -471,7 +471,7 @@ class Told(Exception):
 def test_a_client_is_not_waited_for_after_a_signal_that_woke_nobody(
     trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With its record it lets the other thread go on, and is silent for long; then it has been waited for.
+    # The client gets a record, wakes the other thread (`taken`), and is silent. `waited_for`: it had that much time.
     taken, waited_for = tmp_path / "taken", tmp_path / "waited for"
     os.mkfifo(taken)
     sender = trial.open(f"""
@@ -489,7 +489,7 @@ say(acked(given))
 
     def send() -> None:
         taken.read_bytes()
-        # Taken by this thread, it wakes the main thread as little as one that comes in the moment before that sleeps.
+        # A signal that this thread takes does not wake the main thread; nor does one that comes just before it sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, tell)

@@ -179,7 +179,7 @@ def test_records_of_an_aborted_transaction_have_failed_and_are_not_there() -> No
 
 
 def test_the_topic_is_read_when_the_last_marker_is_there() -> None:
-    # Of four transactions' markers, each but the first comes a tenth of a second late, when it is asked for again.
+    # In all four transactions but the first, a request for markers is lost, and repeated 0.1 s later.
     late = '[[fault]]\nkind = "lose_request"\napi = "WriteTxnMarkers"\nevery = 2\n'
     side = counting("late", "transaction_records = 10\nleast = { first_partition_records = 1 }\n", control=True)
     outcome = run(HEAD + late + side)

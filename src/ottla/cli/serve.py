@@ -177,7 +177,7 @@ def serve(
                     typer.echo(f"control at {address}: ottla cluster show --address {address}")
             while not asked:
                 time.sleep(_LOOK_S)
-                # In this order: who ends it by a signal may send that to all its processes.
+                # In this order: the signal that ends this command may end its other processes, too.
                 if not cluster.is_running and not asked:
                     then = f"start it again to go on with what is in {data_dir}" if data_dir else "its logs are gone"
                     raise OttlaError(f"the brokers' process ended by itself; {then}.")

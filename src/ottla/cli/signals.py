@@ -4,8 +4,8 @@ terminal).
 Each becomes an exception in the main thread, so that every `with` block on the way out stops its brokers and removes
 its folders. What comes after the first must not interrupt that: `timeout` sends SIGTERM twice, and who
 presses Ctrl+C often presses it again. So further signals are passed over, except that tidying up may hang: of further
-Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again. A command that runs until it is
-ended looks for Ctrl+C and SIGTERM itself (`noted`); the same holds for it.
+Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again. A command that runs until a signal
+ends it calls `noted`, and its main loop checks for Ctrl+C and SIGTERM; further signals are passed over in the same way.
 
 Libraries on the way out may fail over an interruption (PySpark does where it came in the middle of an answer from
 Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
@@ -30,15 +30,15 @@ _ENDING = {
 }
 
 _AGAIN_S = 0.01
-# A command that is being ended passes over the second Ctrl+C, not the third.
+# While a command ends, the second Ctrl+C is ignored; the third one raises Interrupted.
 _CTRL_C_MAX = 2
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl+C.
 
-    Where a plain KeyboardInterrupt leaves `exec` or `eval`, as it may while a library is loaded, Python notes it, and
-    `python -m ottla` ends by SIGINT instead of with the exit status that it was given.
+    If a plain KeyboardInterrupt leaves `exec` or `eval`, as may happen while a library is imported, Python remembers
+    it: `python -m ottla` then ends by SIGINT instead of with our exit status. It does not do so for a subclass.
     """
 
 
@@ -118,9 +118,10 @@ def ending_in_order() -> Iterator[None]:
 
 
 def noted() -> list[int]:
-    """From now on Ctrl+C and SIGTERM raise nothing, and are added to this list; within `ending_in_order`.
+    """Return a list to which Ctrl+C and SIGTERM are added from now on; from the third on, Ctrl+C raises Interrupted.
 
-    SIGHUP raises Ended as before, unless one of the two has come: then the command is tidying up already.
+    To be called within `ending_in_order`. SIGHUP raises Ended as before while the list is empty; later it is ignored,
+    as the command is tidying up already.
     """
     # Not an Event: its lock may be held by the very thread that the handler interrupts.
     asked: list[int] = []

@@ -275,7 +275,7 @@ class CoroutineWaits:
         waiter = self._driver.waiting.watch(done, tell)
         try:
             if not done():
-                # Ctrl+C may have kept `land` from running; twice does no harm.
+                # Schedule `land` again: Ctrl+C may have prevented its last run. An additional run does no harm.
                 self._is_rung = False
                 self.ring()
                 await future

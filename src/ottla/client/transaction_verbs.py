@@ -137,8 +137,8 @@ class TransactionVerbs:
                 token, call = self._make(name)
                 event = EndTransaction(token, committed)
                 self._driver.gate.begin_to_end(token, committed)
-                # Ctrl+C cannot come between these two: the second one is a call of C, and only behind calls does Python
-                # look for signals. A call that is repeated would wait for an answer to what nobody has asked.
+                # Ctrl+C cannot interrupt between these two statements: Python runs signal handlers only after a call,
+                # and `flush_before` is compiled. Otherwise, a repeated call would wait for an answer that never comes.
                 self._unheard = call
                 self._driver.flush_before(event)
         yield call

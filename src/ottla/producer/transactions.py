@@ -481,9 +481,9 @@ class Transactions:
     def _may_be_early(self, kind: RequestKind, code: int) -> bool:
         """Whether an abort that was refused as fenced may only have come too early.
 
-        From version 2 on (KIP-890), the producer has its next epoch before the coordinator has stored that the
-        transaction before has ended, and until then the coordinator takes that epoch for one that was fenced. An
-        InitProducerId that names the identity tells: it waits for that end, and is refused after a newer producer.
+        From version 2 on (KIP-890), the producer gets its next epoch before the coordinator has stored the end of the
+        previous transaction. Until then, the coordinator refuses an EndTxn with that epoch as fenced. InitProducerId
+        with the producer's identity shows which it is: it waits for that end; a newer producer fences it.
         """
         is_abort = kind is RequestKind.END and self.state is _S.ABORTING
         return is_abort and code == ErrorCode.PRODUCER_FENCED and self._version == 2 and not self._is_given

@@ -54,7 +54,7 @@ class Cache:
                         return found[0]
                     forgotten = self._forgotten
                     flight = self._flights.get(key)
-                    # One that has landed is there for a moment only, or its thread was interrupted in that moment.
+                    # A flight that has landed is about to be removed, unless its thread was interrupted just then.
                     if flight is None or flight.landed.is_set():
                         flight = self._flights[key] = ours = _Flight()
                 if ours is not None:

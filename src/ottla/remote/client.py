@@ -58,7 +58,7 @@ class RemoteCluster:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_S + wait_s)
         try:
             connection.request(method, target, content, headers)
-            # What happens may be awaited for long; meanwhile signals are heard.
+            # The answer may take long, for example that of `await_fired`; signal handlers run meanwhile.
             if not await_readable(connection.sock.fileno(), _ANSWER_S + wait_s):
                 raise TimeoutError
             response = connection.getresponse()

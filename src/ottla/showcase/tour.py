@@ -114,7 +114,7 @@ def _measure(cluster: Cluster, records: list[tuple[bytes, bytes]], knob: Knob, r
 
 
 def _send(producer: Producer, topic: str, records: list[tuple[bytes, bytes]], pace: int, seconds: float) -> int:
-    """Send for so long, at a pace or as fast as it goes; how many. One at least: there is no figure of nothing."""
+    """Send for `seconds`, `pace` records a second (0: as fast as possible); return how many, at least one."""
     send: Callable[..., object] = producer.send
     endless = cycle(records)
     began = time.monotonic()

@@ -270,8 +270,8 @@ class Session:
     def give_up(self, identity: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
         """Abort the transaction of an identity, if there is one; returns the identity after that, and the error.
 
-        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun. A coordinator that
-        has not stored yet that the transaction before has ended then takes the identity for one that was fenced.
+        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun. Until the
+        coordinator has stored the end of the previous transaction, it refuses the identity as fenced; this tries again.
         """
         deadline = self.port.passed_s() + self.port.patience_s
         may_be_early = True
@@ -282,12 +282,13 @@ class Session:
             state = self._state_of(identity)
             if not state.startswith(("Prepare", "Complete")):
                 return ended.identity, ended.error
-            # It may have ended since. A broker that is cut off may say that of what has another identity by now.
+            # "Complete": the end may have been stored since, so try once more. Only once: a broker that is cut off may
+            # answer with an identity that is no longer the newest.
             may_be_early = state.startswith("Prepare") and self.port.passed_s() < deadline
             self.port.pause()
 
     def _state_of(self, identity: TransactionIdentity) -> str:
-        """The state of its transactional id, if the coordinator, looked for anew, names this identity; else ""."""
+        """The state of its transactional id; "" if the coordinator, found anew, does not name this identity."""
         transactional_id = identity.transactional_id
         self.port.forget_coordinators([transactional_id])
         known = self.port.describe_transactions([transactional_id]).get(transactional_id)

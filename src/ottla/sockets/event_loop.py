@@ -175,8 +175,8 @@ class EventLoop:
         patience_s = 0.0 if self._soon else self._patience_s()
         ready = self._selector.select(patience_s)
         if not ready and patience_s:
-            # After a stop of the process this tells of no socket. What has come meanwhile goes before timers: a
-            # heartbeat before the end of the session.
+            # If the process was stopped meanwhile, `select` reports a timeout though sockets may be ready. They are
+            # handled before timers: a heartbeat before its session times out.
             ready = self._selector.select(0.0)
         for key, events in ready:
             data = key.data

@@ -85,7 +85,7 @@ class ProcessSender:
         self._stderr = bytearray()
         self._takes_input = True
         self._has_said_all = False
-        # Until it is started there is nothing to end.
+        # Until the process has started, there is nothing to end.
         self._has_ended = True
         self._outgoing += start_line(order)
         try:

@@ -156,7 +156,7 @@ class EmbeddedSide(SideCluster):
         """Does nothing: its brokers end by faults alone."""
 
     def settle(self, late_s: float) -> str | None:
-        """Until each partition has a leader and all replicas in sync, readers may read all of it, and nothing comes."""
+        """Wait until no record comes, no transaction is being ended, and all is in sync and readable to its end."""
         for partition in range(self._scenario.partitions):
             self._cluster.await_leader(self.topic, partition, timeout=_PATIENCE_S)
             self._cluster.await_isr(self.topic, partition, timeout=_PATIENCE_S)
@@ -169,9 +169,9 @@ class EmbeddedSide(SideCluster):
         return None
 
     def _await_markers(self) -> bool:
-        """Whether all transactions came to their end that were asked to: coordinators answer before markers are there.
+        """Wait until no transaction is being ended; False if one still is.
 
-        One may stay open on purpose.
+        Coordinators answer EndTxn before they write the markers. A transaction may stay open on purpose.
         """
         with Admin(self.bootstrap_servers) as admin:
             return comes_within(_PATIENCE_S, lambda: not admin.list_transactions("", _ENDING))

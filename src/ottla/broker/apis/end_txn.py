@@ -1,9 +1,10 @@
 """EndTxn, versions 0 to 5: commits or aborts the open transaction of a producer.
 
-Answered as soon as the outcome is in the coordinator's log; the markers follow. While they are written, the producer
-gets CONCURRENT_TRANSACTIONS, then for the same request again NONE. Version 5 (KIP-890) raises the producer's epoch and
-answers with the one to use from now on; it can abort where nothing has begun. Another producer's epoch: PRODUCER_FENCED
-(before version 2 INVALID_PRODUCER_EPOCH); the other outcome: INVALID_TXN_STATE.
+Answered as soon as the outcome is in the coordinator's log; the markers follow. While they are written, each EndTxn of
+the producer is answered with CONCURRENT_TRANSACTIONS; afterwards, the same request again is answered with NONE.
+Version 5 (KIP-890) raises the producer's epoch and answers with the one to use from now on; it can abort though no
+transaction is open. Another producer's epoch: PRODUCER_FENCED (before version 2 INVALID_PRODUCER_EPOCH); the other
+outcome: INVALID_TXN_STATE.
 """
 
 from __future__ import annotations

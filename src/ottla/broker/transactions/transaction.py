@@ -248,7 +248,7 @@ def _is_repeated(data: TransactionData, producer_id: int, epoch: int) -> bool:
     if data.producer_id != producer_id and not overflow:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if data.state in PREPARED:
-        # With the same epoch it is the end of the next transaction.
+        # With `data.epoch`, the request ends the producer's next transaction; with the epoch before, it is repeated.
         valid = data.epoch in (epoch, epoch + 1)
     else:
         valid = epoch == data.epoch or (data.state in COMPLETE and repeated)

@@ -238,7 +238,7 @@ def _first_batches(topics: Topics, message: Any) -> list[First]:
 def _produce_error(error_code: int, version: int) -> int:
     """The coordinator's error as producers expect it: a transient one becomes NOT_ENOUGH_REPLICAS, which they retry.
 
-    Producers that have brokers add partitions know CONCURRENT_TRANSACTIONS, too.
+    Producers that leave it to brokers to add partitions (KIP-890) also retry after CONCURRENT_TRANSACTIONS.
     """
     if error_code == ErrorCode.CONCURRENT_TRANSACTIONS and version >= _ADDED_FROM_PRODUCE_VERSION:
         return error_code
