@@ -55,7 +55,7 @@ class Waiting:
         try:
             if done():
                 return True
-            # `time.monotonic`, not the clock: a caller that waits for each of its records runs no interpreted code.
+            # `time.monotonic`, not the clock, whose methods are interpreted: waiting for one record must stay compiled.
             due_s = None if timeout_s is None else time.monotonic() + min(max(timeout_s, 0), threading.TIMEOUT_MAX)
             while True:
                 run_signal_handlers()
