@@ -21,7 +21,7 @@ from ottla.shown import shown
 # How long a thread sleeps at most; looking once a day costs nothing, and no poller takes Java's largest long.
 SLEEP_MAX_S = 86_400.0
 # How long a thread sleeps at most before it checks for signals: one that comes just before a sleep does not end it.
-SIGNALS_S = 0.5
+SIGNAL_CHECK_S = 0.5
 _ADVANCE_MAX_S = 1_000_000_000
 # Python has no later dates.
 _WALL_MAX_US = 253_402_300_799_000_000

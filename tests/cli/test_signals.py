@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.signals import Ended, ending_in_order, noted
+from ottla.cli.signals import Ended, collect_signals, ending_in_order
 from ottla.errors import OttlaError
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -113,7 +113,7 @@ def test_noted_signal_raises_nothing_and_the_next_one_does_not_interrupt_the_tid
     first: signal.Signals, second: signal.Signals
 ) -> None:
     with ending_in_order():
-        asked = noted()
+        asked = collect_signals()
         signal.raise_signal(first)
         signal.raise_signal(second)
     assert asked[0] == first
@@ -121,14 +121,14 @@ def test_noted_signal_raises_nothing_and_the_next_one_does_not_interrupt_the_tid
 
 def test_closed_terminal_ends_what_notes_other_signals() -> None:
     with pytest.raises(Ended) as ended, ending_in_order():  # noqa: PT012
-        noted()
+        collect_signals()
         signal.raise_signal(signal.SIGHUP)
     assert ended.value.number == signal.SIGHUP
 
 
 def test_tidying_after_a_noted_signal_that_never_ends_is_ended_by_a_third_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt), ending_in_order():  # noqa: PT012
-        asked = noted()
+        asked = collect_signals()
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         assert asked == [signal.SIGINT] * 2
@@ -196,7 +196,7 @@ def test_ignored_signal_stays_ignored() -> None:
     try:
         with ending_in_order():
             signal.raise_signal(signal.SIGHUP)
-            noted()
+            collect_signals()
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

@@ -99,7 +99,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PURE = CORES | JUDGES | {"evidence/decoded", "explain", "faults", "host", "simulation", "tap"}
 FORBIDDEN_MODULES = {"socket", "threading", "asyncio", "secrets", "select", "selectors", "subprocess"}
 # Files at the top that sleep, read, write or show something.
-FORBIDDEN_OURS = {"ottla.patience", "ottla.readable", "ottla.screen", "ottla.whole_file"}
+FORBIDDEN_OURS = {"ottla.patience", "ottla.interruptible_reads", "ottla.screen", "ottla.whole_file"}
 FORBIDDEN_NAMES = {
     ("time", "time"),
     ("time", "time_ns"),

@@ -17,7 +17,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_STDOUT, BootstrapServer
 from ottla.cli.output import log_to_stderr
 from ottla.cli.registry_options import URL_WORDS, told_as_options
 from ottla.cli.secret_file import read_secret_file
-from ottla.cli.signals import noted
+from ottla.cli.signals import collect_signals
 from ottla.errors import UserMistake
 from ottla.remote.address import is_loopback, parse_address
 from ottla.remote.token import check_token
@@ -113,7 +113,7 @@ def console(
     ):
         # What the page calls the console's log: failures of its own and of the web server.
         log_to_stderr("ERROR", "ottla.console", "uvicorn.error")
-        asked = noted()
+        asked = collect_signals()
         if as_json:
             typer.echo(json.dumps({"url": server.url, "bootstrap_servers": servers, "read_only": read_only}))
         else:

@@ -16,8 +16,8 @@ import typer
 
 from ottla.cli.options import Json, JsonFile, json_output, whole
 from ottla.errors import UserMistake
+from ottla.interruptible_reads import standard_input
 from ottla.json_output import STDOUT, check_json_output, write_json
-from ottla.readable import standard_input
 
 if TYPE_CHECKING:
     from ottla.explain.explanation import Explanation

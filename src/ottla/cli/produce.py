@@ -26,7 +26,7 @@ from ottla.cli.registry_options import (
 from ottla.cli.sending import Given, GivenLines, Sent, cut_lines, paced, read_rows, send_all, typed_bytes
 from ottla.cli.value_schema import MessageName, SchemaFile, SchemaIdIn, ValueFormat, read_value_schema
 from ottla.errors import UserMistake
-from ottla.readable import standard_input
+from ottla.interruptible_reads import standard_input
 from ottla.records.batch_header import CODECS
 
 _PATIENCE_MS = 5_000

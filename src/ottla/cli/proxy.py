@@ -15,7 +15,7 @@ import typer
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import JSON_TO_STDOUT
 from ottla.cli.output import counted
-from ottla.cli.signals import noted
+from ottla.cli.signals import collect_signals
 from ottla.cli.small_file import read_small_file
 from ottla.errors import ConfigError, UserMistake
 from ottla.printable import printable
@@ -139,7 +139,7 @@ def proxy(
             controlled or nullcontext(),
             Proxy(upstream, listener=listener, upstream_settings=settings, record=record, payloads=payloads) as running,
         ):
-            asked = noted()
+            asked = collect_signals()
             for fault in planned:
                 running.faults.add(fault)
             with nullcontext() if controlled is None else controlled.serving(running, PROXY_ROUTES):

@@ -13,7 +13,7 @@ import typer
 from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import DEFAULT_PORT, JSON_TO_STDOUT, DataDir, Port, whole
 from ottla.cli.output import counted, log_to_stderr
-from ottla.cli.signals import noted
+from ottla.cli.signals import collect_signals
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
 
@@ -158,7 +158,7 @@ def serve(
         for name, partitions in wanted:
             _create_topic(cluster, name, partitions)
         schemas = None if registry is None else _open_registry(cluster, plain, registry, more)
-        asked = noted()
+        asked = collect_signals()
         with nullcontext() if controlled is None else controlled.serving(cluster):
             address = None if controlled is None else controlled.address
             if as_json:

@@ -5,7 +5,8 @@ Each becomes an exception in the main thread, so that every `with` block on the 
 its folders. What comes after the first must not interrupt that: `timeout` sends SIGTERM twice, and who
 presses Ctrl+C often presses it again. So further signals are passed over, except that tidying up may hang: of further
 Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again. A command that runs until a signal
-ends it calls `noted`, and its main loop checks for Ctrl+C and SIGTERM; further signals are passed over in the same way.
+ends it calls `collect_signals`, and its main loop checks for Ctrl+C and SIGTERM; further signals are passed over in the
+same way.
 
 Libraries on the way out may fail over an interruption (PySpark does where it came in the middle of an answer from
 Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
@@ -117,7 +118,7 @@ def ending_in_order() -> Iterator[None]:
             signal.signal(number, usual)
 
 
-def noted() -> list[int]:
+def collect_signals() -> list[int]:
     """Return a list to which Ctrl+C and SIGTERM are added from now on; from the third on, Ctrl+C raises Interrupted.
 
     To be called within `ending_in_order`. SIGHUP raises Ended as before while the list is empty; later it is ignored,

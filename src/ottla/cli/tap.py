@@ -19,8 +19,8 @@ from ottla.cli.options import JSON_TO_STDOUT, whole
 from ottla.cli.output import has_colors
 from ottla.cli.signals import Ended
 from ottla.errors import UserMistake
+from ottla.interruptible_reads import standard_input
 from ottla.printable import printable
-from ottla.readable import standard_input
 from ottla.tap.exchange import Entry, Exchange, Outcome, to_plain
 from ottla.tap.lines import connection_line, exchange_line, hex_lines, remark_line
 from ottla.tap.recording import Recording

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from ottla.client.held_calls import run_signal_handlers
-from ottla.clock import MACHINE, SIGNALS_S, MachineClock
+from ottla.clock import MACHINE, SIGNAL_CHECK_S, MachineClock
 
 _log = logging.getLogger("ottla.client")
 
@@ -59,10 +59,10 @@ class Waiting:
             due_s = None if timeout_s is None else time.monotonic() + min(max(timeout_s, 0), threading.TIMEOUT_MAX)
             while True:
                 run_signal_handlers()
-                left_s = SIGNALS_S if due_s is None else due_s - time.monotonic()
-                if lock.acquire(timeout=max(0, min(left_s, SIGNALS_S))):
+                left_s = SIGNAL_CHECK_S if due_s is None else due_s - time.monotonic()
+                if lock.acquire(timeout=max(0, min(left_s, SIGNAL_CHECK_S))):
                     return True
-                if left_s < SIGNALS_S:
+                if left_s < SIGNAL_CHECK_S:
                     return done()
         finally:
             self.forget(waiter)
@@ -81,7 +81,7 @@ class Waiting:
                 left_us = None if due_us is None else due_us - clock.now_us()
                 if left_us is not None and left_us <= 0:
                     return False
-                sleep_s = SIGNALS_S if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SIGNALS_S)
+                sleep_s = SIGNAL_CHECK_S if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SIGNAL_CHECK_S)
                 if tell_us is not None and clock.is_stopped:
                     if (quiet_us := tell_us - MACHINE.now_us()) > 0:
                         sleep_s = min(sleep_s, quiet_us / 1_000_000)

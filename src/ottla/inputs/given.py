@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ottla.errors import UserMistake
 from ottla.inputs.bounds import ROWS_BYTES_MAX
-from ottla.readable import standard_input
+from ottla.interruptible_reads import standard_input
 
 STDIN = "-"
 FORMATS = "csv", "tsv", "ndjson", "parquet"

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ottla.clock import SIGNALS_S
+from ottla.clock import SIGNAL_CHECK_S
 from ottla.errors import OttlaError, fresh
 from ottla.registry.forks import tell_of_forks
 
@@ -73,7 +73,7 @@ class Cache:
                     with self._lock:
                         if self._flights.get(key) is ours:
                             del self._flights[key]
-            while not flight.landed.wait(SIGNALS_S):
+            while not flight.landed.wait(SIGNAL_CHECK_S):
                 pass
             if flight.error is None:
                 return flight.value

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from ottla.addresses import address_of
 from ottla.errors import OttlaError, Unreachable, UserMistake
-from ottla.readable import await_readable
+from ottla.interruptible_reads import await_readable
 
 # Longer than the cluster itself waits before it answers that something is late (brokers that start read their logs).
 _ANSWER_S = 75.0

@@ -26,7 +26,7 @@ from typing import Any
 from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import Chronicle
 from ottla.audit.chronicles.repeatability import check_repeatability
-from ottla.heard_later import heard_later
+from ottla.delayed_signals import delayed_signals
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan
@@ -159,7 +159,7 @@ class _Worker:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             # A process that is started while Ctrl+C is blocked never gets it, not even while it is loading.
-            with heard_later(signal.SIGINT):
+            with delayed_signals(signal.SIGINT):
                 self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.clock import SIGNALS_S
+from ottla.clock import SIGNAL_CHECK_S
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class ControlClient:
                 raise EOFError from None
         try:
             due_s = time.monotonic() + timeout_s
-            while not question.answered.wait(max(0.0, min(due_s - time.monotonic(), SIGNALS_S))):
+            while not question.answered.wait(max(0.0, min(due_s - time.monotonic(), SIGNAL_CHECK_S))):
                 if time.monotonic() >= due_s:
                     raise TimeoutError
         finally:

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from ottla.clock import SIGNALS_S
+from ottla.clock import SIGNAL_CHECK_S
+from ottla.delayed_signals import delayed_signals
 from ottla.errors import UserMistake
-from ottla.heard_later import heard_later
 from ottla.ledger.schema import ACKED, FAILED
 from ottla.printable import printable
 from ottla.trial.client_lines import (
@@ -89,7 +89,7 @@ class ProcessSender:
         self._has_ended = True
         self._outgoing += start_line(order)
         try:
-            with heard_later(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with delayed_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 self._start(command)
             with suppress(ClientEnded):
                 self._move(lambda: self._hello is not None, start_s)
@@ -230,7 +230,7 @@ class ProcessSender:
             if self._has_said_all:
                 self._end_early()
             self._await_writing()
-            ready = self._selector.select(max(0.0, min(until - time.monotonic(), SIGNALS_S)))
+            ready = self._selector.select(max(0.0, min(until - time.monotonic(), SIGNAL_CHECK_S)))
             moved = [each.data() for each, _ in ready]
             if any(moved):
                 until = time.monotonic() + patience_s

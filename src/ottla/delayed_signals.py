@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def heard_later(*numbers: signal.Signals) -> Iterator[None]:
+def delayed_signals(*numbers: signal.Signals) -> Iterator[None]:
     """The handlers of these signals run after the block; a signal without a handler in Python is left as it is.
 
     To block the signals in this thread would not be enough: if another thread takes one, Python still runs its handler

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-from ottla.clock import SIGNALS_S
+from ottla.clock import SIGNAL_CHECK_S
 
 _BUFFER_BYTES = 64 * 1024
 
@@ -23,8 +23,8 @@ def await_readable(fd: int, timeout_s: float | None = None) -> bool:
     """Wait until a read does not block (data or the end of file); False after `timeout_s` (None: no limit)."""
     due_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        left_s = SIGNALS_S if due_s is None else max(0.0, due_s - time.monotonic())
-        if _is_readable(fd, min(left_s, SIGNALS_S)):
+        left_s = SIGNAL_CHECK_S if due_s is None else max(0.0, due_s - time.monotonic())
+        if _is_readable(fd, min(left_s, SIGNAL_CHECK_S)):
             return True
         if left_s <= 0:
             return False
@@ -37,10 +37,10 @@ def standard_input() -> BinaryIO:
     except OSError:
         # Not a file: a test or another program has replaced `sys.stdin`.
         return sys.stdin.buffer
-    return io.BufferedReader(_Heard(fd), _BUFFER_BYTES)
+    return io.BufferedReader(_InterruptibleInput(fd), _BUFFER_BYTES)
 
 
-class _Heard(io.RawIOBase):
+class _InterruptibleInput(io.RawIOBase):
     """Reads from a descriptor that it does not own: closing this leaves the descriptor open."""
 
     def __init__(self, fd: int) -> None:

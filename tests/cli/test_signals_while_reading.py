@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.interrupting import ended_by_a_signal_that_wakes_nobody
 
-from ottla.readable import await_readable, standard_input
+from ottla.interruptible_reads import await_readable, standard_input
 from ottla.remote.client import RemoteCluster
 
 
