@@ -454,6 +454,36 @@ def test_while_markers_are_written_every_end_is_to_be_asked_for_again(version: i
     assert committed_values(world) == [b"v"]
 
 
+@pytest.mark.parametrize("epoch", [7, 32_766])
+def test_the_identity_that_a_producer_was_given_is_not_refused_while_markers_are_written(epoch: int) -> None:
+    """As by Apache Kafka 4.3.1 (KAFKA-18575): a new producer id is the id's own only when all markers are written."""
+    world = World(1)
+    world.create_topic()
+    producer, zombie = Producer(world), Producer(world)
+    producer.init()
+    transaction = world.brokers[producer.node].transactions.known("t", world.now_us)
+    transaction.data = transaction.data._replace(epoch=epoch)
+    zombie.producer_id, zombie.epoch = producer.producer_id, epoch - 2
+    producer.epoch = epoch
+    assert producer.send(b"one") == 0
+    world.faults.add(make_fault("delay_request", api="WriteTxnMarkers", delay_ms=200))
+    assert producer.commit() == 0
+    assert producer.state == "PrepareCommit"
+    assert (producer.producer_id, producer.epoch) == ((zombie.producer_id, 8) if epoch == 7 else (1, 0))
+    assert producer.abort() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.add((TOPIC, 0)) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert zombie.abort() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert zombie.add((TOPIC, 0)) == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.pass_time(500)
+    refusals = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert zombie.abort() == zombie.add((TOPIC, 0)) == refusals[epoch != 7]
+    assert producer.abort() == 0
+    assert producer.send(b"two") == 0
+    assert producer.commit() == 0
+    world.pass_time(500)
+    assert committed_values(world) == [b"one", b"two"]
+
+
 @pytest.mark.parametrize(("max_ms", "outcome"), [(100, ErrorCode.CONCURRENT_TRANSACTIONS), (400, 0)])
 def test_how_long_a_batch_waits_for_the_marker_before_it_can_be_set(max_ms: int, outcome: int) -> None:
     world = World(1, add_partitions_to_txn_retry_backoff_ms=50, add_partitions_to_txn_retry_backoff_max_ms=max_ms)

@@ -168,14 +168,19 @@ def _check_owner(transaction: Transaction, producer_id: int, epoch: int) -> None
         raise Refused(ErrorCode.PRODUCER_FENCED)
 
 
+def _check_settled(transaction: Transaction) -> None:
+    """Refused where the next state is not stored yet. Who has been given that state's identity is not fenced."""
+    if transaction.pending is not None or transaction.data.state in PREPARED:
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
 def added_data(
     transaction: Transaction, producer_id: int, epoch: int, places: Iterable[Place], client_version: int, now_ms: int
 ) -> TransactionData:
     """What adding partitions makes of it, which may begin a transaction; DoneAlready, Refused."""
     data = transaction.data
+    _check_settled(transaction)
     _check_owner(transaction, producer_id, epoch)
-    if transaction.pending is not None or data.state in PREPARED:
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     ongoing = data.state is _S.ONGOING
     partitions = tuple(dict.fromkeys((*data.partitions, *places)))
     if ongoing and len(partitions) == len(data.partitions):
@@ -223,11 +228,11 @@ def ended_data(
     wanted = _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
     if client_version < 2:
         _check_owner(transaction, producer_id, epoch)
+        _check_settled(transaction)
         repeated = True
     else:
+        _check_settled(transaction)
         repeated = _is_repeated(data, producer_id, epoch)
-    if transaction.pending is not None or data.state in PREPARED:
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if data.state is _S.ONGOING:
         return _ended(data, wanted, client_version, new_producer_id, now_ms)
     if data.state in COMPLETE and repeated:
@@ -247,12 +252,7 @@ def _is_repeated(data: TransactionData, producer_id: int, epoch: int) -> bool:
     repeated = overflow or data.epoch == epoch + 1
     if data.producer_id != producer_id and not overflow:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if data.state in PREPARED:
-        # With `data.epoch`, the request ends the producer's next transaction; with the epoch before, it is repeated.
-        valid = data.epoch in (epoch, epoch + 1)
-    else:
-        valid = epoch == data.epoch or (data.state in COMPLETE and repeated)
-    if not valid:
+    if not (epoch == data.epoch or (data.state in COMPLETE and repeated)):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     return repeated
 
