@@ -456,7 +456,7 @@ def test_while_markers_are_written_every_end_is_to_be_asked_for_again(version: i
 
 @pytest.mark.parametrize("epoch", [7, 32_766])
 def test_the_identity_that_a_producer_was_given_is_not_refused_while_markers_are_written(epoch: int) -> None:
-    """As by Apache Kafka 4.3.1 (KAFKA-18575): a new producer id is the id's own only when all markers are written."""
+    """As by Apache Kafka 4.3.1 (KAFKA-18660): a new producer id is the id's own only when all markers are written."""
     world = World(1)
     world.create_topic()
     producer, zombie = Producer(world), Producer(world)

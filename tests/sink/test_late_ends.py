@@ -1,7 +1,7 @@
-"""A coordinator that stores the end of a transaction late refuses the next epoch of its transactional id as fenced.
+"""A driver goes on while the coordinator has not stored the end of its id's previous transaction yet.
 
-This is so from transaction version 2 on (KIP-890), in Apache Kafka, too: the markers are written and the producer has
-its next epoch, but EndTxn with that epoch is refused with PRODUCER_FENCED until the end is stored.
+From transaction version 2 on (KIP-890) the next epoch is given before the end is stored. Until then the coordinator
+answers with CONCURRENT_TRANSACTIONS, as Apache Kafka does from 4.0.0 on.
 """
 
 from __future__ import annotations

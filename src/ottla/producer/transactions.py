@@ -454,10 +454,7 @@ class Transactions:
         kind = request.kind
         detail = f"{request} of transactional.id {self._id!r}"
         if reaction is Reaction.FENCED:
-            if self._may_be_early(kind, code):
-                self._renew()
-            else:
-                self._break(kafka_error(ErrorCode.PRODUCER_FENCED, detail))
+            self._break(kafka_error(ErrorCode.PRODUCER_FENCED, detail))
             return
         error = kafka_error(code, detail, fatal=reaction is Reaction.BREAK or None)
         self._talk.problem = str(error)
@@ -477,16 +474,6 @@ class Transactions:
         else:
             self._identity_unknown = reaction is Reaction.RENEW
             self.fail(error)
-
-    def _may_be_early(self, kind: RequestKind, code: int) -> bool:
-        """Whether an abort that was refused as fenced may only have come too early.
-
-        From version 2 on (KIP-890), the producer gets its next epoch before the coordinator has stored the end of the
-        previous transaction. Until then, the coordinator refuses an EndTxn with that epoch as fenced. InitProducerId
-        with the producer's identity shows which it is: it waits for that end; a newer producer fences it.
-        """
-        is_abort = kind is RequestKind.END and self.state is _S.ABORTING
-        return is_abort and code == ErrorCode.PRODUCER_FENCED and self._version == 2 and not self._is_given
 
     def _react_to_abort(self, kind: RequestKind, reaction: Reaction, error: OttlaError) -> None:
         """Handle an error while the transaction is being aborted."""

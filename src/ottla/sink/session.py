@@ -270,29 +270,10 @@ class Session:
     def give_up(self, identity: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
         """Abort the transaction of an identity, if there is one; returns the identity after that, and the error.
 
-        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun. Until the
-        coordinator has stored the end of the previous transaction, it refuses the identity as fenced; this tries again.
+        From transaction version 2 on (KIP-890) it has a new epoch, also if no transaction had begun.
         """
-        deadline = self.port.passed_s() + self.port.patience_s
-        may_be_early = True
-        while True:
-            ended = self.port.end({identity: self.version}, committed=False)[identity]
-            if not (may_be_early and isinstance(ended.error, ProducerFenced)):
-                return ended.identity, ended.error
-            state = self._state_of(identity)
-            if not state.startswith(("Prepare", "Complete")):
-                return ended.identity, ended.error
-            # "Complete": the end may have been stored since, so try once more. Only once: a broker that is cut off may
-            # answer with an identity that is no longer the newest.
-            may_be_early = state.startswith("Prepare") and self.port.passed_s() < deadline
-            self.port.pause()
-
-    def _state_of(self, identity: TransactionIdentity) -> str:
-        """The state of its transactional id; "" if the coordinator, found anew, does not name this identity."""
-        transactional_id = identity.transactional_id
-        self.port.forget_coordinators([transactional_id])
-        known = self.port.describe_transactions([transactional_id]).get(transactional_id)
-        return known.state if known is not None and (known.producer_id, known.producer_epoch) == identity[1:] else ""
+        ended = self.port.end({identity: self.version}, committed=False)[identity]
+        return ended.identity, ended.error
 
 
 _sessions: list[Session] = []
