@@ -108,3 +108,25 @@ def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+@contextmanager
+def interrupted_below(code: CodeType, nth: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt where the nth Python function begins that this one calls, itself or by others."""
+    left = nth
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> None:
+        nonlocal left
+        caller = frame.f_back
+        while caller is not None and caller.f_code is not code:
+            caller = caller.f_back
+        left -= caller is not None
+        if left == 0:
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -14,12 +14,15 @@ from ottla.registry.forks import tell_of_forks
 
 
 class _Flight:
-    """A request under way, which other threads wait for."""
+    """A request under way, which other threads wait for: until `has_landed`, and `landing` can be had then."""
 
-    __slots__ = ("error", "landed", "value")
+    __slots__ = ("error", "has_landed", "landing", "value")
 
     def __init__(self) -> None:
-        self.landed = threading.Event()
+        # Not an Event: a thread that is interrupted while it sets one leaves it unset, or locked.
+        self.has_landed = False
+        self.landing = threading.Lock()
+        self.landing.acquire()
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -55,7 +58,7 @@ class Cache:
                     forgotten = self._forgotten
                     flight = self._flights.get(key)
                     # A flight that has landed is about to be removed, unless its thread was interrupted just then.
-                    if flight is None or flight.landed.is_set():
+                    if flight is None or flight.has_landed:
                         flight = self._flights[key] = ours = _Flight()
                 if ours is not None:
                     ours.value = value = fetch()
@@ -69,12 +72,14 @@ class Cache:
                 raise
             finally:
                 if ours is not None:
-                    ours.landed.set()
+                    ours.has_landed = True
+                    ours.landing.release()
                     with self._lock:
                         if self._flights.get(key) is ours:
                             del self._flights[key]
-            while not flight.landed.wait(SIGNAL_CHECK_S):
-                pass
+            while not flight.has_landed:
+                if flight.landing.acquire(timeout=SIGNAL_CHECK_S):
+                    flight.landing.release()
             if flight.error is None:
                 return flight.value
             if isinstance(flight.error, OttlaError):
