@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 
 @contextmanager
@@ -19,13 +20,23 @@ def delayed_signals(*numbers: signal.Signals) -> Iterator[None]:
         yield
         return
     heard: list[int] = []
+    is_over = False
     before = {number: signal.getsignal(number) for number in numbers}
     ours = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in ours:
-        signal.signal(number, lambda came, _: heard.append(came))
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if is_over:
+            # The block's end was interrupted: this handler stayed.
+            ours[signal.Signals(number)](number, frame)
+        else:
+            heard.append(number)
+
     try:
+        for number in ours:
+            signal.signal(number, hear)
         yield
     finally:
+        is_over = True
         for number, handler in ours.items():
             signal.signal(number, handler)
         for came in dict.fromkeys(heard):
