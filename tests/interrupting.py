@@ -77,9 +77,13 @@ def ended_by_a_signal_that_wakes_nobody(wait: Callable[[], object]) -> bool:
     return False
 
 
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt in this function after the nth call that it makes: there Python checks for signals."""
+def interrupted_within(code: CodeType, nth: int, handler: Callable[[], None] = _interrupt) -> Iterator[None]:
+    """Run a handler in this function after the nth call that it makes: there Python checks for signals."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code is not code:
@@ -94,7 +98,8 @@ def interrupted_within(code: CodeType, nth: int) -> Iterator[None]:
                 # Not after `__enter__`: from Python 3.14 on, `with` calls it by a CALL, too.
                 left -= last[1].startswith("CALL") and last[0] != "LOAD_SPECIAL"
                 if left == 0:
-                    raise KeyboardInterrupt
+                    left = -1
+                    handler()
                 last = last[1], dis.opname[code.co_code[frame.f_lasti]]
             return within
 

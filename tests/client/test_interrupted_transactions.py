@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -158,3 +160,46 @@ def test_wherever_a_call_to_end_is_interrupted_the_same_call_ends_it(
                 break
     assert nth > 5
     assert committed(kafka_cluster, kafka_topic) == expected
+
+
+def test_a_handler_of_a_signal_may_end_the_transaction_wherever_that_is_done_already(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    """Such as that of SIGTERM, which aborts what is open."""
+    aborted: list[int] = []
+
+    def work() -> None:
+        with ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_topic, linger_ms=0) as producer:
+            for nth in itertools.count(1):
+                handled: list[int] = []
+
+                def abort(nth: int = nth, handled: list[int] = handled) -> None:
+                    handled.append(nth)
+                    with suppress(ottla.TransactionMisuse):
+                        producer.abort_transaction()
+                        aborted.append(nth)
+
+                producer.begin_transaction()
+                producer.send(kafka_topic, b"%02d" % nth)
+                with interrupted_within(TransactionVerbs.end.__code__, nth, abort):
+                    try:
+                        producer.commit_transaction()
+                    except ottla.TransactionMisuse:
+                        assert nth in aborted
+                    else:
+                        assert nth not in aborted
+                        committed_ones.append(b"%02d" % nth)
+                if not handled:
+                    ended.append(nth)
+                    return
+
+    committed_ones: list[bytes] = []
+    ended: list[int] = []
+    # Of its own, as a thread that waits for itself would never end.
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(60)
+    assert ended
+    assert ended[0] > 5
+    assert aborted
+    assert committed(kafka_cluster, kafka_topic) == committed_ones

@@ -76,8 +76,8 @@ class TransactionVerbs:
         self._calls: dict[int, Call] = {}
         # The call that ends the transaction, until a thread has taken its answer.
         self._unheard: Call | None = None
-        # Held while a thread decides which call ends the transaction.
-        self._deciding = threading.Lock()
+        # Held while a thread decides which call ends the transaction. A signal's handler may do so in between.
+        self._deciding = threading.RLock()
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
