@@ -15,6 +15,7 @@ import time
 from typing import Any, BinaryIO
 
 from ottla.clock import SIGNAL_CHECK_S
+from ottla.errors import UserMistake
 
 _BUFFER_BYTES = 64 * 1024
 
@@ -53,8 +54,13 @@ class _InterruptibleInput(io.RawIOBase):
         return True
 
     def readinto(self, room: Any) -> int:
-        await_readable(self._fd)
-        return os.readv(self._fd, [room])
+        try:
+            await_readable(self._fd)
+            return os.readv(self._fd, [room])
+        except OSError as error:
+            raise UserMistake(
+                f"standard input cannot be read ({error.strerror}): give it a file or the output of a program"
+            ) from error
 
 
 def _is_readable(fd: int, wait_s: float) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.interrupting import ended_by_a_signal_that_wakes_nobody
 
+import ottla
 from ottla.interruptible_reads import await_readable, standard_input
 from ottla.remote.client import RemoteCluster
 
@@ -38,6 +39,14 @@ def test_standard_input_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_standard_input_that_is_no_file_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"line\n")))
     assert standard_input().read() == b"line\n"
+
+
+def test_standard_input_that_cannot_be_read_is_the_users_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What `nohup` gives a command that was started in a terminal.
+    with open(os.devnull, "wb") as unreadable:
+        monkeypatch.setattr(sys, "stdin", unreadable)
+        with pytest.raises(ottla.UserMistake, match=r"standard input cannot be read \(Bad file descriptor\)"):
+            standard_input().readline()
 
 
 def test_a_wait_ends_in_time() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.interrupting import interrupted_below, interrupted_within
 
-from ottla.heard_later import heard_later
+from ottla.delayed_signals import delayed_signals
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -35,18 +35,18 @@ def test_what_comes_meanwhile_is_heard_at_the_end() -> None:
         signal.raise_signal(signal.SIGTERM)
         done.append("started")
 
-    with pytest.raises(Told), heard_later(*_NUMBERS):
+    with pytest.raises(Told), delayed_signals(*_NUMBERS):
         start()
     assert done == ["started"]
     assert_all_are_heard()
 
 
 def test_wherever_it_is_interrupted_later_signals_are_heard() -> None:
-    code = heard_later.__wrapped__.__code__  # type: ignore[attr-defined]
+    code = delayed_signals.__wrapped__.__code__  # type: ignore[attr-defined]
     for interrupted in (interrupted_within, interrupted_below):
         for nth in range(1, 100):
             try:
-                with interrupted(code, nth), heard_later(*_NUMBERS):
+                with interrupted(code, nth), delayed_signals(*_NUMBERS):
                     pass
                 break
             except KeyboardInterrupt:
