@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +26,8 @@ from ottla.trial.other_client import send_all
 from ottla.trial.process_sender import ProcessSender
 from ottla.trial.scenario import Scenario, Side
 from ottla.trial.sender import ClientEnded, SendingOrder
+
+from ..interrupting import ended_by_a_signal_that_wakes_nobody
 
 # Reads and tells; `say` prints a line, `acked` is the line about a record, `lines` all that follows the first one.
 HEAD = """
@@ -464,44 +465,12 @@ def test_nothing_is_left_of_a_client_where_a_signal_comes_just_when_it_is_starte
         os.kill(started[0], 0)
 
 
-class Told(Exception):
-    """Raised by a signal's handler."""
-
-
-def test_a_client_is_not_waited_for_after_a_signal_that_woke_nobody(
-    trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The client gets a record, wakes the other thread (`taken`), and is silent. `waited_for`: it had that much time.
-    taken, waited_for = tmp_path / "taken", tmp_path / "waited for"
-    os.mkfifo(taken)
-    sender = trial.open(f"""
-hello()
-given = next(lines)
-open({str(taken)!r}, "w").close()
-__import__("time").sleep(20)
-open({str(waited_for)!r}, "w").close()
-say(acked(given))
-""")
+def test_a_client_is_not_waited_for_after_a_signal_that_woke_nobody(trial: Trial) -> None:
+    sender = trial.open("hello()\nnext(lines)\nsignal.pause()", patience_s=120)
     trial.send(sender, 1)
-
-    def tell(number: int, frame: object) -> None:
-        raise Told
-
-    def send() -> None:
-        taken.read_bytes()
-        # A signal that this thread takes does not wake the main thread; nor does one that comes just before it sleeps.
-        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, tell)
-    sending = threading.Thread(target=send)
-    sending.start()
     try:
-        with pytest.raises(Told):
-            sender.flush()
-        assert not waited_for.exists()
+        assert ended_by_a_signal_that_wakes_nobody(sender.flush)
     finally:
-        sending.join()
-        signal.signal(signal.SIGUSR1, before)
         sender.abandon()
 
 
