@@ -32,27 +32,34 @@ def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     return name
 
 
+def limits_of(diagnosis: Diagnosis) -> list[Limit]:
+    return [finding.limit for finding in diagnosis.findings]
+
+
 def limits(producer: ottla.Producer | ottla.AsyncProducer) -> list[Limit]:
-    return [finding.limit for finding in producer.diagnosis().findings]
+    return limits_of(producer.diagnosis())
 
 
-def send_until(producer: ottla.Producer, topic: str, true: Callable[[], bool], *, value: bytes = b"v" * 100) -> None:
-    """Send as fast as it goes until something is true; AssertionError if that never comes."""
+def send_until(producer: ottla.Producer, topic: str, is_right: Callable[[list[Limit]], bool]) -> Diagnosis:
+    """Send as fast as it goes until a diagnosis finds the right limits; return it."""
     for number in range(3_000_000):
-        producer.send(topic, value, b"%d" % number)
-        if number % 1000 == 999 and true():
-            return
+        producer.send(topic, b"v" * 100, b"%d" % number)
+        if number % 1000 == 999 and is_right(limits_of(found := producer.diagnosis())):
+            return found
     raise AssertionError(f"it did not come to that: {producer.diagnosis()}")
 
 
 def wait_for_each_until(
-    producer: ottla.Producer, topic: str, true: Callable[[], bool], wait: Callable[[ottla.Delivery], object]
-) -> None:
-    """Send thirty records, waiting for each, and more until something is true."""
+    producer: ottla.Producer,
+    topic: str,
+    is_right: Callable[[list[Limit]], bool],
+    wait: Callable[[ottla.Delivery], object],
+) -> Diagnosis:
+    """Send thirty records, waiting for each, and more until a diagnosis finds the right limits; return it."""
     for number in range(500):
         wait(producer.send(topic, b"v", partition=number % 6))
-        if number >= 30 and true():
-            return
+        if number >= 30 and is_right(limits_of(found := producer.diagnosis())):
+            return found
     raise AssertionError(f"it did not come to that: {producer.diagnosis()}")
 
 
@@ -148,8 +155,7 @@ def test_waiting_for_each_record_is_told_with_what_a_record_takes(cluster: Clust
         cluster.faults.delay_ack(topic=topic, delay_ms=20),
         ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
     ):
-        wait_for_each_until(producer, topic, lambda: limits(producer) == [Limit.ONE_BY_ONE], result)
-        (finding,) = producer.diagnosis().findings
+        (finding,) = wait_for_each_until(producer, topic, lambda found: found == [Limit.ONE_BY_ONE], result).findings
     assert finding.evidence["request-latency-avg"] >= 20
     assert finding.setting is None
 
@@ -201,8 +207,7 @@ def test_a_flush_behind_every_record_is_told(cluster: Cluster, topic: str) -> No
         cluster.faults.delay_ack(topic=topic, delay_ms=20),
         ottla.Producer(cluster.bootstrap_servers) as producer,
     ):
-        found = [Limit.MANY_FLUSHES]
-        wait_for_each_until(producer, topic, lambda: limits(producer) == found, lambda _: producer.flush(30))
+        wait_for_each_until(producer, topic, lambda found: found == [Limit.MANY_FLUSHES], lambda _: producer.flush(30))
 
 
 def test_transactions_of_one_record_are_told_and_long_ones_are_not(cluster: Cluster, topic: str) -> None:
@@ -223,8 +228,8 @@ def test_one_slow_leader_of_three_is_named(cluster: Cluster, topic: str) -> None
     slow = cluster.leader(topic, 1)
     with ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
         with cluster.faults.delay_ack(topic=topic, broker_id=slow, delay_ms=60):
-            wait_for_each_until(producer, topic, lambda: Limit.SLOW_BROKER in limits(producer), result)
-        finding = next(each for each in producer.diagnosis().findings if each.limit is Limit.SLOW_BROKER)
+            found = wait_for_each_until(producer, topic, lambda found: Limit.SLOW_BROKER in found, result)
+        finding = next(each for each in found.findings if each.limit is Limit.SLOW_BROKER)
     assert f"Broker {slow} answers slowly" in finding.sentence
     assert finding.evidence[f"request-latency-avg of broker {slow}"] >= 60
 
@@ -234,7 +239,7 @@ def test_three_leaders_that_are_all_slow_are_no_slow_broker(cluster: Cluster, to
         cluster.faults.delay_ack(topic=topic, delay_ms=50),
         ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
     ):
-        wait_for_each_until(producer, topic, lambda: limits(producer) == [Limit.ONE_BY_ONE], result)
+        wait_for_each_until(producer, topic, lambda found: found == [Limit.ONE_BY_ONE], result)
 
 
 def test_records_that_are_sent_again_are_told_with_the_reason(cluster: Cluster, topic: str) -> None:
@@ -248,11 +253,12 @@ def test_records_that_are_sent_again_are_told_with_the_reason(cluster: Cluster, 
 
 def test_far_brokers_with_one_request_in_flight_want_more(cluster: Cluster, topic: str) -> None:
     settings: Any = {"max_in_flight_requests_per_connection": 1, "buffer_memory": 2_000_000}
-    with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
-        with cluster.faults.delay_ack(topic=topic, delay_ms=50):
-            send_until(producer, topic, lambda: Limit.FEW_IN_FLIGHT in limits(producer))
-        found = producer.diagnosis()
-    assert [finding.limit for finding in found.findings] == [Limit.FEW_IN_FLIGHT, Limit.FULL_BUFFER]
+    limited = [Limit.FEW_IN_FLIGHT, Limit.FULL_BUFFER]
+    with (
+        ottla.Producer(cluster.bootstrap_servers, **settings) as producer,
+        cluster.faults.delay_ack(topic=topic, delay_ms=50),
+    ):
+        found = send_until(producer, topic, lambda found: found == limited)
     assert found.findings[0].setting == "max.in.flight.requests.per.connection"
 
 
@@ -261,8 +267,8 @@ def test_brokers_that_answer_late_while_batches_fill_are_told(cluster: Cluster, 
         cluster.faults.delay_ack(topic=topic, delay_ms=50),
         ottla.Producer(cluster.bootstrap_servers) as producer,
     ):
-        send_until(producer, topic, lambda: Limit.SLOW_ANSWERS in limits(producer))
-        finding = next(each for each in producer.diagnosis().findings if each.limit is Limit.SLOW_ANSWERS)
+        found = send_until(producer, topic, lambda found: Limit.SLOW_ANSWERS in found)
+    finding = next(each for each in found.findings if each.limit is Limit.SLOW_ANSWERS)
     assert finding.evidence["request-latency-avg"] >= 50
     assert finding.evidence["requests in flight"] >= 2.5
 
@@ -337,10 +343,11 @@ def test_one_record_in_two_hundred_that_is_sent_again_is_not_told(cluster: Clust
 
 
 def test_a_buffer_of_the_size_of_a_batch_is_told(cluster: Cluster, topic: str) -> None:
-    with ottla.Producer(cluster.bootstrap_servers, buffer_memory=20_000) as producer:
-        with cluster.faults.delay_ack(topic=topic, delay_ms=20):
-            send_until(producer, topic, lambda: limits(producer) == [Limit.SMALL_BUFFER])
-        (finding,) = producer.diagnosis().findings
+    with (
+        ottla.Producer(cluster.bootstrap_servers, buffer_memory=20_000) as producer,
+        cluster.faults.delay_ack(topic=topic, delay_ms=20),
+    ):
+        (finding,) = send_until(producer, topic, lambda found: found == [Limit.SMALL_BUFFER]).findings
     assert finding.setting == "buffer.memory"
     assert isinstance(finding.value, int)
     assert finding.value > 6 * 16_384
