@@ -18,6 +18,7 @@ from ottla.remote.client import RemoteCluster
 from ottla.remote.server import ControlServer
 
 from ..needs import lacking
+from ..read_back import stored
 from .looking import HOSTILE, Looked
 
 
@@ -105,8 +106,11 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="package")
-def orders(cluster: ottla.Cluster) -> str:
-    """A topic with records, one of them hostile and one that is no text."""
+def orders(cluster: ottla.Cluster) -> Iterator[str]:
+    """A topic with records, one of them hostile and one that is no text.
+
+    All tests of a worker share it, in any order: they look at it, and write to topics of their own.
+    """
     cluster.create_topic("orders", partitions=3)
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         for number in range(90):
@@ -120,7 +124,8 @@ def orders(cluster: ottla.Cluster) -> str:
         producer.begin_transaction()
         producer.send("orders", b"in a transaction", partition=2)
         producer.commit_transaction()
-    return "orders"
+    yield "orders"
+    assert len(stored(cluster, "orders", "read_committed")) == 93, "a test has written to `orders`"
 
 
 @pytest.fixture

@@ -205,6 +205,19 @@ def test_what_is_looked_at_stands_in_the_address(opened: Looked, cluster: ottla.
     page.get_by_text("1 topic, 3 partitions").wait_for()
 
 
+def test_back_is_not_undone_by_the_view_that_is_left(opened: Looked) -> None:
+    page = opened.go("topics")
+    page.locator("a:text-is('orders')").click()
+    page.get_by_text("50 records of").wait_for()
+    # The view learns that it is left from the event behind this one.
+    page.evaluate(
+        "addEventListener('popstate', () => [...document.querySelectorAll('form.bar button')]"
+        ".find((each) => each.textContent === 'Read').click(), { once: true })"
+    )
+    page.go_back()
+    page.wait_for_selector("main h1:text-is('Topics')")
+
+
 def test_a_refresh_leaves_selected_text_and_what_is_the_same_alone(timed: Looked, cluster: ottla.Cluster) -> None:
     cluster.create_topic("selected")
     page = timed.go("topic/selected/partitions")
@@ -385,7 +398,8 @@ def test_a_name_in_a_question_is_quoted_and_spelled_out(opened: Looked, cluster:
     producer = ForeignProducer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce("orders", b"open", partition=0)
+    cluster.create_topic("asked-about")
+    producer.produce("asked-about", b"open")
     producer.flush(30)
     page = opened.go("transactions")
     asked: list[str] = []

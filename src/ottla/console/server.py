@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -18,10 +19,26 @@ from ottla.remote.address import is_loopback
 from ottla.sockets.listening import ListeningSocket
 
 _START_S = 10.0
-# What still goes on when it ends (searches, what is live) is cut off.
-_LAST_ANSWERS_S = 1
+# What still goes on when it ends (searches, what is live) is cut off, and then has so long to end in order.
+_LAST_ANSWERS_S = 1.0
+_CUT_OFF_S = 5
 # So many are accepted at once before it is looked whether there is room for them.
 _BACKLOG = 128
+
+
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all connections: uvicorn alone would leave some open, and their clients would wait for an answer.
+
+        Left open were those accepted while the others were told to end, and those whose client takes nothing.
+        """
+        asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self._cut_off)
+        await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        connections: set[Any] = self.server_state.connections
+        for connection in connections:
+            connection.transport.abort()
 
 
 class ConsoleServer:
@@ -42,12 +59,12 @@ class ConsoleServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            timeout_graceful_shutdown=_LAST_ANSWERS_S,
+            timeout_graceful_shutdown=_CUT_OFF_S,
             ws="none",
             http=Connection,
             backlog=_BACKLOG,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="ottla-console", daemon=True)
         self._is_over = threading.Event()
 

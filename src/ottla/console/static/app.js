@@ -39,6 +39,7 @@ async function show() {
   left = new AbortController();
   const { signal } = left;
   const { name, places, query } = address();
+  let here = location.href;
   navigation(name);
   say("");
   const place = fill(main, h("p", { class: "dim" }, "Loading"));
@@ -65,9 +66,11 @@ async function show() {
     },
     // What is to be found again after Back and a reload stands in the address.
     remember(parts, given) {
-      if (signal.aborted) return;
+      // Back has changed the address already when the view is told that it is left.
+      if (signal.aborted || location.href !== here) return;
       const kept = new URLSearchParams(Object.entries(given).filter(([, value]) => value)).toString();
       history.replaceState(null, "", `#/${parts.map(api.part).join("/")}${kept && `?${kept}`}`);
+      here = location.href;
     },
   };
   try {
