@@ -22,6 +22,7 @@ ROUNDS_MIN = 5
 RECORDS = {"quiet": 3000, "busy": 300}
 MUST = {"p50_ms": 2.0, "p99_ms": 1.5}
 _TIMEOUT_S = 120
+_WARM_UPS = 3
 
 
 def measure(client: str, bootstrap: str, mode: str) -> dict[str, float]:
@@ -42,7 +43,10 @@ def latency(arguments: argparse.Namespace, side: str) -> dict[str, Any]:
     clients = with_peer(CLIENTS, arguments)
     with broker(side) as bootstrap:
         create_topics(bootstrap, ["latency"], 1, 1)
-        measure(PEER, bootstrap, "quiet")
+        # The first 20,000 requests of a broker in Java are slower: it compiles its code meanwhile.
+        for _ in range(_WARM_UPS):
+            for client in clients:
+                measure(client, bootstrap, "quiet")
         for mode in RECORDS:
             rounds = [{client: measure(client, bootstrap, mode) for client in clients} for _ in range(rounds_count)]
             for client in clients:
