@@ -12,6 +12,7 @@ import os
 import select
 import sys
 import time
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from ottla.clock import SIGNAL_CHECK_S
@@ -55,8 +56,11 @@ class _InterruptibleInput(io.RawIOBase):
 
     def readinto(self, room: Any) -> int:
         try:
-            await_readable(self._fd)
-            return os.readv(self._fd, [room])
+            while True:
+                await_readable(self._fd)
+                # Another process may have read what was there.
+                with suppress(BlockingIOError):
+                    return os.readv(self._fd, [room])
         except OSError as error:
             raise UserMistake(
                 f"standard input cannot be read ({error.strerror}): give it a file or the output of a program"

@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interrupting import ended_by_a_signal_that_wakes_nobody
@@ -47,6 +48,29 @@ def test_standard_input_that_cannot_be_read_is_the_users_mistake(monkeypatch: py
         monkeypatch.setattr(sys, "stdin", unreadable)
         with pytest.raises(ottla.UserMistake, match=r"standard input cannot be read \(Bad file descriptor\)"):
             standard_input().readline()
+
+
+def test_standard_input_whose_bytes_another_process_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    with open(ours) as stdin, open(theirs, "wb", buffering=0) as writer:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        read = os.readv
+        taken: list[bytes] = []
+
+        def read_late(fd: int, rooms: list[Any]) -> int:
+            if taken:
+                return read(fd, rooms)
+            taken.append(os.read(fd, 100))
+            try:
+                return read(fd, rooms)
+            finally:
+                writer.write(b"ours\n")
+
+        monkeypatch.setattr(os, "readv", read_late)
+        writer.write(b"theirs\n")
+        assert standard_input().readline() == b"ours\n"
+    assert taken == [b"theirs\n"]
 
 
 def test_a_wait_ends_in_time() -> None:

@@ -197,6 +197,16 @@ def test_a_capture_is_read_from_stdin() -> None:
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == tap(LOOPBACK)
 
 
+def test_a_stdin_that_cannot_be_read_is_not_called_empty(tmp_path: Path) -> None:
+    with (tmp_path / "written").open("wb") as unreadable:
+        done = subprocess.run(
+            [*COMMAND, "-"], stdin=unreadable, capture_output=True, timeout=TIMEOUT_S, check=False, text=True
+        )
+    assert done.returncode == 2
+    assert "standard input cannot be read (Bad file descriptor)" in done.stderr
+    assert "is empty" not in done.stderr
+
+
 def test_pcapng_is_read(tmp_path: Path) -> None:
     request, answer = asked(produce(batch()), 9), answered(produced(5), 9)
     pieces = [*opening(), (CLIENT, BROKER, 1000, request, ACK), (BROKER, CLIENT, 5000, answer, ACK)]

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -120,9 +121,10 @@ def _show_all(file: BinaryIO, name: str, shown: _Shown, *, is_live: bool, follow
     try:
         _read(recording, file, shown, is_live=is_live, follow=follow)
     except UserMistake:
-        # The exchanges before the damage are summed up, too.
-        shown.entries(recording.end())
-        shown.say(recording)
+        # The exchanges before the damage are summed up, too. If not even the beginning came, `end` says less than this.
+        with suppress(UserMistake):
+            shown.entries(recording.end())
+            shown.say(recording)
         raise
     except (KeyboardInterrupt, Ended) as interruption:
         if not is_live:
