@@ -8,6 +8,21 @@ import pytest
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 SERIOUS = ("serious", "critical")
+# Answers to what is asked for by paths that end with `window.held` come once they are let go.
+_HOLDING = """
+(() => {
+  const ask = window.fetch;
+  window.held = null;
+  window.waiting = [];
+  window.fetch = async (path, options) => {
+    const isHeld = window.held && path.split("?")[0].endsWith(window.held);
+    const answer = await ask(path, options);
+    if (isHeld) await new Promise((done) => window.waiting.push(done));
+    if (options && options.signal) options.signal.throwIfAborted();
+    return answer;
+  };
+})();
+"""
 
 
 class Looked:
@@ -35,6 +50,31 @@ class Looked:
             if each["impact"] in SERIOUS
             for node in each["nodes"]
         ]
+
+
+class Answers:
+    """Answers that a page gets in an order of the test's own. Before the page is opened."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        page.add_init_script(_HOLDING)
+
+    def hold(self, path: str) -> None:
+        """Hold back answers to what is asked from now on by paths with this end."""
+        self._page.evaluate("path => { window.held = path; }", path)
+
+    def hold_no_more(self) -> None:
+        """What is asked from now on is answered at once; what is held stays so."""
+        self._page.evaluate("() => { window.held = null; }")
+
+    def await_held(self, count: int) -> None:
+        """Wait until so many answers are held back."""
+        self._page.wait_for_function("count => window.waiting.length === count", arg=count)
+
+    def let_go(self) -> None:
+        """Let the first answer go that is held back, and wait until the page has done what it does then."""
+        self._page.evaluate("() => { window.waiting.shift()(); }")
+        self._page.evaluate("() => new Promise((done) => setTimeout(done, 0))")
 
 
 def choose(page: Any, label: str, value: str) -> None:

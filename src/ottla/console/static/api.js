@@ -1,7 +1,7 @@
 // What is asked of the console's server: JSON, and streams of JSON, a line each. Errors are its sentences.
 
 let token = null;
-let session = {};
+let session = null;
 
 try {
   token = sessionStorage.getItem("token");
@@ -10,12 +10,13 @@ try {
 }
 takeToken();
 
-// An address may end with `#token=...`: it is kept for this tab, and never sent as part of an address.
+// An address may end with `#token=...`: it is kept for this tab, and never sent as part of an address. Whether it did.
 export function takeToken() {
   const given = /^#token=([^&]+)/.exec(location.hash);
-  if (!given) return;
+  if (!given) return false;
   history.replaceState(null, "", location.pathname);
   useToken(decoded(given[1]));
+  return true;
 }
 
 // A part of an address; one that was typed wrongly stays as it is.
@@ -65,12 +66,28 @@ async function ask(path, options) {
   throw new Refused(told.error, answer.status, told.is_old_page);
 }
 
-export async function begin() {
-  session = await get("session");
+export async function begin(signal) {
+  session = await get("session", {}, signal);
   return session;
 }
 
-export const current = () => session;
+export const hasBegun = () => session !== null;
+export const current = () => session || {};
+
+// Of questions that are asked again before they are answered the last one counts. An older one gives nothing.
+export function newest(ask) {
+  let asked = 0;
+  return async (...given) => {
+    const mine = asked += 1;
+    try {
+      const found = await ask(...given);
+      return mine === asked ? found : undefined;
+    } catch (problem) {
+      if (mine === asked) throw problem;
+      return undefined;
+    }
+  };
+}
 
 export async function get(path, query, signal) {
   return (await ask(address(path, query), { signal })).json();
@@ -79,7 +96,7 @@ export async function get(path, query, signal) {
 async function change(method, path, body, type, signal) {
   const content = body === undefined || type ? body : JSON.stringify(body);
   const attempt = async () => {
-    const headers = { "X-Ottla-Change": session.change_token || "" };
+    const headers = { "X-Ottla-Change": current().change_token || "" };
     if (body !== undefined) headers["Content-Type"] = type || "application/json";
     return (await ask(address(path), { method, headers, body: content, signal })).json();
   };

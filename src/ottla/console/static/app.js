@@ -14,6 +14,13 @@ const main = document.getElementById("main");
 const state = document.getElementById("state");
 let left = new AbortController();
 
+// What is shown now is left; the signal of what comes instead, until that is left.
+function leave() {
+  left.abort();
+  left = new AbortController();
+  return left.signal;
+}
+
 export function say(sentence, kind) {
   fill(state, sentence && h("span", { class: kind || "done" }, sentence));
 }
@@ -35,9 +42,7 @@ function navigation(name) {
 
 // A view: an async function that fills `place`, and works on until `signal` says that it was left.
 async function show() {
-  left.abort();
-  left = new AbortController();
-  const { signal } = left;
+  const signal = leave();
   const { name, places, query } = address();
   let here = location.href;
   navigation(name);
@@ -97,11 +102,14 @@ function askForToken(isWrong) {
 }
 
 async function start(isTokenGiven = false) {
+  const signal = leave();
+  fill(main, h("p", { class: "dim" }, "Loading"));
   try {
-    const session = await api.begin();
+    const session = await api.begin(signal);
     fill(document.getElementById("where"), session.bootstrap_servers,
       session.read_only && [" ", h("span", { class: "badge" }, "read-only")]);
   } catch (problem) {
+    if (signal.aborted) return;
     if (problem.status === 401) askForToken(isTokenGiven);
     else fill(main, h("h1", {}, "No answer"), error(problem.message, () => start()));
     return;
@@ -115,8 +123,8 @@ document.querySelector("a.skip").addEventListener("click", (event) => {
   main.focus();
 });
 addEventListener("hashchange", async () => {
-  api.takeToken();
-  await show();
+  const isTokenGiven = api.takeToken();
+  await (isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show());
   scrollTo(0, 0);
   if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
 });
