@@ -26,6 +26,38 @@ def follow(page: Any, view: str) -> None:
     page.evaluate("view => { location.hash = `#/${view}`; }", view)
 
 
+def test_the_settings_shown_are_those_of_the_broker_asked_for_last(opened: Looked, answers: Answers) -> None:
+    page = opened.go("brokers")
+    answers.hold("brokers/1/configs")
+    page.get_by_role("button", name="Settings of broker 1").click()
+    answers.await_held(1)
+    page.get_by_role("button", name="Settings of broker 2").click()
+    page.get_by_role("region", name="Settings of broker 2").wait_for()
+    answers.let_go()
+    assert page.locator("main h2").all_inner_texts() == ["Settings of broker 2"]
+
+
+def test_a_topic_made_on_the_page_is_not_taken_away_by_an_older_answer(
+    opened: Looked, answers: Answers, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    page = opened.page
+    page.clock.install()
+    opened.go("topics")
+    page.locator("a:text-is('orders')").wait_for()
+    answers.hold("api/topics")
+    page.clock.run_for(6_000)
+    answers.await_held(1)
+    answers.hold_no_more()
+    page.locator("summary:text-is('Create a topic')").click()
+    # The answer to the page's own question, asked before, lacks this topic.
+    page.get_by_label("Name", exact=True).fill(kafka_name)
+    page.get_by_role("button", name="Create", exact=True).click()
+    page.locator(f"tr[data-key='{kafka_name}']").wait_for()
+    answers.let_go()
+    assert page.locator(f"tr[data-key='{kafka_name}']").count() == 1
+    cluster.delete_topic(kafka_name)
+
+
 def test_a_token_in_the_address_of_a_page_that_asks_for_one_shows_all_of_the_page(
     chromium: Any, looked_at: Console, cluster: ottla.Cluster, orders: str
 ) -> None:

@@ -74,17 +74,20 @@ export async function begin(signal) {
 export const hasBegun = () => session !== null;
 export const current = () => session || {};
 
-// Of questions that are asked again before they are answered the last one counts. An older one gives nothing.
-export function newest(ask) {
+// The same question again and again: an answer gives nothing once a question that was asked later is answered.
+export function inOrder(ask) {
   let asked = 0;
-  return async (...given) => {
+  let answered = 0;
+  return async () => {
     const mine = asked += 1;
     try {
-      const found = await ask(...given);
-      return mine === asked ? found : undefined;
+      const found = await ask();
+      if (mine < answered) return undefined;
+      answered = mine;
+      return found;
     } catch (problem) {
-      if (mine === asked) throw problem;
-      return undefined;
+      if (mine < answered) return undefined;
+      throw problem;
     }
   };
 }

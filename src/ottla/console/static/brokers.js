@@ -34,14 +34,20 @@ export async function brokers({ place, signal, every }) {
     return known.length ? Math.min(...known) : null;
   }
 
+  // The settings of the broker that was asked for last are shown.
+  let wanted = 0;
+
   async function open(id) {
+    const mine = wanted += 1;
     fill(settings, h("h2", {}, `Settings of broker ${id}`), h("p", { class: "dim" }, "Loading"));
     try {
+      const found = await api.get(`brokers/${id}/configs`, {}, signal);
+      if (mine !== wanted) return;
       fill(settings, h("h2", { tabIndex: -1 }, `Settings of broker ${id}`),
-        configs((await api.get(`brokers/${id}/configs`, {}, signal)).configs, `Settings of broker ${id}`));
+        configs(found.configs, `Settings of broker ${id}`));
       settings.firstChild.focus();
     } catch (problem) {
-      fill(settings, error(problem.message));
+      if (mine === wanted) fill(settings, error(problem.message));
     }
   }
 

@@ -73,10 +73,13 @@ export async function served({ place, signal, say, every }) {
   }
 
   let pushed = "";
+  const ask = api.inOrder(() => api.get("served/clients", {}, signal));
 
   async function askClients() {
     try {
-      const all = (await api.get("served/clients", {}, signal)).clients;
+      const found = await ask();
+      if (!found) return;
+      const all = found.clients;
       const now = JSON.stringify(all);
       if (now === pushed) return;
       pushed = now;

@@ -94,8 +94,11 @@ async function producers(name, body, { signal, every, say }) {
   let now = 0;
   const list = producerTable(`Producers of ${name}`, () => now, look, say);
 
+  const ask = api.inOrder(() => api.get(`topics/${api.part(name)}/producers`, {}, signal));
+
   async function look() {
-    const found = await api.get(`topics/${api.part(name)}/producers`, {}, signal);
+    const found = await ask();
+    if (!found) return;
     now = found.now_ms;
     renew(told, h("p", { class: "dim" }, "What the leaders remember of idempotent and transactional producers."),
       found.untold.map((each) => h("p", { class: "warning" }, each)));

@@ -54,14 +54,21 @@ export async function topics({ place, query, signal, every, remember, say }) {
     list.update(rows);
   }
 
+  const ask = api.inOrder(() => api.get("topics", {}, signal));
+  const askSizes = api.inOrder(() => api.get("topic-sizes", {}, signal));
+
   async function look() {
-    all = (await api.get("topics", {}, signal)).topics;
+    const found = await ask();
+    if (!found) return;
+    all = found.topics;
     draw();
   }
 
   async function measure() {
     try {
-      sizes = await api.get("topic-sizes", {}, signal);
+      const found = await askSizes();
+      if (!found) return;
+      sizes = found;
       renew(warning, sizes.sizes_untold && h("p", { class: "warning" }, `Sizes are unknown: ${sizes.sizes_untold}`));
       draw();
     } catch (problem) {

@@ -47,8 +47,12 @@ export async function transactions({ place, signal, every, say }) {
     }
   }
 
+  const ask = api.inOrder(() => api.get("transactions", {}, signal));
+  const askProducers = api.inOrder(() => api.get("producers", {}, signal));
+
   async function look() {
-    const found = await api.get("transactions", {}, signal);
+    const found = await ask();
+    if (!found) return;
     now = found.now_ms;
     const open = found.transactions.filter((each) => each.started_ms !== null).length;
     renew(told, `${plural(found.transactions.length, "transactional id")}, ${count(open)} open`);
@@ -57,7 +61,8 @@ export async function transactions({ place, signal, every, say }) {
 
   async function lookAtProducers() {
     try {
-      const found = await api.get("producers", {}, signal);
+      const found = await askProducers();
+      if (!found) return;
       const lost = found.producers.filter((each) => each.hangs);
       renew(hanging, h("p", { class: lost.length ? "error" : "dim" }, lost.length ? `${plural(lost.length, "transaction")} ` +
         "hanging: no coordinator knows of it, and read_committed waits in front of it." : "No transaction hangs."),
