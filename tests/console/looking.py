@@ -8,7 +8,7 @@ import pytest
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 SERIOUS = ("serious", "critical")
-# Answers to what is asked for by paths that end with `window.held` come once they are let go.
+# Answers to what is asked for by paths that end with `window.held` come, with all that they say, once they are let go.
 _HOLDING = """
 (() => {
   const ask = window.fetch;
@@ -17,9 +17,11 @@ _HOLDING = """
   window.fetch = async (path, options) => {
     const isHeld = window.held && path.split("?")[0].endsWith(window.held);
     const answer = await ask(path, options);
-    if (isHeld) await new Promise((done) => window.waiting.push(done));
-    if (options && options.signal) options.signal.throwIfAborted();
-    return answer;
+    if (!isHeld) return answer;
+    const text = await answer.text();
+    await new Promise((done) => window.waiting.push(done));
+    if (options.signal) options.signal.throwIfAborted();
+    return { ok: answer.ok, status: answer.status, json: async () => JSON.parse(text) };
   };
 })();
 """
@@ -67,14 +69,19 @@ class Answers:
         """What is asked from now on is answered at once; what is held stays so."""
         self._page.evaluate("() => { window.held = null; }")
 
-    def await_held(self, count: int) -> None:
-        """Wait until so many answers are held back."""
-        self._page.wait_for_function("count => window.waiting.length === count", arg=count)
+    def count(self) -> int:
+        """How many are held back."""
+        count: int = self._page.evaluate("window.waiting.length")
+        return count
+
+    def await_held(self) -> None:
+        """Wait until one is held back."""
+        while not self.count():
+            pass
 
     def let_go(self) -> None:
-        """Let the first answer go that is held back, and wait until the page has done what it does then."""
+        """Let the first go that is held back; the page has done what it does then."""
         self._page.evaluate("() => { window.waiting.shift()(); }")
-        self._page.evaluate("() => new Promise((done) => setTimeout(done, 0))")
 
 
 def choose(page: Any, label: str, value: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tools.ports import free_ports
 
 import ottla
 from ottla.console.console import Console
@@ -30,7 +31,7 @@ def test_the_settings_shown_are_those_of_the_broker_asked_for_last(opened: Looke
     page = opened.go("brokers")
     answers.hold("brokers/1/configs")
     page.get_by_role("button", name="Settings of broker 1").click()
-    answers.await_held(1)
+    answers.await_held()
     page.get_by_role("button", name="Settings of broker 2").click()
     page.get_by_role("region", name="Settings of broker 2").wait_for()
     answers.let_go()
@@ -46,7 +47,7 @@ def test_a_topic_made_on_the_page_is_not_taken_away_by_an_older_answer(
     page.locator("a:text-is('orders')").wait_for()
     answers.hold("api/topics")
     page.clock.run_for(6_000)
-    answers.await_held(1)
+    answers.await_held()
     answers.hold_no_more()
     page.locator("summary:text-is('Create a topic')").click()
     # The answer to the page's own question, asked before, lacks this topic.
@@ -56,6 +57,82 @@ def test_a_topic_made_on_the_page_is_not_taken_away_by_an_older_answer(
     answers.let_go()
     assert page.locator(f"tr[data-key='{kafka_name}']").count() == 1
     cluster.delete_topic(kafka_name)
+
+
+def test_who_has_left_the_view_of_a_topic_is_not_led_away_when_it_is_deleted(
+    opened: Looked, answers: Answers, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name)
+    page = opened.go(f"topic/{kafka_name}/partitions")
+    page.locator("summary:text-is('Delete this topic')").click()
+    page.get_by_label("Type its name").fill(kafka_name)
+    answers.hold(f"api/topics/{kafka_name}")
+    page.get_by_role("button", name="Delete the topic").click()
+    # The page's own refresh may ask under the same path, too.
+    answers.await_held()
+    follow(page, "brokers")
+    page.get_by_role("button", name="Settings of broker 1").wait_for()
+    while answers.count():
+        answers.let_go()
+    page.locator("#state").get_by_text(f"Topic {kafka_name} is deleted.").wait_for()
+    assert page.url.endswith("#/brokers")
+    assert page.locator("main h1").inner_text() == "Brokers"
+
+
+def test_a_producer_that_is_fenced_after_its_view_was_left_is_no_error(
+    opened: Looked, answers: Answers, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name)
+    page = opened.page
+    page.on("dialog", lambda dialog: dialog.accept())
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id=kafka_name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(kafka_name, b"value").result(30)
+        opened.go("transactions")
+        answers.hold("transactions/end")
+        page.get_by_role("button", name=f"End the transaction of {kafka_name}").click()
+        answers.await_held()
+        follow(page, "brokers")
+        page.get_by_role("button", name="Settings of broker 1").wait_for()
+        answers.let_go()
+        assert page.locator("#state").inner_text() == f'The producer of "{kafka_name}" is fenced.'
+        with pytest.raises(ottla.OttlaError):
+            producer.commit_transaction()
+
+
+def test_a_topic_that_is_tried_again_may_be_left_before_the_answer(
+    opened: Looked, answers: Answers, kafka_name: str
+) -> None:
+    page = opened.go(f"topic/{kafka_name}")
+    page.locator("main .error").wait_for()
+    answers.hold(f"api/topics/{kafka_name}")
+    page.get_by_role("button", name="Try again").click()
+    answers.await_held()
+    follow(page, "brokers")
+    page.get_by_role("button", name="Settings of broker 1").wait_for()
+    answers.let_go()
+    assert page.locator("main h1").inner_text() == "Brokers"
+    opened.said[:] = [each for each in opened.said if "404" not in each]
+
+
+def test_a_topic_that_is_tried_again_asks_for_a_token_that_is_new(
+    chromium: Any, looked_at: Console, kafka_name: str, orders: str
+) -> None:
+    [port] = free_ports(1)
+    first, second = "the-first-token-here", "the-second-token-here"
+    with chromium.new_context() as context:
+        with ConsoleServer(looked_at, "127.0.0.1", port, token=first) as server:
+            page = context.new_page()
+            page.goto(f"{server.url}#token={first}")
+            page.locator(f"a:text-is('{orders}')").wait_for()
+            follow(page, f"topic/{kafka_name}")
+            page.get_by_role("button", name="Try again").wait_for()
+        with ConsoleServer(looked_at, "127.0.0.1", port, token=second):
+            page.get_by_role("button", name="Try again").click()
+            page.get_by_label("Token").fill(second)
+            page.keyboard.press("Enter")
+            page.get_by_role("button", name="Try again").wait_for()
 
 
 def test_a_token_in_the_address_of_a_page_that_asks_for_one_shows_all_of_the_page(
@@ -87,9 +164,22 @@ def test_the_token_given_last_counts(chromium: Any, looked_at: Console, orders: 
         page.get_by_label("Token").fill("not-the-right-token")
         answers.hold("api/session")
         page.get_by_role("button", name="Open").click()
-        answers.await_held(1)
+        answers.await_held()
         answers.hold_no_more()
         page.goto(f"{server.url}#token={token}")
         page.locator(f"a:text-is('{orders}')").wait_for()
         answers.let_go()
         assert page.locator(f"a:text-is('{orders}')").count() == 1
+
+
+def test_a_topic_is_not_scrolled_back_when_its_records_come(opened: Looked, answers: Answers, orders: str) -> None:
+    page = opened.page
+    page.set_viewport_size({"width": 390, "height": 300})
+    opened.go("topics")
+    answers.hold(f"topics/{orders}/records")
+    follow(page, f"topic/{orders}")
+    answers.await_held()
+    page.evaluate("scrollTo(0, 50)")
+    answers.let_go()
+    page.locator("button[aria-label^='Record at offset']").first.wait_for()
+    assert page.evaluate("scrollY") == 50

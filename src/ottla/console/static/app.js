@@ -49,7 +49,7 @@ async function show() {
   say("");
   const place = fill(main, h("p", { class: "dim" }, "Loading"));
   const context = {
-    place, places, query, signal, say,
+    place, places, query, signal, say, again: () => show(),
     // Ask again for as long as the view is looked at, so many seconds after each answer. Where there is none the last
     // answer stays.
     every(seconds, ask) {
@@ -124,8 +124,12 @@ document.querySelector("a.skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", async () => {
   const isTokenGiven = api.takeToken();
-  await (isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show());
+  const focused = document.activeElement;
+  const shown = isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show();
+  // What is looked at, or has the focus, by the time that all is there stays so.
   scrollTo(0, 0);
-  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+  await shown;
+  const hasMoved = ![focused, document.body].includes(document.activeElement);
+  if (!hasMoved && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
 });
 start();

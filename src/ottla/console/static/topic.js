@@ -24,7 +24,7 @@ export async function topic(context) {
   } catch (problem) {
     if (context.signal.aborted || problem.status === 401) throw problem;
     if (!(problem instanceof api.Refused)) throw problem;
-    fill(body, error(problem.message, () => topic(context)));
+    fill(body, error(problem.message, context.again));
   }
 }
 
@@ -69,11 +69,11 @@ async function partitions(name, body, { signal, every, say }) {
   }
 
   await look();
-  fill(body, told, list.element, !api.current().read_only && deleting(name, say));
+  fill(body, told, list.element, !api.current().read_only && deleting(name, say, signal));
   every(3, look);
 }
 
-function deleting(name, say) {
+function deleting(name, say, signal) {
   const typed = h("input", { autocomplete: "off" });
   const button = h("button", { class: "danger", disabled: true }, "Delete the topic");
   typed.addEventListener("input", () => {
@@ -82,7 +82,8 @@ function deleting(name, say) {
   return h("details", {}, h("summary", {}, "Delete this topic"), h("form", { class: "bar", onsubmit: once(async () => {
     try {
       await api.remove(`topics/${api.part(name)}`);
-      location.hash = "#/topics";
+      if (!signal.aborted) location.hash = "#/topics";
+      else say(`Topic ${name} is deleted.`);
     } catch (problem) {
       say(problem.message, "error");
     }
@@ -142,7 +143,8 @@ export function producerTable(label, now, look, say, withTopic = false) {
             say(`The transaction of producer ${row.producer_id} is aborted.`);
             await look();
           } catch (problem) {
-            say(problem.message, "error");
+            // The view was left.
+            if (problem.name !== "AbortError") say(problem.message, "error");
           }
         } }, "Abort"));
   }

@@ -43,7 +43,8 @@ export async function transactions({ place, signal, every, say }) {
       say(`The producer of ${quoted(id)} is fenced.`);
       await look();
     } catch (problem) {
-      say(problem.message, "error");
+      // The view was left.
+      if (problem.name !== "AbortError") say(problem.message, "error");
     }
   }
 
