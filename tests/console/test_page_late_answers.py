@@ -183,3 +183,45 @@ def test_a_topic_is_not_scrolled_back_when_its_records_come(opened: Looked, answ
     answers.let_go()
     page.locator("button[aria-label^='Record at offset']").first.wait_for()
     assert page.evaluate("scrollY") == 50
+
+
+def test_a_record_keeps_its_address_while_it_is_open(opened: Looked, answers: Answers, orders: str) -> None:
+    page = opened.go(f"topic/{orders}")
+    page.get_by_role("button", name="Record at offset 30 of partition 0").wait_for()
+    answers.hold(f"topics/{orders}/records")
+    page.get_by_role("button", name="Record at offset 30 of partition 0").click()
+    page.locator("dialog").get_by_text("Its batch").wait_for()
+    # The event of a dialog that is closed comes when the next one is open.
+    page.evaluate(
+        "() => { document.querySelector('dialog').close();"
+        " document.querySelector('button[aria-label=\"Record at offset 29 of partition 1\"]').click(); }"
+    )
+    page.get_by_role("heading", name=f"{orders}-1 at offset 29").wait_for()
+    page.locator("dialog").get_by_text("Its batch").wait_for()
+    assert page.locator("dialog").count() == 1
+    assert page.url.endswith(f"#/topic/{orders}/records/1/29")
+    # As after a record that was sent before this one was opened.
+    page.evaluate(
+        "[...document.querySelectorAll('form.bar button')].find((each) => each.textContent === 'Read').click()"
+    )
+    answers.await_held()
+    assert page.url.endswith(f"#/topic/{orders}/records/1/29")
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    assert page.url.endswith(f"#/topic/{orders}/records")
+
+
+def test_what_a_search_tells_as_found_is_drawn(opened: Looked, orders: str) -> None:
+    page = opened.go(f"topic/{orders}")
+    page.locator("summary:text-is('Search')").click()
+    # Rows as they are when it is told.
+    page.evaluate(
+        "new MutationObserver((_, observing) => {"
+        " if (!document.querySelector('main').textContent.includes('Done: 93 matches')) return;"
+        " observing.disconnect();"
+        " window.drawn = document.querySelectorAll('[aria-label=\"Records found\"] tbody tr').length;"
+        "}).observe(document.querySelector('main'), { childList: true, subtree: true, characterData: true })"
+    )
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_text("Done: 93 matches").wait_for()
+    assert page.evaluate("window.drawn") == 93

@@ -70,16 +70,23 @@ export async function records(name, body, context) {
   const search = searching(name, { partition: () => partition.value, query, keep, open, left: signal });
 
   // The address says what is looked at; a record that is open has an address of its own.
-  function keep(...record) {
+  let opened = [];
+
+  function keep() {
     const place = { from: start.value === "newest" ? "" : start.value,
       at: { offset: at.value, time: time.value }[start.value] };
-    context.remember(["topic", name, "records", ...record],
+    context.remember(["topic", name, "records", ...opened],
       { partition: partition.value, ...place, ...search.asked() });
   }
 
   function open(...record) {
-    keep(...record);
-    openRecord(name, ...record, signal, () => keep());
+    opened = record;
+    keep();
+    openRecord(name, ...record, signal, () => {
+      // Another one may be open by the time that it is told.
+      if (opened === record) opened = [];
+      keep();
+    });
   }
 
   function adapt() {
@@ -244,6 +251,8 @@ function searching(name, { partition, query, keep, open, left }) {
         if (line.progress) progress(last = line.progress, "Searching");
         if (line.error) errors.append(error(line.error));
         if (line.end) {
+          // All that is told to be found.
+          draw();
           cursor = line.end.cursor;
           const missing = line.end.unsearched;
           progress(last = line.end, line.end.is_done ? "Done" : missing.length && line.end.matches < MATCHES
