@@ -10,8 +10,10 @@ from tools.ports import free_ports
 import ottla
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
+from ottla.remote.client import RemoteCluster
+from ottla.remote.server import ControlServer
 
-from .looking import Answers, Looked
+from .looking import Answers, Looked, choose
 
 pytestmark = pytest.mark.prove
 
@@ -209,6 +211,57 @@ def test_a_record_keeps_its_address_while_it_is_open(opened: Looked, answers: An
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
     assert page.url.endswith(f"#/topic/{orders}/records")
+
+
+def test_a_double_click_kills_a_broker_and_does_not_start_it_again(chromium: Any) -> None:
+    with (
+        ottla.Cluster(1) as cluster,
+        ControlServer("127.0.0.1", 0) as control,
+        control.serving(cluster),
+        Console(
+            cluster.bootstrap_servers, control=RemoteCluster("127.0.0.1", int(control.address.rpartition(":")[2]))
+        ) as console,
+        ConsoleServer(console, "127.0.0.1", 0) as server,
+        chromium.new_context() as context,
+    ):
+        page = Looked(context.new_page(), server.url).go("served")
+        asked: list[str] = []
+        # Where something is told already, what is told now moves nothing.
+        choose(page, "Clients push their metrics", "0")
+        page.get_by_role("button", name="Apply").click()
+        page.get_by_text("Clients are not asked for metrics here.").wait_for()
+        page.on("request", lambda each: asked.append(each.url) if each.method == "POST" else None)
+        kill = page.get_by_role("button", name="kill broker 1")
+        kill.scroll_into_view_if_needed()
+        box = kill.bounding_box()
+        page.mouse.click(box["x"] + 5, box["y"] + 5)
+        start = page.get_by_role("button", name="start broker 1")
+        start.wait_for()
+        # It stands where the other one was.
+        page.evaluate("addEventListener('click', (event) => { window.clicked = event.target; }, { once: true })")
+        page.mouse.down(click_count=2)
+        page.mouse.up(click_count=2)
+        assert page.evaluate("window.clicked.textContent") == "start"
+        assert len(asked) == 1
+        start.click()
+        kill.wait_for()
+
+
+def test_a_double_click_exports_once(opened: Looked, answers: Answers, orders: str) -> None:
+    page = opened.go(f"topic/{orders}")
+    downloads: list[Any] = []
+    page.on("download", lambda each: downloads.append(each))
+    answers.hold("api/one-time-token")
+    export = page.get_by_role("button", name="Export", exact=True)
+    export.click()
+    answers.await_held()
+    export.click(force=True)
+    answers.hold_no_more()
+    with page.expect_download():
+        while answers.count():
+            answers.let_go()
+    page.locator("button:text-is('Export'):enabled").wait_for()
+    assert len(downloads) == 1
 
 
 def test_what_a_search_tells_as_found_is_drawn(opened: Looked, orders: str) -> None:

@@ -95,11 +95,13 @@ document.addEventListener("selectionchange", () => {
   for (const [node, text] of [...late]) retell(node, text);
 });
 
-// For `onsubmit`: the form's buttons rest while the work goes on, so that a double click does it once.
+// For `onsubmit`, and for `onclick` of one button: the buttons rest while the work goes on, so that a double click does
+// it once.
 export function once(work) {
   return async (event) => {
     event.preventDefault();
-    const buttons = [...event.currentTarget.querySelectorAll("button")].filter((each) => !each.disabled);
+    const at = event.currentTarget;
+    const buttons = (at.matches("button") ? [at] : [...at.querySelectorAll("button")]).filter((each) => !each.disabled);
     if (!buttons.length) return;
     const focused = buttons.find((each) => each === document.activeElement);
     for (const each of buttons) each.disabled = true;
@@ -111,6 +113,10 @@ export function once(work) {
     }
   };
 }
+
+// For `onclick` of a button that may give way to another with the first click: the second one of a double click does
+// nothing there.
+export const single = (work) => (event) => (event.detail > 1 ? undefined : work(event));
 
 export function facts(pairs) {
   return h("dl", { class: "facts" }, Object.entries(pairs).map(([name, value]) =>

@@ -1,7 +1,7 @@
 // One record in full, in a dialog.
 
 import * as api from "./api.js";
-import { h, fill, facts, error } from "./dom.js";
+import { h, fill, facts, once, error } from "./dom.js";
 import { download } from "./downloads.js";
 import { bytes, count, indented, plural, when } from "./format.js";
 import { transaction } from "./records.js";
@@ -65,9 +65,9 @@ function part(name, record, which, title) {
     ? "only the beginning of it" : `only the first ${bytes(shown.shown_bytes)}`)];
   return [
     h("h3", {}, title), h("p", { class: "dim" }, notes.filter(Boolean).join(", "), " ",
-      h("button", { class: "plain", "aria-label": `Download the ${which}`, onclick: () =>
+      h("button", { class: "plain", "aria-label": `Download the ${which}`, onclick: once(() =>
         download(`topics/${api.part(name)}/records/${record.partition}/${record.offset}/${which}`)
-          .then(() => fill(refused), (problem) => fill(refused, error(problem.message))) }, "Download")), refused,
+          .then(() => fill(refused), (problem) => fill(refused, error(problem.message)))) }, "Download")), refused,
     shown.error && h("p", { class: "warning" }, `It cannot be decoded: ${shown.error}`),
     h("pre", { tabIndex: 0, "aria-label": title }, pretty(shown)),
   ];

@@ -1,7 +1,7 @@
 // Records of a topic: pages from any place on, a search that goes through all, one record in full, and sending.
 
 import * as api from "./api.js";
-import { h, fill, field, choice, offer, error, badge } from "./dom.js";
+import { h, fill, field, choice, offer, once, error, badge } from "./dom.js";
 import { bytes, count, plural, timeOf, when } from "./format.js";
 import { download } from "./downloads.js";
 import { table } from "./table.js";
@@ -156,9 +156,9 @@ export async function records(name, body, context) {
   adapt();
   fill(body,
     h("form", { class: "bar", onsubmit: read }, field("Partition", partition), field("From", start), atField, timeField,
-      h("button", {}, "Read"), older, newer, h("button", { type: "button", onclick: () =>
+      h("button", {}, "Read"), older, newer, h("button", { type: "button", onclick: once(() =>
         download(`topics/${topic}/export`, { partition: partition.value })
-          .then(() => fill(refused), (problem) => fill(refused, error(problem.message))) }, "Export")), refused,
+          .then(() => fill(refused), (problem) => fill(refused, error(problem.message)))) }, "Export")), refused,
     search.element, !api.current().read_only && sending(name, target, () => read(), signal), told, errors, list.element);
   const reading = read();
   const [, , ...record] = places;

@@ -1,7 +1,7 @@
 // A cluster that `ottla serve --control` runs: brokers to kill and start, every fault there is, requests, clients.
 
 import * as api from "./api.js";
-import { h, prose, fill, renew, field, choice, once, error, badge } from "./dom.js";
+import { h, prose, fill, renew, field, choice, once, single, error, badge } from "./dom.js";
 import { bytes, count, milliseconds } from "./format.js";
 import { table } from "./table.js";
 import { watch } from "./logs.js";
@@ -45,7 +45,8 @@ export async function served({ place, signal, say, every }) {
       h("p", { class: "dim" }, Object.values(broker.addresses).join(", ")),
       !isFixed && h("div", { class: "bar" }, (VERBS[broker.state] || []).map((verb) => h("button", {
         "data-key": verb, "aria-label": `${verb} broker ${broker.id}`,
-        onclick: () => act(`Broker ${broker.id}: ${verb}.`, () => api.post(`served/brokers/${broker.id}/${verb}`)),
+        onclick: single(() => act(`Broker ${broker.id}: ${verb}.`,
+          () => api.post(`served/brokers/${broker.id}/${verb}`))),
       }, verb))))));
     // A broker that was killed has other buttons now.
     if (focused && !brokers.contains(document.activeElement)) {
@@ -57,8 +58,8 @@ export async function served({ place, signal, say, every }) {
   function drawFaults(all) {
     renew(faults, all.length ? h("ul", {}, all.map((fault) => h("li", { "data-key": String(fault.id) }, `${fault.id}: ${fault.what} `,
       badge(`fired ${count(fault.fired)}`, fault.fired ? "storm" : ""), ` of ${count(fault.matched)} that matched `,
-      !isFixed && h("button", { class: "plain", "aria-label": `Heal fault ${fault.id}`, onclick: () =>
-        act(`Fault ${fault.id} is healed.`, () => api.remove(`served/faults/${fault.id}`)) }, "Heal"))))
+      !isFixed && h("button", { class: "plain", "aria-label": `Heal fault ${fault.id}`, onclick: single(() =>
+        act(`Fault ${fault.id} is healed.`, () => api.remove(`served/faults/${fault.id}`))) }, "Heal"))))
       : h("p", { class: "dim" }, "No fault is in force."));
   }
 

@@ -1,7 +1,7 @@
 // One topic: its partitions, records, producers and settings; of a served cluster also its logs.
 
 import * as api from "./api.js";
-import { h, fill, renew, facts, once, error, badge } from "./dom.js";
+import { h, fill, renew, facts, once, single, error, badge } from "./dom.js";
 import { age, bytes, count, when } from "./format.js";
 import { table } from "./table.js";
 import { configs } from "./configs.js";
@@ -137,7 +137,7 @@ export function producerTable(label, now, look, say, withTopic = false) {
     if (!row.hangs) return since;
     return h("span", {}, badge("hangs", "bad"), ` ${age(now() - row.last_timestamp_ms)} `, !api.current().read_only &&
       h("button", { class: "plain", "aria-label": `Abort the hanging transaction ${since} of producer ${row.producer_id}`,
-        onclick: async () => {
+        onclick: single(async () => {
           try {
             await api.post("producers/abort", row);
             say(`The transaction of producer ${row.producer_id} is aborted.`);
@@ -146,7 +146,7 @@ export function producerTable(label, now, look, say, withTopic = false) {
             // The view was left.
             if (problem.name !== "AbortError") say(problem.message, "error");
           }
-        } }, "Abort"));
+        }) }, "Abort"));
   }
 }
 
