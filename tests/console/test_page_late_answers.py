@@ -278,3 +278,43 @@ def test_what_a_search_tells_as_found_is_drawn(opened: Looked, orders: str) -> N
     page.get_by_role("button", name="Search", exact=True).click()
     page.get_by_text("Done: 93 matches").wait_for()
     assert page.evaluate("window.drawn") == 93
+
+
+def test_a_tab_that_is_looked_at_again_is_up_to_date_at_once(
+    opened: Looked, looked_at: Console, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    page = opened.page
+    page.clock.install()
+    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.isHidden === true });")
+    opened.go("topics")
+    page.locator("a:text-is('orders')").wait_for()
+    page.evaluate("() => { window.isHidden = true; }")
+    page.clock.run_for(60_000)
+    cluster.create_topic(kafka_name)
+    looked_at.kafka.metadata(fresh=True)
+    # From here on nothing is asked for because time has passed.
+    page.clock.pause_at(page.evaluate("Date.now()") + 1_000)
+    page.evaluate("() => { window.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    page.locator(f"tr[data-key='{kafka_name}']").wait_for()
+    cluster.delete_topic(kafka_name)
+
+
+def test_a_refresh_takes_away_only_what_it_has_said(opened: Looked, cluster: ottla.Cluster, kafka_name: str) -> None:
+    page = opened.page
+    page.clock.install()
+    opened.go("topics")
+    page.locator("a:text-is('orders')").wait_for()
+    page.route("**/api/topics", lambda route: route.abort() if route.request.method == "GET" else route.continue_())
+    page.clock.run_for(6_000)
+    page.get_by_text("The console does not answer").wait_for()
+    page.locator("summary:text-is('Create a topic')").click()
+    page.get_by_label("Name", exact=True).fill(kafka_name)
+    page.get_by_role("button", name="Create", exact=True).click()
+    page.locator("#state").get_by_text(f"Topic {kafka_name} is there.").wait_for()
+    page.unroute("**/api/topics")
+    with page.expect_response("**/api/topics"):
+        page.clock.run_for(6_000)
+    page.locator(f"tr[data-key='{kafka_name}']").wait_for()
+    assert page.locator("#state").inner_text() == f"Topic {kafka_name} is there."
+    cluster.delete_topic(kafka_name)
+    opened.said[:] = [each for each in opened.said if "ERR_FAILED" not in each]

@@ -1,7 +1,7 @@
 // The page: which view the address names, and what is the same in all of them.
 
 import * as api from "./api.js";
-import { h, fill, error } from "./dom.js";
+import { h, fill, error, shown } from "./dom.js";
 import { brokers } from "./brokers.js";
 import { topics } from "./topics.js";
 import { topic } from "./topic.js";
@@ -53,17 +53,21 @@ async function show() {
     // Ask again for as long as the view is looked at, so many seconds after each answer. Where there is none the last
     // answer stays.
     every(seconds, ask) {
-      let hasFailed = false;
+      let failed = "";
       const later = () => setTimeout(again, seconds * 1000);
       async function again() {
+        // A tab that was hidden is up to date at once when it is looked at.
+        await shown(signal);
         if (signal.aborted) return;
         try {
-          if (!document.hidden) await ask();
-          if (hasFailed && !document.hidden && !signal.aborted) say("");
-          hasFailed = hasFailed && document.hidden;
+          await ask();
+          // What was told since then stays.
+          if (failed && state.textContent === failed && !signal.aborted) say("");
+          failed = "";
         } catch (problem) {
-          hasFailed = true;
-          if (!signal.aborted) say(problem.message, "error");
+          if (signal.aborted) return;
+          failed = problem.message;
+          say(failed, "error");
         }
         later();
       }
@@ -125,10 +129,10 @@ document.querySelector("a.skip").addEventListener("click", (event) => {
 addEventListener("hashchange", async () => {
   const isTokenGiven = api.takeToken();
   const focused = document.activeElement;
-  const shown = isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show();
+  const all = isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show();
   // What is looked at, or has the focus, by the time that all is there stays so.
   scrollTo(0, 0);
-  await shown;
+  await all;
   const hasMoved = ![focused, document.body].includes(document.activeElement);
   if (!hasMoved && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
 });

@@ -118,6 +118,21 @@ export function once(work) {
 // nothing there.
 export const single = (work) => (event) => (event.detail > 1 ? undefined : work(event));
 
+// Once the tab is not hidden, or its view was left.
+export function shown(signal) {
+  return new Promise((done) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
+}
+
 export function facts(pairs) {
   return h("dl", { class: "facts" }, Object.entries(pairs).map(([name, value]) =>
     h("div", {}, h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "unknown" : value))));

@@ -2,7 +2,7 @@
 // and the window by which a batch that is sent again is recognised.
 
 import * as api from "./api.js";
-import { h, fill, renew, badge } from "./dom.js";
+import { h, fill, renew, badge, shown } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 
 const PARTITIONS_SHOWN = 12;
@@ -51,21 +51,6 @@ export async function watch(query, signal, take) {
       setTimeout(done, 1000);
     });
   }
-}
-
-// Once the tab is not hidden, or its view was left.
-function shown(signal) {
-  return new Promise((done) => {
-    const look = () => {
-      if (document.hidden && !signal.aborted) return;
-      document.removeEventListener("visibilitychange", look);
-      signal.removeEventListener("abort", look);
-      done();
-    };
-    document.addEventListener("visibilitychange", look);
-    signal.addEventListener("abort", look);
-    look();
-  });
 }
 
 export function logView(name) {
