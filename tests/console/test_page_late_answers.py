@@ -318,3 +318,21 @@ def test_a_refresh_takes_away_only_what_it_has_said(opened: Looked, cluster: ott
     assert page.locator("#state").inner_text() == f"Topic {kafka_name} is there."
     cluster.delete_topic(kafka_name)
     opened.said[:] = [each for each in opened.said if "ERR_FAILED" not in each]
+
+
+def test_a_search_that_is_cut_off_says_so_in_a_sentence(
+    chromium: Any, looked_at: Console, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name, replication_factor=1)
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(kafka_name, b"value").result(30)
+    with chromium.new_context() as context, cluster.faults.hold(topic=kafka_name, api="Fetch") as held:
+        with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
+            page = Looked(context.new_page(), server.url).go(f"topic/{kafka_name}/partitions")
+            page.get_by_label("Parts of the topic").get_by_text("Records", exact=True).click()
+            page.locator("summary:text-is('Search')").click()
+            page.get_by_role("button", name="Search", exact=True).click()
+            page.get_by_role("status").filter(has_text="Searching: 0 matches").wait_for()
+            held.await_fired(1)
+        page.get_by_role("alert").filter(has_text="The console does not answer: is it still running?").last.wait_for()
+        assert "network error" not in page.locator("main").inner_text()

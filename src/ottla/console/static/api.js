@@ -51,19 +51,21 @@ function address(path, query) {
   return `api/${path}${asked ? `?${asked}` : ""}`;
 }
 
+// What is thrown where there is no answer, or where it is cut off.
+function unanswered(problem) {
+  if (problem.name === "AbortError") throw problem;
+  throw new Refused("The console does not answer: is it still running?", 0);
+}
+
+const told = (answer) => answer.json().catch(unanswered);
+
 async function ask(path, options) {
   const headers = { ...(options && options.headers) };
   if (token) headers.Authorization = `Bearer ${token}`;
-  let answer;
-  try {
-    answer = await fetch(path, { ...options, headers });
-  } catch (problem) {
-    if (problem.name === "AbortError") throw problem;
-    throw new Refused("The console does not answer: is it still running?", 0);
-  }
+  const answer = await fetch(path, { ...options, headers }).catch(unanswered);
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
-  throw new Refused(told.error, answer.status, told.is_old_page);
+  const refused = await answer.json().catch(() => ({ error: `The console answered ${answer.status}.` }));
+  throw new Refused(refused.error, answer.status, refused.is_old_page);
 }
 
 export async function begin(signal) {
@@ -93,7 +95,7 @@ export function inOrder(ask) {
 }
 
 export async function get(path, query, signal) {
-  return (await ask(address(path, query), { signal })).json();
+  return told(await ask(address(path, query), { signal }));
 }
 
 async function change(method, path, body, type, signal) {
@@ -101,7 +103,7 @@ async function change(method, path, body, type, signal) {
   const attempt = async () => {
     const headers = { "X-Ottla-Change": current().change_token || "" };
     if (body !== undefined) headers["Content-Type"] = type || "application/json";
-    return (await ask(address(path), { method, headers, body: content, signal })).json();
+    return told(await ask(address(path), { method, headers, body: content, signal }));
   };
   try {
     return await attempt();
@@ -122,7 +124,7 @@ export async function stream(path, query, signal, take) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(unanswered);
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
