@@ -30,6 +30,11 @@ def timed(opened: Looked) -> Looked:
     return opened
 
 
+def stop_clock(page: Any) -> None:
+    """Before a page is opened: there it asks for nothing because time has passed, until its clock is set ahead."""
+    page.clock.pause_at(page.evaluate("Date.now()") + 3_600_000)
+
+
 @pytest.fixture
 def hundreds(cluster: ottla.Cluster) -> Iterator[str]:
     """A topic with more records than a search shows at once."""
@@ -62,10 +67,9 @@ def test_offsets_and_sizes_of_topics_are_asked_for_again(timed: Looked, cluster:
 
 
 def test_a_topic_made_on_the_page_has_its_offsets_at_once(timed: Looked, cluster: ottla.Cluster) -> None:
+    stop_clock(timed.page)
     page = timed.go("topics")
     page.locator("tr[data-key='orders'] td", has_text=re.compile(r"^9\d$")).first.wait_for()
-    # From here on nothing is asked for because time has passed.
-    page.clock.pause_at(page.evaluate("Date.now()") + 1_000)
     page.locator("summary:text-is('Create a topic')").click()
     page.get_by_label("Name", exact=True).fill("made-now")
     page.get_by_role("button", name="Create", exact=True).click()
@@ -262,6 +266,7 @@ def test_a_fault_keeps_its_button_while_it_fires(opened: Looked, cluster: ottla.
 
 def test_a_view_asks_again_after_the_last_answer_and_says_that_it_loads(timed: Looked, cluster: ottla.Cluster) -> None:
     page = timed.page
+    stop_clock(page)
     asked: list[str] = []
     page.on("request", lambda each: asked.append(each.url) if each.url.endswith("/api/topics/orders") else None)
     with cluster.faults.hold(api="ListOffsets") as held:
@@ -277,6 +282,7 @@ def test_a_view_asks_again_after_the_last_answer_and_says_that_it_loads(timed: L
         held.await_fired(1)
         page.evaluate("1")
         assert len(asked) == 1
+    page.clock.resume()
     page.clock.fast_forward(3_500)
     with page.expect_request("**/api/topics/orders"):
         page.clock.fast_forward(3_500)
