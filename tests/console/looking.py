@@ -37,9 +37,10 @@ class Looked:
         page.on("pageerror", lambda error: self.said.append(str(error)))
 
     def go(self, view: str) -> Any:
-        """Open a view by its address, and wait for its heading."""
+        """Open a view by its address, and wait for its heading; the one before has another address."""
+        self.page.evaluate("document.querySelectorAll('main h1').forEach((each) => each.classList.add('before'))")
         self.page.goto(f"{self.url}#/{view}")
-        self.page.wait_for_selector("main h1")
+        self.page.wait_for_selector("main h1:not(.before)")
         return self.page
 
     def serious(self) -> list[str]:

@@ -256,6 +256,7 @@ def test_json_is_shown_on_lines_and_nothing_of_it_is_changed(opened: Looked, clu
         page.get_by_role("button", name=f"Record at offset {offset} of partition 0").click()
         shown.append(page.locator("dialog pre").inner_text())
         page.keyboard.press("Escape")
+        page.locator("dialog").wait_for(state="detached")
     assert shown[0].splitlines() == [
         "{",
         '  "a": 1e999,',
