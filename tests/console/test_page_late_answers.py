@@ -336,3 +336,58 @@ def test_a_search_that_is_cut_off_says_so_in_a_sentence(
             held.await_fired(1)
         page.get_by_role("alert").filter(has_text="The console does not answer: is it still running?").last.wait_for()
         assert "network error" not in page.locator("main").inner_text()
+
+
+def test_partitions_offered_are_those_of_the_newest_answer(
+    opened: Looked, answers: Answers, cluster: ottla.Cluster, looked_at: Console, kafka_name: str
+) -> None:
+    cluster.create_topic(kafka_name, partitions=3)
+    page = opened.go(f"topic/{kafka_name}")
+    options = page.locator("label:has-text('Partition') select").first.locator("option")
+    options.nth(3).wait_for(state="attached")
+    page.get_by_text("0 records of 0 offsets").wait_for()
+    read = page.get_by_role("button", name="Read", exact=True)
+    answers.hold(f"api/topics/{kafka_name}")
+    read.click()
+    answers.await_held()
+    answers.hold_no_more()
+    cluster.delete_topic(kafka_name)
+    cluster.create_topic(kafka_name, partitions=2)
+    looked_at.kafka.metadata(fresh=True)
+    read.click()
+    options.nth(3).wait_for(state="detached")
+    answers.let_go()
+    assert options.count() == 3
+
+
+def test_a_client_that_comes_leaves_the_others_alone(opened: Looked) -> None:
+    page = opened.page
+    page.clock.install()
+    clients = [
+        {
+            "client_instance_id": name,
+            "broker": 1,
+            "client_id": name,
+            "software_name": "ottla",
+            "software_version": "1",
+            "pushes": 1,
+            "is_terminated": False,
+            "metrics": [],
+            "diagnosis": None,
+        }
+        for name in ("first", "second")
+    ]
+    told = clients[1:]
+    page.route("**/api/served/clients", lambda route: route.fulfill(json={"clients": told}))
+    opened.go("served")
+    second = page.locator("section[data-client='second 1']")
+    second.locator("summary").focus()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('[data-client=\"second 1\"] p'))")
+    told = clients
+    clients[1]["pushes"] = 2
+    page.clock.run_for(3_000)
+    page.locator("section[data-client='first 1']").wait_for()
+    second.get_by_text("2 pushes").wait_for()
+    assert page.locator("main section[data-client] h3").all_inner_texts() == ["first", "second"]
+    assert page.evaluate("document.activeElement.textContent") == "Metrics"
+    assert page.evaluate("`${getSelection()}`").startswith("What limits it is unknown")

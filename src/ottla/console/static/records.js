@@ -45,8 +45,11 @@ export function transaction(state) {
 export async function records(name, body, context) {
   const { signal, query, places } = context;
   const topic = api.part(name);
-  const numbers = async () => (await api.get(`topics/${topic}`, {}, signal)).partitions.map(({ partition: each }) =>
-    [String(each), String(each)]);
+  const ask = api.inOrder(() => api.get(`topics/${topic}`, {}, signal));
+  const numbers = async () => {
+    const found = await ask();
+    return found && found.partitions.map(({ partition: each }) => [String(each), String(each)]);
+  };
   const first = await numbers();
   const partition = choice([["", "all"], ...first], query.partition || "");
   const target = choice([["", "by the key"], ...first], "");

@@ -229,7 +229,10 @@ function drawClients(place, all) {
     made.draw(client);
     return made;
   });
-  if (drawn.length !== place.children.length || drawn.some((each) => !each.parentNode)) fill(place, drawn);
+  for (const each of [...place.children]) if (!drawn.includes(each)) each.remove();
+  drawn.forEach((each, number) => {
+    if (place.children[number] !== each) place.insertBefore(each, place.children[number] || null);
+  });
 }
 
 function clientCard(id) {
@@ -244,8 +247,8 @@ function clientCard(id) {
   const made = h("section", { class: "card", "data-client": id }, name, limits,
     h("details", {}, h("summary", {}, "Metrics"), metrics.element));
   made.draw = (client) => {
-    fill(name, `${client.client_id || client.client_instance_id} `, client.is_terminated && badge("has ended"));
-    fill(limits, shownDiagnosis(client), h("p", { class: "dim" }, `${client.software_name} ${client.software_version}, ${
+    renew(name, `${client.client_id || client.client_instance_id} `, client.is_terminated && badge("has ended"));
+    renew(limits, shownDiagnosis(client), h("p", { class: "dim" }, `${client.software_name} ${client.software_version}, ${
       count(client.pushes)} ${client.pushes === 1 ? "push" : "pushes"} to broker ${client.broker}${inFlight(client)}`));
     metrics.update(client.metrics);
   };
