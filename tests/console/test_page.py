@@ -232,8 +232,7 @@ def test_an_address_that_was_typed_wrongly_shows_something(opened: Looked) -> No
         ("nothing", "Topics"),
         ("topic/orders/nothing", "orders"),
     ):
-        opened.page.goto(f"{opened.url}#/{address}")
-        opened.page.wait_for_selector(f"main h1:text-is('{heading}'), main .error")
+        opened.go(address).wait_for_selector(f"main h1:text-is('{heading}'), main .error")
     opened.page.goto(f"{opened.url}#token=%zz")
     opened.page.wait_for_selector("a:text-is('orders')")
     opened.said[:] = [each for each in opened.said if "status of 40" not in each]
@@ -489,6 +488,7 @@ def test_what_cannot_be_reached_is_said_and_tried_again(chromium: Any) -> None:
         page.get_by_role("button", name="Try again").click()
         page.locator(".error").wait_for()
         page.locator("#nav").get_by_text("Served cluster").click()
+        page.wait_for_selector("#nav a[aria-current]:text-is('Served cluster')")
         page.locator(".error").wait_for()
 
 

@@ -89,9 +89,8 @@ def test_topics_with_names_of_prototypes_have_no_sizes_but_their_own(opened: Loo
         page.locator(f"tr[data-key='{name}']").wait_for()
         assert cells(page, name)[2:4] == ["", ""]
     for name in names:
-        page.goto(f"{opened.url}#/{name}")
-        page.wait_for_selector("main h1:text-is('Topics')")
-        page.goto(f"{opened.url}#/topic/orders/{name}")
+        opened.go(name).wait_for_selector("main h1:text-is('Topics')")
+        opened.go(f"topic/orders/{name}")
         page.locator("button[aria-label^='Record at offset']").first.wait_for()
         cluster.delete_topic(name)
 
