@@ -391,3 +391,23 @@ def test_a_client_that_comes_leaves_the_others_alone(opened: Looked) -> None:
     assert page.locator("main section[data-client] h3").all_inner_texts() == ["first", "second"]
     assert page.evaluate("document.activeElement.textContent") == "Metrics"
     assert page.evaluate("`${getSelection()}`").startswith("What limits it is unknown")
+
+
+def test_a_name_typed_while_a_topic_is_made_stays(
+    opened: Looked, answers: Answers, cluster: ottla.Cluster, kafka_name: str
+) -> None:
+    page = opened.go("topics")
+    page.locator("summary:text-is('Create a topic')").click()
+    name = page.get_by_label("Name", exact=True)
+    name.fill(kafka_name)
+    answers.hold("api/topics")
+    page.get_by_role("button", name="Create", exact=True).click()
+    answers.await_held()
+    name.fill("the-next-one")
+    answers.hold_no_more()
+    while answers.count():
+        answers.let_go()
+    page.get_by_text(f"Topic {kafka_name} is there.").wait_for()
+    page.locator("button:text-is('Create'):enabled").wait_for()
+    assert name.input_value() == "the-next-one"
+    cluster.delete_topic(kafka_name)

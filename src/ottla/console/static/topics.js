@@ -93,11 +93,14 @@ function creating(look, say) {
   const errors = h("div");
   return h("details", {}, h("summary", {}, "Create a topic"), h("form", { class: "bar", onsubmit: once(async () => {
     fill(errors);
+    const typed = name.value;
+    const made = typed.trim();
     try {
-      await api.post("topics", { name: name.value.trim(), partitions: Number(partitions.value),
+      await api.post("topics", { name: made, partitions: Number(partitions.value),
         replication_factor: replicas.value ? Number(replicas.value) : null });
-      say(`Topic ${name.value.trim()} is there.`);
-      name.value = "";
+      say(`Topic ${made} is there.`);
+      // The next one may have been typed meanwhile.
+      if (name.value === typed) name.value = "";
       await look();
     } catch (problem) {
       fill(errors, error(problem.message));
