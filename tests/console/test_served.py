@@ -59,23 +59,26 @@ def test_the_logs_of_a_topic_are_live(asking: Asking, cluster: ottla.Cluster, ka
 
 
 def test_one_stream_too_many_is_refused_and_does_not_wait_for_another(
-    asking: Asking, cluster: ottla.Cluster, kafka_name: str
+    looked_at: Console, cluster: ottla.Cluster, kafka_name: str
 ) -> None:
     cluster.create_topic(kafka_name)
     search, export = f"api/topics/{kafka_name}/search", f"api/topics/{kafka_name}/export"
-    with ExitStack() as stack:
-        for _ in range(STREAMS_MAX):
-            live = stack.enter_context(urllib.request.urlopen(f"{asking.url}api/served/live", timeout=30))
-            assert live.readline()
-        for path in (search, export, "api/served/live"):
-            status, _, content = asking.raw("GET", path)
-            told = b"16 searches, exports, imports, downloads and live views are open"
-            assert (status, told in content) == (503, True)
-        # What ends by itself is answered.
-        assert len(asking.get("api/brokers")["brokers"]) == 3
-    # They end when the console finds that nobody listens any more.
-    while asking.raw("GET", search)[0] == 503:
-        pass
+    # A server of its own: streams that other tests have left end when the console finds it.
+    with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
+        asking = Asking(server.url)
+        with ExitStack() as stack:
+            for _ in range(STREAMS_MAX):
+                live = stack.enter_context(urllib.request.urlopen(f"{asking.url}api/served/live", timeout=30))
+                assert live.readline()
+            for path in (search, export, "api/served/live"):
+                status, _, content = asking.raw("GET", path)
+                told = b"16 searches, exports, imports, downloads and live views are open"
+                assert (status, told in content) == (503, True)
+            # What ends by itself is answered.
+            assert len(asking.get("api/brokers")["brokers"]) == 3
+        # They end when the console finds that nobody listens any more.
+        while asking.raw("GET", search)[0] == 503:
+            pass
 
 
 def test_a_served_cluster_that_has_ended_is_said_to_be_gone(cluster: ottla.Cluster) -> None:
