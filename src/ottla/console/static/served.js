@@ -248,8 +248,10 @@ function clientCard(id) {
     h("details", {}, h("summary", {}, "Metrics"), metrics.element));
   made.draw = (client) => {
     renew(name, `${client.client_id || client.client_instance_id} `, client.is_terminated && badge("has ended"));
-    renew(limits, shownDiagnosis(client), h("p", { class: "dim" }, `${client.software_name} ${client.software_version}, ${
-      count(client.pushes)} ${client.pushes === 1 ? "push" : "pushes"} to broker ${client.broker}${inFlight(client)}`));
+    renew(limits, shownDiagnosis(client), h("p", { class: "dim" },
+      `${client.software_name} ${client.software_version}, `,
+      `${count(client.pushes)} ${client.pushes === 1 ? "push" : "pushes"} to broker ${client.broker}`,
+      inFlight(client)));
     metrics.update(client.metrics);
   };
   return made;
