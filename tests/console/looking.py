@@ -8,7 +8,7 @@ import pytest
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 SERIOUS = ("serious", "critical")
-# Answers to what is asked for by paths that end with `window.held` come, with all that they say, once they are let go.
+# Answers to requests whose path ends with `window.held` are kept here, whole, until the test releases them.
 _HOLDING = """
 (() => {
   const ask = window.fetch;
@@ -37,7 +37,7 @@ class Looked:
         page.on("pageerror", lambda error: self.said.append(str(error)))
 
     def go(self, view: str) -> Any:
-        """Open a view by its address, and wait for its heading; the one before has another address."""
+        """Open a view by its address, and wait for its heading. The view that is open must have another address."""
         self.page.evaluate("document.querySelectorAll('main h1').forEach((each) => each.classList.add('before'))")
         self.page.goto(f"{self.url}#/{view}")
         self.page.wait_for_selector("main h1:not(.before)")
@@ -56,32 +56,32 @@ class Looked:
 
 
 class Answers:
-    """Answers that a page gets in an order of the test's own. Before the page is opened."""
+    """Lets a test choose the order of the answers that a page gets. Make it before the page is opened."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
         page.add_init_script(_HOLDING)
 
     def hold(self, path: str) -> None:
-        """Hold back answers to what is asked from now on by paths with this end."""
+        """Hold the answers to further requests whose path ends so."""
         self._page.evaluate("path => { window.held = path; }", path)
 
     def hold_no_more(self) -> None:
-        """What is asked from now on is answered at once; what is held stays so."""
+        """Answer further requests at once; answers that are held stay held."""
         self._page.evaluate("() => { window.held = null; }")
 
     def count(self) -> int:
-        """How many are held back."""
+        """How many answers are held."""
         count: int = self._page.evaluate("window.waiting.length")
         return count
 
     def await_held(self) -> None:
-        """Wait until one is held back."""
+        """Wait until an answer is held."""
         while not self.count():
             pass
 
     def let_go(self) -> None:
-        """Let the first go that is held back; the page has done what it does then."""
+        """Release the oldest answer that is held, and wait until the page has handled it."""
         self._page.evaluate("() => { window.waiting.shift()(); }")
 
 

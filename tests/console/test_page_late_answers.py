@@ -25,7 +25,7 @@ def answers(opened: Looked) -> Answers:
 
 
 def follow(page: Any, view: str) -> None:
-    """As a link of the page leads there, without a wait."""
+    """Go there as by a link of the page, and do not wait."""
     page.evaluate("view => { location.hash = `#/${view}`; }", view)
 
 
@@ -70,7 +70,7 @@ def test_who_has_left_the_view_of_a_topic_is_not_led_away_when_it_is_deleted(
     page.get_by_label("Type its name").fill(kafka_name)
     answers.hold(f"api/topics/{kafka_name}")
     page.get_by_role("button", name="Delete the topic").click()
-    # The page's own refresh may ask under the same path, too.
+    # The page's own refresh has the same path.
     answers.await_held()
     follow(page, "brokers")
     page.get_by_role("button", name="Settings of broker 1").wait_for()
@@ -202,7 +202,7 @@ def test_a_record_keeps_its_address_while_it_is_open(opened: Looked, answers: An
     page.locator("dialog").get_by_text("Its batch").wait_for()
     assert page.locator("dialog").count() == 1
     assert page.url.endswith(f"#/topic/{orders}/records/1/29")
-    # As after a record that was sent before this one was opened.
+    # The records are read again, as after a record was sent.
     page.evaluate(
         "[...document.querySelectorAll('form.bar button')].find((each) => each.textContent === 'Read').click()"
     )
@@ -226,7 +226,7 @@ def test_a_double_click_kills_a_broker_and_does_not_start_it_again(chromium: Any
     ):
         page = Looked(context.new_page(), server.url).go("served")
         asked: list[str] = []
-        # Where something is told already, what is told now moves nothing.
+        # A sentence stands there already, so the next one does not move the button.
         choose(page, "Clients push their metrics", "0")
         page.get_by_role("button", name="Apply").click()
         page.get_by_text("Clients are not asked for metrics here.").wait_for()
@@ -237,7 +237,7 @@ def test_a_double_click_kills_a_broker_and_does_not_start_it_again(chromium: Any
         page.mouse.click(box["x"] + 5, box["y"] + 5)
         start = page.get_by_role("button", name="start broker 1")
         start.wait_for()
-        # It stands where the other one was.
+        # "start" stands where "kill" was.
         page.evaluate("addEventListener('click', (event) => { window.clicked = event.target; }, { once: true })")
         page.mouse.down(click_count=2)
         page.mouse.up(click_count=2)
@@ -267,7 +267,7 @@ def test_a_double_click_exports_once(opened: Looked, answers: Answers, orders: s
 def test_what_a_search_tells_as_found_is_drawn(opened: Looked, orders: str) -> None:
     page = opened.go(f"topic/{orders}")
     page.locator("summary:text-is('Search')").click()
-    # Rows as they are when it is told.
+    # Count the rows at the moment when the sentence appears.
     page.evaluate(
         "new MutationObserver((_, observing) => {"
         " if (!document.querySelector('main').textContent.includes('Done: 93 matches')) return;"
@@ -292,7 +292,7 @@ def test_a_tab_that_is_looked_at_again_is_up_to_date_at_once(
     page.clock.run_for(60_000)
     cluster.create_topic(kafka_name)
     looked_at.kafka.metadata(fresh=True)
-    # From here on nothing is asked for because time has passed.
+    # No refresh is due from here on.
     page.clock.pause_at(page.evaluate("Date.now()") + 1_000)
     page.evaluate("() => { window.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
     page.locator(f"tr[data-key='{kafka_name}']").wait_for()

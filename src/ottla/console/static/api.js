@@ -10,7 +10,8 @@ try {
 }
 takeToken();
 
-// An address may end with `#token=...`: it is kept for this tab, and never sent as part of an address. Whether it did.
+// An address may end with `#token=...`: the token is kept for this tab, and never sent as part of an address. Returns
+// whether there was one.
 export function takeToken() {
   const given = /^#token=([^&]+)/.exec(location.hash);
   if (!given) return false;
@@ -51,7 +52,7 @@ function address(path, query) {
   return `api/${path}${asked ? `?${asked}` : ""}`;
 }
 
-// What is thrown where there is no answer, or where it is cut off.
+// Throws the error for an answer that does not come, or does not come whole.
 function unanswered(problem) {
   if (problem.name === "AbortError") throw problem;
   throw new Refused("The console does not answer: is it still running?", 0);
@@ -76,7 +77,7 @@ export async function begin(signal) {
 export const hasBegun = () => session !== null;
 export const current = () => session || {};
 
-// The same question again and again: an answer gives nothing once a question that was asked later is answered.
+// For a request that is made again and again: an answer that is older than one already received is dropped (undefined).
 export function inOrder(ask) {
   let asked = 0;
   let answered = 0;

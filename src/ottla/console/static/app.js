@@ -14,7 +14,7 @@ const main = document.getElementById("main");
 const state = document.getElementById("state");
 let left = new AbortController();
 
-// What is shown now is left; the signal of what comes instead, until that is left.
+// Tells the view that is shown that it is left. Returns the signal of the next view, which says when that one is left.
 function leave() {
   left.abort();
   left = new AbortController();
@@ -56,12 +56,12 @@ async function show() {
       let failed = "";
       const later = () => setTimeout(again, seconds * 1000);
       async function again() {
-        // A tab that was hidden is up to date at once when it is looked at.
+        // A hidden tab waits here, so it is refreshed at once when it is shown.
         await shown(signal);
         if (signal.aborted) return;
         try {
           await ask();
-          // What was told since then stays.
+          // Only the error of this refresh is removed: another sentence may stand there by now.
           if (failed && state.textContent === failed && !signal.aborted) say("");
           failed = "";
         } catch (problem) {
@@ -75,7 +75,7 @@ async function show() {
     },
     // What is to be found again after Back and a reload stands in the address.
     remember(parts, given) {
-      // Back has changed the address already when the view is told that it is left.
+      // After Back, the address changes before the view is told that it is left.
       if (signal.aborted || location.href !== here) return;
       const kept = new URLSearchParams(Object.entries(given).filter(([, value]) => value)).toString();
       history.replaceState(null, "", `#/${parts.map(api.part).join("/")}${kept && `?${kept}`}`);
@@ -130,7 +130,7 @@ addEventListener("hashchange", async () => {
   const isTokenGiven = api.takeToken();
   const focused = document.activeElement;
   const all = isTokenGiven || !api.hasBegun() ? start(isTokenGiven) : show();
-  // What is looked at, or has the focus, by the time that all is there stays so.
+  // Scroll now, not when the view has loaded: the user may have scrolled or moved the focus by then.
   scrollTo(0, 0);
   await all;
   const hasMoved = ![focused, document.body].includes(document.activeElement);

@@ -34,7 +34,7 @@ export async function brokers({ place, signal, every }) {
     return known.length ? Math.min(...known) : null;
   }
 
-  // The settings of the broker that was asked for last are shown.
+  // Counts the requests: only the answer to the last one is shown.
   let wanted = 0;
 
   async function open(id) {

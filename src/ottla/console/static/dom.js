@@ -95,8 +95,8 @@ document.addEventListener("selectionchange", () => {
   for (const [node, text] of [...late]) retell(node, text);
 });
 
-// For `onsubmit`, and for `onclick` of one button: the buttons rest while the work goes on, so that a double click does
-// it once.
+// For `onsubmit`, and for `onclick` of one button: the buttons are disabled until the work is done, so that a double
+// click does it once.
 export function once(work) {
   return async (event) => {
     event.preventDefault();
@@ -114,11 +114,11 @@ export function once(work) {
   };
 }
 
-// For `onclick` of a button that may give way to another with the first click: the second one of a double click does
-// nothing there.
+// For `onclick` of a button that another one may replace after the click: the second click of a double click would hit
+// that one, so it is ignored.
 export const single = (work) => (event) => (event.detail > 1 ? undefined : work(event));
 
-// Once the tab is not hidden, or its view was left.
+// Waits until the tab is shown, or its view is left.
 export function shown(signal) {
   return new Promise((done) => {
     const look = () => {

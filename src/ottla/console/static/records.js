@@ -86,7 +86,7 @@ export async function records(name, body, context) {
     opened = record;
     keep();
     openRecord(name, ...record, signal, () => {
-      // Another one may be open by the time that it is told.
+      // This is called late: another record may be open by now.
       if (opened === record) opened = [];
       keep();
     });
@@ -254,7 +254,7 @@ function searching(name, { partition, query, keep, open, left }) {
         if (line.progress) progress(last = line.progress, "Searching");
         if (line.error) errors.append(error(line.error));
         if (line.end) {
-          // All that is told to be found.
+          // The table shows all matches before the sentence counts them.
           draw();
           cursor = line.end.cursor;
           const missing = line.end.unsearched;

@@ -143,7 +143,7 @@ export function producerTable(label, now, look, say, withTopic = false) {
             say(`The transaction of producer ${row.producer_id} is aborted.`);
             await look();
           } catch (problem) {
-            // The view was left.
+            // AbortError: the view was left.
             if (problem.name !== "AbortError") say(problem.message, "error");
           }
         }) }, "Abort"));

@@ -99,7 +99,7 @@ function creating(look, say) {
       await api.post("topics", { name: made, partitions: Number(partitions.value),
         replication_factor: replicas.value ? Number(replicas.value) : null });
       say(`Topic ${made} is there.`);
-      // The next one may have been typed meanwhile.
+      // The user may have typed the next name meanwhile.
       if (name.value === typed) name.value = "";
       await look();
     } catch (problem) {

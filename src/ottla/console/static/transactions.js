@@ -43,7 +43,7 @@ export async function transactions({ place, signal, every, say }) {
       say(`The producer of ${quoted(id)} is fenced.`);
       await look();
     } catch (problem) {
-      // The view was left.
+      // AbortError: the view was left.
       if (problem.name !== "AbortError") say(problem.message, "error");
     }
   }
