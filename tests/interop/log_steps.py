@@ -215,6 +215,7 @@ class Teller:
         self.topic_id: bytes = self.wire.ask(asked, 12).topics[0].topic_id
         self.producers: dict[str, tuple[int, int]] = {}
         self.names: dict[int, str] = {}
+        self.first_coordinator_epoch: int | None = None
         self.sent: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
 
     def tell(self, step: Step) -> Any:
@@ -357,10 +358,18 @@ class Teller:
                 each.producer_epoch,
                 each.last_sequence,
                 each.current_txn_start_offset,
-                each.coordinator_epoch,
+                self.epoch_since_the_first(each.coordinator_epoch),
             )
             for each in told.active_producers
         )
+
+    def epoch_since_the_first(self, coordinator_epoch: int) -> int:
+        """Counted from the first one seen: it rises with each election, and other tests may have had some."""
+        if coordinator_epoch < 0:
+            return coordinator_epoch
+        if self.first_coordinator_epoch is None:
+            self.first_coordinator_epoch = coordinator_epoch
+        return coordinator_epoch - self.first_coordinator_epoch
 
     def transactions(self, partition: int) -> Any:
         answer = self.wire.ask_until_ready(DescribeTransactionsRequest(transactional_ids=[f"{self.topic}-t0"]), 0)
