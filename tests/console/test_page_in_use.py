@@ -346,6 +346,33 @@ def test_the_focus_stays_where_a_search_goes_on(opened: Looked, hundreds: str) -
         assert page.evaluate("document.activeElement.textContent") == ("Search on" if found < 250 else "Search")
 
 
+def test_a_search_goes_on_with_the_conditions_it_began_with(opened: Looked, hundreds: str) -> None:
+    page = opened.go(f"topic/{hundreds}")
+    page.locator("summary:text-is('Search')").click()
+    page.get_by_role("button", name="Search", exact=True).click()
+    more = page.get_by_role("button", name="Search on")
+    more.wait_for()
+    page.get_by_label("Value contains").fill("24")
+    more.wait_for(state="hidden")
+    page.get_by_role("button", name="Search", exact=True).click()
+    # 24, 124, 224, and 240 to 249.
+    page.get_by_text("Done: 13 matches in 250 records").wait_for()
+
+
+def test_a_search_that_was_stopped_does_not_say_that_there_is_nothing(opened: Looked, hundreds: str) -> None:
+    page = opened.go(f"topic/{hundreds}")
+    page.locator("summary:text-is('Search')").click()
+    page.get_by_label("Value contains").fill("not there")
+    # An answer that never comes.
+    page.route("**/search?*", lambda route: None)
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Nothing was found so far.").wait_for()
+    page.unroute_all(behavior="ignoreErrors")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_text("Nothing was found.", exact=True).wait_for()
+
+
 def test_a_topic_made_again_with_fewer_partitions_offers_those(
     opened: Looked, cluster: ottla.Cluster, looked_at: Console
 ) -> None:

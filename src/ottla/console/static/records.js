@@ -187,10 +187,12 @@ function searching(name, { partition, query, keep, open, left }) {
   const bar = h("progress", { value: "0", max: "1", "aria-label": "How far the search has come", hidden: true });
   const told = h("p", { role: "status", class: "dim" });
   const errors = h("div");
-  const list = recordTable(open, "Records found", "Nothing was found.");
+  const list = recordTable(open, "Records found", () => isWhole ? "Nothing was found." : "Nothing was found so far.");
   const place = h("div", { hidden: true }, list.element);
   let running = null;
   let cursor = null;
+  let isWhole = false;
+  let searched = "";
   let matches = [];
   let isAsked = Object.keys(inputs).some((each) => query[each]);
   left.addEventListener("abort", () => running && running.abort());
@@ -220,8 +222,12 @@ function searching(name, { partition, query, keep, open, left }) {
     }
     if (running) running.abort();
     const mine = running = new AbortController();
-    if (!from) matches = [];
+    if (!from) {
+      matches = [];
+      searched = partition();
+    }
     isAsked = true;
+    isWhole = false;
     keep();
     fill(errors);
     stop.disabled = false;
@@ -237,7 +243,7 @@ function searching(name, { partition, query, keep, open, left }) {
     };
     try {
       await api.stream(`topics/${api.part(name)}/search`, {
-        partition: partition(), key: inputs.key.value, value: inputs.value.value, header: inputs.header.value,
+        partition: searched, key: inputs.key.value, value: inputs.value.value, header: inputs.header.value,
         path: inputs.path.value, operator: inputs.path.value && inputs.operator.value,
         operand: inputs.path.value && inputs.operand.value, since_ms: since,
         key_regex: regex.checked || "", value_regex: regex.checked || "", limit: MATCHES,
@@ -254,9 +260,10 @@ function searching(name, { partition, query, keep, open, left }) {
         if (line.progress) progress(last = line.progress, "Searching");
         if (line.error) errors.append(error(line.error));
         if (line.end) {
+          cursor = line.end.cursor;
+          isWhole = line.end.is_done;
           // The table shows all matches before the sentence counts them.
           draw();
-          cursor = line.end.cursor;
           const missing = line.end.unsearched;
           progress(last = line.end, line.end.is_done ? "Done" : missing.length && line.end.matches < MATCHES
             ? `Ended, and not all was searched in ${missing.length === 1 ? `partition ${missing[0]}` : plural(missing.length, "partition")}`
@@ -282,6 +289,9 @@ function searching(name, { partition, query, keep, open, left }) {
   const element = h("details", { open: isAsked }, h("summary", {}, "Search"), h("form", { onsubmit: (event) => {
     event.preventDefault();
     run(null);
+  }, oninput: () => {
+    // With other conditions it is another search, from the beginning.
+    more.hidden = true;
   } }, h("p", { class: "dim" }, "A record must match all fields that are filled in. The partition is the one chosen above."),
   h("div", { class: "bar" }, field("Key contains", inputs.key), field("Value contains", inputs.value),
     field("as regular expressions", regex, { class: "check" }), field("Header", inputs.header),
