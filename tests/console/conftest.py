@@ -7,6 +7,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -66,11 +67,18 @@ def cluster() -> Iterator[ottla.Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="package")
-def control(cluster: ottla.Cluster) -> Iterator[RemoteCluster]:
+@contextmanager
+def controlled(cluster: ottla.Cluster) -> Iterator[RemoteCluster]:
+    """The cluster as one that `ottla serve --control` runs."""
     with ControlServer("127.0.0.1", 0) as server, server.serving(cluster):
         host, _, port = server.address.rpartition(":")
         yield RemoteCluster(host, int(port))
+
+
+@pytest.fixture(scope="package")
+def control(cluster: ottla.Cluster) -> Iterator[RemoteCluster]:
+    with controlled(cluster) as control:
+        yield control
 
 
 @pytest.fixture(scope="package")

@@ -81,7 +81,7 @@ class Answers:
             pass
 
     def let_go(self) -> None:
-        """Release the oldest answer that is held, and wait until the page has handled it."""
+        """Release the oldest held answer to the page. What the page then asks for is not waited for."""
         self._page.evaluate("() => { window.waiting.shift()(); }")
 
 

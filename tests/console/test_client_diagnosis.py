@@ -13,11 +13,9 @@ import ottla
 from ottla.console.client_diagnosis import diagnosis
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
-from ottla.remote.client import RemoteCluster
-from ottla.remote.server import ControlServer
 
 from ..cluster.test_client_metrics import subscribe, wait_for
-from .conftest import Asking
+from .conftest import Asking, controlled
 
 SECOND_NS = 10**9
 # A producer of two brokers that sends a thousand records a second, ten of them in a request.
@@ -145,11 +143,8 @@ def test_what_limits_a_producer_of_java_is_found_in_what_it_pushes(java: Java) -
 def test_the_served_cluster_tells_what_limits_a_client_and_what_is_in_flight() -> None:
     with (
         ottla.Cluster(1) as cluster,
-        ControlServer("127.0.0.1", 0) as control,
-        control.serving(cluster),
-        Console(
-            cluster.bootstrap_servers, control=RemoteCluster("127.0.0.1", int(control.address.rpartition(":")[2]))
-        ) as console,
+        controlled(cluster) as control,
+        Console(cluster.bootstrap_servers, control=control) as console,
         ConsoleServer(console, "127.0.0.1", 0) as server,
     ):
         asking = Asking(server.url)

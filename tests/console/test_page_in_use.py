@@ -31,7 +31,7 @@ def timed(opened: Looked) -> Looked:
 
 
 def stop_clock(page: Any) -> None:
-    """Before a page is opened: there it asks for nothing because time has passed, until its clock is set ahead."""
+    """Pause the page's clock, so that no refresh is due until it is advanced. Call it before the page is opened."""
     page.clock.pause_at(page.evaluate("Date.now()") + 3_600_000)
 
 
@@ -212,7 +212,7 @@ def test_back_is_not_undone_by_the_view_that_is_left(opened: Looked) -> None:
     page = opened.go("topics")
     page.locator("a:text-is('orders')").click()
     page.get_by_text("50 records of").wait_for()
-    # The view learns that it is left from the event behind this one.
+    # The view is told that it is left by `hashchange`, which comes after this event.
     page.evaluate(
         "addEventListener('popstate', () => [...document.querySelectorAll('form.bar button')]"
         ".find((each) => each.textContent === 'Read').click(), { once: true })"
@@ -346,12 +346,17 @@ def test_the_focus_stays_where_a_search_goes_on(opened: Looked, hundreds: str) -
         assert page.evaluate("document.activeElement.textContent") == ("Search on" if found < 250 else "Search")
 
 
-def test_a_search_goes_on_with_the_conditions_it_began_with(opened: Looked, hundreds: str) -> None:
+def test_a_search_goes_on_as_it_began_and_begins_anew_with_other_conditions(opened: Looked, hundreds: str) -> None:
     page = opened.go(f"topic/{hundreds}")
     page.locator("summary:text-is('Search')").click()
     page.get_by_role("button", name="Search", exact=True).click()
     more = page.get_by_role("button", name="Search on")
     more.wait_for()
+    choose(page, "Partition", "0")
+    with page.expect_request("**/search?*") as asked:
+        more.click()
+    assert "partition=" not in asked.value.url
+    page.get_by_text("200 matches in").wait_for()
     page.get_by_label("Value contains").fill("24")
     more.wait_for(state="hidden")
     page.get_by_role("button", name="Search", exact=True).click()

@@ -10,9 +10,8 @@ from tools.ports import free_ports
 import ottla
 from ottla.console.console import Console
 from ottla.console.server import ConsoleServer
-from ottla.remote.client import RemoteCluster
-from ottla.remote.server import ControlServer
 
+from .conftest import controlled
 from .looking import Answers, Looked, choose
 
 pytestmark = pytest.mark.prove
@@ -216,11 +215,8 @@ def test_a_record_keeps_its_address_while_it_is_open(opened: Looked, answers: An
 def test_a_double_click_kills_a_broker_and_does_not_start_it_again(chromium: Any) -> None:
     with (
         ottla.Cluster(1) as cluster,
-        ControlServer("127.0.0.1", 0) as control,
-        control.serving(cluster),
-        Console(
-            cluster.bootstrap_servers, control=RemoteCluster("127.0.0.1", int(control.address.rpartition(":")[2]))
-        ) as console,
+        controlled(cluster) as control,
+        Console(cluster.bootstrap_servers, control=control) as console,
         ConsoleServer(console, "127.0.0.1", 0) as server,
         chromium.new_context() as context,
     ):

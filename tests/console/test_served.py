@@ -63,7 +63,7 @@ def test_one_stream_too_many_is_refused_and_does_not_wait_for_another(
 ) -> None:
     cluster.create_topic(kafka_name)
     search, export = f"api/topics/{kafka_name}/search", f"api/topics/{kafka_name}/export"
-    # A server of its own: streams that other tests have left end when the console finds it.
+    # A separate server: a stream that another test left counts until its server notices it.
     with ConsoleServer(looked_at, "127.0.0.1", 0) as server:
         asking = Asking(server.url)
         with ExitStack() as stack:

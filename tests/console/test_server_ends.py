@@ -42,7 +42,7 @@ def asking_for(server: ConsoleServer, path: str) -> socket.socket:
 
 
 def has_ended(sock: socket.socket) -> bool:
-    """Whether it ends behind what was sent before."""
+    """Whether the server closes or resets the connection, after any data that was sent before."""
     try:
         while sock.recv(1 << 16):
             pass

@@ -29,8 +29,8 @@ def halved() -> Iterator[tuple[ottla.Cluster, Asking, int]]:
 
     The group `reads` has committed offset 4 of each partition, `half` of the leaderless one alone.
     """
-    # With the sessions that brokers have by default: on a busy machine, shorter ones end, and more partitions lack a
-    # leader. That of the broker that is killed ends by the clock.
+    # With the default session timeout of brokers: on a busy machine a shorter one expires, and more partitions lack a
+    # leader. Advancing the clock expires the session of the broker that is killed.
     clock = ottla.Clock()
     with (
         ottla.Cluster(3, clock=clock) as cluster,

@@ -121,7 +121,8 @@ def _show_all(file: BinaryIO, name: str, shown: _Shown, *, is_live: bool, follow
     try:
         _read(recording, file, shown, is_live=is_live, follow=follow)
     except UserMistake:
-        # The exchanges before the damage are summed up, too. If not even the beginning came, `end` says less than this.
+        # The exchanges before the damage are summed up, too. If even the beginning is missing,
+        # `end` raises a less precise error, so the first one is raised.
         with suppress(UserMistake):
             shown.entries(recording.end())
             shown.say(recording)

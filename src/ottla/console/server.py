@@ -19,7 +19,8 @@ from ottla.remote.address import is_loopback
 from ottla.sockets.listening import ListeningSocket
 
 _START_S = 10.0
-# What still goes on when it ends (searches, what is live) is cut off, and then has so long to end in order.
+# Seconds from the beginning of its end: connections still open are closed after the first (searches, live views),
+# requests still running are cancelled after the second.
 _LAST_ANSWERS_S = 1.0
 _CUT_OFF_S = 5
 # So many are accepted at once before it is looked whether there is room for them.

@@ -77,7 +77,7 @@ export async function begin(signal) {
 export const hasBegun = () => session !== null;
 export const current = () => session || {};
 
-// For a request that is made again and again: an answer that is older than one already received is dropped (undefined).
+// For a repeated request: once a later request is answered, the result of an earlier one is dropped (undefined).
 export function inOrder(ask) {
   let asked = 0;
   let answered = 0;

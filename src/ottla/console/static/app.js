@@ -49,7 +49,7 @@ async function show() {
   say("");
   const place = fill(main, h("p", { class: "dim" }, "Loading"));
   const context = {
-    place, places, query, signal, say, again: () => show(),
+    place, places, query, signal, say, again: show,
     // Ask again for as long as the view is looked at, so many seconds after each answer. Where there is none the last
     // answer stays.
     every(seconds, ask) {
